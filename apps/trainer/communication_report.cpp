@@ -97,14 +97,14 @@ Shares shares_of(const Job& job) {
 
 }  // namespace
 
-std::string communication_text(const Recipe& recipe, const Job& job) {
+std::string communication_text(const Job& job) {
   const Communication all = communication_of(job);
   if (all.buckets.empty()) return "";
   const Shares shares = shares_of(job);
-  int64_t bytes = all.statistics.bytes * job.settings.micro_batches;
+  int64_t bytes = all.statistics.bytes * job.spec.batch().micro_batches();
   for (const SumRow& row : all.buckets) bytes += row.bytes;
-  std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n",
-                                 recipe.training.share.ranks, human_bytes(bytes));
+  std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n", job.spec.ranks(),
+                                 human_bytes(bytes));
   for (const SumRow& row : all.buckets) {
     text += fmt::format("  bucket {:<3} {:>10} in {:>3} tensors, after {:.0f} % of the backward part\n",
                         row.number, human_bytes(row.bytes), row.tensors, 100 * row.after);
@@ -118,9 +118,8 @@ std::string communication_text(const Recipe& recipe, const Job& job) {
     text += fmt::format(
         "  parameters {:>10} in {:>3} tensors to each, after the update (parallelism.shard_optimizer)\n",
         human_bytes(shares.bytes), shares.tensors);
-    text +=
-        fmt::format("moments of the optimizer: {} on the rank that has most, {} if shared evenly\n",
-                    human_bytes(shares.largest), human_bytes(shares.moments / recipe.training.share.ranks));
+    text += fmt::format("moments of the optimizer: {} on the rank that has most, {} if shared evenly\n",
+                        human_bytes(shares.largest), human_bytes(shares.moments / job.spec.ranks()));
   }
   return text;
 }

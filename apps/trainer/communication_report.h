@@ -10,7 +10,7 @@ namespace trainer {
 
 /// What the ranks of a step add up, for people: bytes, and where it begins in the backward part. "" where a
 /// process is alone.
-std::string communication_text(const Recipe& recipe, const Job& job);
+std::string communication_text(const Job& job);
 
 /// The same as keys of a report: "buckets", "statistics".
 void add_communication(const Job& job, Json& report);

@@ -18,8 +18,8 @@ namespace trainer {
 namespace {
 
 /// The samples of a split as they are stored.
-std::unique_ptr<DataSource> open_split(const Recipe& recipe, Split split) {
-  return open_stored(recipe.data, source_request(recipe, forward_program(recipe), split));
+std::unique_ptr<DataSource> open_split(const RunSpec& spec, Split split) {
+  return open_stored(spec.recipe().data, source_request(spec, forward_program(spec), split));
 }
 
 std::string class_name(const SplitStatistics& found, size_t label) {
@@ -75,12 +75,13 @@ struct TokenStatistics {
   int32_t highest = 0;
 };
 
-TokenStatistics measure_tokens(const Recipe& recipe, Split split) {
+TokenStatistics measure_tokens(const RunSpec& spec, Split split) {
+  const Recipe& recipe = spec.recipe();
   constexpr int64_t kAtOnce = 1 << 20;
   const SplitTokens all = open_tokens(recipe.data, split);
   if (!all.warning.empty()) print_warning(all.warning);
   TokenStatistics found{.tokens = all.end - all.begin};
-  const int64_t vocabulary = class_count(recipe, forward_program(recipe));
+  const int64_t vocabulary = class_count(recipe, forward_program(spec));
   std::vector<bool> is_there;
   std::vector<int32_t> tokens;
   for (int64_t at = all.begin; at < all.end; at += kAtOnce) {
@@ -98,10 +99,10 @@ TokenStatistics measure_tokens(const Recipe& recipe, Split split) {
 }
 
 /// Prints the report of samples that are tokens, or adds it to `report`.
-void tell_tokens(const Recipe& recipe, Split split, const std::string& name, bool as_json, Json& report) {
-  const TokenStatistics found = measure_tokens(recipe, split);
-  const int64_t windows =
-      peek_source(recipe.data, source_request(recipe, forward_program(recipe), split))->size;
+void tell_tokens(const RunSpec& spec, Split split, const std::string& name, bool as_json, Json& report) {
+  const Recipe& recipe = spec.recipe();
+  const TokenStatistics found = measure_tokens(spec, split);
+  const int64_t windows = peek_source(recipe.data, source_request(spec, forward_program(spec), split))->size;
   if (as_json) {
     report[name] = {{"tokens", found.tokens},
                     {"windows", windows},
@@ -117,7 +118,7 @@ void tell_tokens(const Recipe& recipe, Split split, const std::string& name, boo
 }  // namespace
 
 int data_stats_command(const Arguments& arguments) {
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   require_data(*recipe);
   Json report;
   for (const Split split : {Split::train, Split::val}) {
@@ -125,10 +126,10 @@ int data_stats_command(const Arguments& arguments) {
     if (is_left_out) continue;
     const std::string name = split == Split::train ? "train" : "val";
     if (recipe->model.kind() == InputKind::tokens) {
-      tell_tokens(*recipe, split, name, arguments.json, report);
+      tell_tokens(recipe, split, name, arguments.json, report);
       continue;
     }
-    const std::unique_ptr<DataSource> source = open_split(*recipe, split);
+    const std::unique_ptr<DataSource> source = open_split(recipe, split);
     const SplitStatistics found = measure(as_images(*source), recipe->data.workers);
     if (arguments.json) {
       report[name] = split_json(found);
@@ -143,7 +144,7 @@ int data_stats_command(const Arguments& arguments) {
 
 int data_pack_command(const Arguments& arguments) {
   StopSignals signals(StopSignals::kPass);
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (recipe->model.kind() == InputKind::tokens) {
     fail_at(
         recipe->origin_of("data.format"),
@@ -158,7 +159,7 @@ int data_pack_command(const Arguments& arguments) {
     throw Error(ExitCode::usage,
                 fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
   }
-  const std::unique_ptr<DataSource> source = open_split(*recipe, split);
+  const std::unique_ptr<DataSource> source = open_split(recipe, split);
   if (as_images(*source).has_label_sets()) {
     fail_at(recipe->origin_of(recipe->data.labels ? "data.labels" : "data.format"),
             "gives several labels for each image, and a record file holds one; train without packing");

@@ -25,20 +25,19 @@ struct DeviceRow {
 DeviceRow plan_device(const Arguments& arguments, const std::string& name) {
   std::vector<std::string> overrides = arguments.overrides;
   overrides.insert(overrides.end(), {"device.type=cuda", "device.model=" + name});
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, overrides);
-  plan_ranks(*recipe);
-  Tuning tuning = earlier_tuning(*recipe);
-  const Backend backend = open_device(*recipe, tuning, {.type = "cuda"}, Use::plan);
-  set_precision(*recipe, *backend.planner);
+  const RunSpec spec = planned_spec(Recipe::load(arguments.config, overrides));
+  Tuning tuning = earlier_tuning(spec);
+  const Backend backend = open_device(spec, tuning, {.type = "cuda"}, Use::plan);
+  set_precision(spec, *backend.planner);
   const Job job = make_fitting_job(
-      *recipe, *backend.planner, {.disabled_passes = arguments.disabled_passes, .observe = {}, .plan = true});
+      spec, *backend.planner, {.disabled_passes = arguments.disabled_passes, .observe = {}, .plan = true});
   DeviceRow row{.name = name,
-                .micro_batch = recipe->training.micro_batch(),
+                .micro_batch = job.spec.batch().micro_batch,
                 .bytes = job.memory.total(),
-                .available = available_bytes(*recipe, *backend.planner)};
+                .available = available_bytes(spec, *backend.planner)};
   if (const std::optional<StepCost> step = step_cost(*backend.planner, job)) {
     row.seconds = step->total.seconds;
-    row.samples_per_second = static_cast<double>(recipe->training.global_batch_size) / row.seconds;
+    row.samples_per_second = static_cast<double>(spec.batch().global_batch) / row.seconds;
   }
   return row;
 }

@@ -29,8 +29,9 @@ Backend plan_for(const FilePath& model, const Recipe& recipe, BackendRequest req
 
 }  // namespace
 
-Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device, Use use,
+Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, Use use,
                     Communicator* ranks) {
+  const Recipe& recipe = spec.recipe();
   const DeviceSection& section = recipe.device;
   const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
                                .cache = user_cache(),

@@ -51,15 +51,15 @@ void print_lines(const Job& job, const Found& found) {
 int eval_command(const Arguments& arguments) {
   require_one_process("evaluation");
   const StopSignals signals(StopSignals::kPass);  // they end it at once: all is printed at the end
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (!has_split(recipe->data, Split::val)) {
     fail_at(recipe->origin_of("data.val"),
             "names no samples to evaluate on; set it, or data.val_fraction to set some of data.train aside");
   }
   require_data(*recipe, Split::val);
-  TrainedNetwork network(*recipe, Purpose::evaluate);
+  TrainedNetwork network(recipe, Purpose::evaluate);
   const Job& job = network.job();
-  const Feed feed = open_feed(*recipe, job, network.device(), Split::val, "");
+  const Feed feed = open_feed(job, network.device(), Split::val, "");
   Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples,
                         job.settings.metrics, job.averages, job.settings.known_sums, job.settings.matrix);
   OneRank alone;

@@ -179,13 +179,13 @@ int generate_command(const Arguments& arguments) {
   require_one_process("generation");
   StopSignals signals(StopSignals::kPass);
   const GenerateArguments& wanted = arguments.generate;
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   check_generation(*recipe);
   const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
   const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer);
   const SequenceExtents extents{.sequences = wanted.samples,
                                 .positions = positions_for(prompts, wanted.tokens, *recipe)};
-  TrainedNetwork network(*recipe, extents);
+  TrainedNetwork network(recipe, extents);
   Generation generation(network.executable(), extents.positions);
   check_tokens(prompts, generation.vocabulary());
   signals.watch_loop();

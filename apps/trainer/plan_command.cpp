@@ -54,22 +54,21 @@ int plan_command(const Arguments& arguments) {
     print_device_table(arguments);
     return 0;
   }
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (arguments.dump_config) {
     print_to_output(recipe->to_yaml(true));
     return 0;
   }
-  plan_ranks(*recipe);
+  const RunSpec spec = planned_spec(recipe);
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
-  Tuning tuning = earlier_tuning(*recipe);
-  const Backend backend = open_device(*recipe, tuning, choose_device(*recipe), Use::plan);
+  Tuning tuning = earlier_tuning(spec);
+  const Backend backend = open_device(spec, tuning, choose_device(recipe->device), Use::plan);
   Planner& planner = *backend.planner;
-  const auto& rows = recipe->training.micro_batch_size;
-  const bool fits = rows && !rows->count;  // which only plans can tell
-  const bool plan = !arguments.dump || *arguments.dump == "plan" || fits;
-  if (plan) set_precision(*recipe, planner);
+  // Only plans can tell which micro-batch fits.
+  const bool plan = !arguments.dump || *arguments.dump == "plan" || spec.searches_micro_batch();
+  if (plan) set_precision(spec, planner);
   const Job job = make_fitting_job(
-      *recipe, planner,
+      spec, planner,
       {.disabled_passes = arguments.disabled_passes,
        .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); },
        .plan = plan});
@@ -79,7 +78,7 @@ int plan_command(const Arguments& arguments) {
   if (arguments.dump) {
     print_to_output(*arguments.dump == "plan" ? to_text(job.plan, planner.rates()) : snapshot.text());
   } else {
-    print_to_output(arguments.json ? plan_json(*recipe, planner, job) : plan_text(*recipe, planner, job));
+    print_to_output(arguments.json ? plan_json(planner, job) : plan_text(planner, job));
   }
   return 0;
 }

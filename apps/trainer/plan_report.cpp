@@ -80,13 +80,13 @@ std::string recompute_text(const Job& job) {
                      human_flops(again), 100 * again / step_flops(job));
 }
 
-std::string memory_text(const Recipe& recipe, const Planner& planner, const Job& job) {
+std::string memory_text(const Planner& planner, const Job& job) {
   std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds)
     text += fmt::format(
         "  {:<14} {:>11}{}\n", kind, human_bytes(bytes),
         kind == "workspace" && has_bounds(job.plan) ? "  (an upper bound, and so is the peak)" : "");
-  const int64_t total = job.memory.total(), available = available_bytes(recipe, planner);
+  const int64_t total = job.memory.total(), available = available_bytes(job.spec, planner);
   text +=
       fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
                   100.0 * static_cast<double>(total) / static_cast<double>(available),
@@ -122,11 +122,12 @@ std::string shape_text(const Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-std::vector<LayerRow> layer_rows(const Recipe& recipe) {
+std::vector<LayerRow> layer_rows(const RunSpec& spec) {
+  const Recipe& recipe = spec.recipe();
   Program program;
   Entry entry(entry_name::kTrainStep);
   Builder build(program, entry);
-  const int64_t micro = recipe.training.micro_batch();
+  const int64_t micro = spec.batch().micro_batch;
   const TensorId x = recipe.model.declare_input(program, micro);
   const TensorId index = program.input(input_name::kSampleIndex, {{micro}, DType::i32});
   const std::vector<TensorId> outputs = recipe.model.build(
@@ -152,54 +153,56 @@ std::vector<LayerRow> layer_rows(const Recipe& recipe) {
 }
 
 double step_flops(const Job& job) {
-  const auto more = static_cast<double>(job.settings.micro_batches - 1);
+  const auto more = static_cast<double>(job.spec.batch().micro_batches() - 1);
   return entry_flops(job.program, entry_name::kTrainStep) +
          entry_flops(job.program, entry_name::kAccumulateFirst) +
          more * entry_flops(job.program, entry_name::kAccumulateNext) +
          entry_flops(job.program, entry_name::kUpdate);
 }
 
-std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& job) {
-  const TrainingSection& training = recipe.training;
+std::string plan_text(const Planner& planner, const Job& job) {
+  const Recipe& recipe = job.spec.recipe();
+  const BatchSplit& batch = job.spec.batch();
   std::string text = fmt::format("run {}: {} of {} samples", recipe.run.name,
-                                 to_string(training.max_duration), training.global_batch_size);
-  text += split_text(training);
+                                 to_string(recipe.training.max_duration), batch.global_batch);
+  text += split_text(batch);
   text += fmt::format(", on {}\n", planner.name());
   if (job.found_micro_batch) {
     text +=
         fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits\n",
-                    training.micro_batch(), training.global_batch_size / training.share.ranks);
+                    batch.micro_batch, batch.rank_batch());
   }
   for (const std::string& remark : planner.remarks()) text += remark + "\n";
   if (job.train) {
-    text += fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format,
-                        job.train->size, job.settings.steps,
-                        job.settings.samples_per_epoch / training.global_batch_size);
+    text +=
+        fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format,
+                    job.train->size, job.settings.steps, job.settings.samples_per_epoch / batch.global_batch);
   }
   for (const auto& info : {job.train, job.validation}) {
     if (info && !info->summary.empty()) text += info->summary + "\n";
     if (info && !info->warning.empty()) text += "warning: " + info->warning + "\n";
   }
-  text += fmt::format("\nlayers, for a micro-batch of {}\n{}", training.micro_batch(),
-                      layers_text(layer_rows(recipe)));
+  text += fmt::format("\nlayers, for a micro-batch of {}\n{}", batch.micro_batch,
+                      layers_text(layer_rows(job.spec)));
   text += fmt::format("\none step: {} in {} operations\n", human_flops(step_flops(job)),
                       job.plan.entries.front().nodes.size());
   text += recompute_text(job);
-  text += communication_text(recipe, job);
-  text += time_text(recipe, planner, job);
-  text += fmt::format("\nmemory\n{}", memory_text(recipe, planner, job));
+  text += communication_text(job);
+  text += time_text(planner, job);
+  text += fmt::format("\nmemory\n{}", memory_text(planner, job));
   return text;
 }
 
-std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& job) {
+std::string plan_json(const Planner& planner, const Job& job) {
+  const RunSpec& spec = job.spec;
   Json report;
-  report["run"] = recipe.run.name;
+  report["run"] = spec.recipe().run.name;
   report["device"] = std::string(planner.name());
   report["remarks"] = planner.remarks();
   report["steps"] = job.settings.steps;
-  report["global_batch_size"] = recipe.training.global_batch_size;
-  report["micro_batch_size"] = recipe.training.micro_batch();
-  for (const LayerRow& row : layer_rows(recipe)) {
+  report["global_batch_size"] = spec.batch().global_batch;
+  report["micro_batch_size"] = spec.batch().micro_batch;
+  for (const LayerRow& row : layer_rows(spec)) {
     report["layers"].push_back({{"name", row.name},
                                 {"type", row.type},
                                 {"output", row.output},
@@ -208,15 +211,15 @@ std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& j
                                 {"output_bytes", row.output_bytes}});
   }
   report["step_flops"] = step_flops(job);
-  report["ranks"] = recipe.training.share.ranks;
+  report["ranks"] = spec.ranks();
   add_communication(job, report);
   for (const auto& [kind, bytes] : job.memory.kinds) report["memory"][kind + "_bytes"] = bytes;
   for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();
   report["memory"]["peak_is_bound"] = has_bounds(job.plan);
-  report["memory"]["available_bytes"] = available_bytes(recipe, planner);
+  report["memory"]["available_bytes"] = available_bytes(job.spec, planner);
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
-  add_time(recipe, planner, job, report);
+  add_time(planner, job, report);
   const std::optional<DeviceRates> rates = planner.rates();
   for (const PlannedEntry& entry : job.plan.entries) {
     Json nodes = Json::array();

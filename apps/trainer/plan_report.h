@@ -18,7 +18,7 @@ struct LayerRow {
   int64_t output_bytes = 0;
 };
 
-std::vector<LayerRow> layer_rows(const Recipe& recipe);
+std::vector<LayerRow> layer_rows(const RunSpec& spec);
 
 /// "[3, 224, 224]", as files and recipes write it.
 std::string shape_text(const Shape& shape);
@@ -27,7 +27,7 @@ std::string shape_text(const Shape& shape);
 double step_flops(const Job& job);
 
 /// The report as text, and as JSON with the same content.
-std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& job);
-std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& job);
+std::string plan_text(const Planner& planner, const Job& job);
+std::string plan_json(const Planner& planner, const Job& job);
 
 }  // namespace trainer

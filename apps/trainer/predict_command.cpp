@@ -68,8 +68,9 @@ std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<s
   return open_picture_files(picture_files(words), shape, recipe.data.max_pixels);
 }
 
-Samples open_samples(const Recipe& recipe, const Arguments& arguments) {
-  const Program program = forward_program(recipe, Purpose::predict);
+Samples open_samples(const RunSpec& spec, const Arguments& arguments) {
+  const Recipe& recipe = spec.recipe();
+  const Program program = forward_program(spec, Purpose::predict);
   check_prediction(recipe, program);
   if (!arguments.inputs.empty())
     return {open_files(recipe, arguments.inputs), known_class_names(recipe.data), false};
@@ -80,7 +81,7 @@ Samples open_samples(const Recipe& recipe, const Arguments& arguments) {
                             split == Split::val ? "val" : "train", split == Split::val ? "train" : "val"));
   }
   require_data(recipe, split);
-  Samples samples{open_stored(recipe.data, source_request(recipe, program, split)), {}, true};
+  Samples samples{open_stored(recipe.data, source_request(spec, program, split)), {}, true};
   require_labelling(recipe, program, split, as_images(*samples.source).has_label_sets());
   samples.class_names = samples.source->class_names();
   return samples;
@@ -174,15 +175,15 @@ std::optional<OutputFile> open_output(const Arguments& arguments, const Recipe& 
 int predict_command(const Arguments& arguments) {
   require_one_process("prediction");
   StopSignals signals(StopSignals::kPass);
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  Samples samples = open_samples(*recipe, arguments);
-  TrainedNetwork network(*recipe, Purpose::predict, samples.source->size());
+  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  Samples samples = open_samples(recipe, arguments);
+  TrainedNetwork network(recipe, Purpose::predict, samples.source->size());
   const std::optional<OutputFile> output = open_output(arguments, *recipe, *samples.source, network.files());
   // What they were trained to tell apart, whatever the data's folders have become.
   if (auto names = class_names_in(network.about()); !names.empty()) samples.class_names = std::move(names);
   Unreadable unreadable;
   const auto pipeline =
-      open_pass(*recipe, network.job(), network.device(), *samples.source,
+      open_pass(network.job(), network.device(), *samples.source,
                 [&](int64_t index, const UnreadableSample& found) { unreadable.add(index, found.reason); });
   Prediction prediction(network.executable(), *pipeline);
   Report report(task_of(*recipe, network.job().program), samples, arguments, unreadable);
@@ -190,7 +191,7 @@ int predict_command(const Arguments& arguments) {
   const auto write_all_lines = [&](const ByteSink& sink) {
     signals.watch_loop();
     while (const Batch* batch = prediction.next(asked)) {
-      const std::string text = report.batch_lines(*batch, prediction, recipe->training.micro_batch());
+      const std::string text = report.batch_lines(*batch, prediction, network.job().spec.batch().micro_batch);
       sink(std::as_bytes(std::span(text)));
     }
     // Thrown here, so that no half of a file remains.

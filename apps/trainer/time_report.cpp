@@ -22,19 +22,18 @@ std::vector<std::pair<const PlannedEntry*, double>> entries_of_step(const Job& j
   };
   add(entry_name::kTrainStep, 1);
   add(entry_name::kAccumulateFirst, 1);
-  add(entry_name::kAccumulateNext, static_cast<double>(job.settings.micro_batches - 1));
+  add(entry_name::kAccumulateNext, static_cast<double>(job.spec.batch().micro_batches() - 1));
   add(entry_name::kUpdate, 1);
   return entries;
 }
 
-double samples_per_second(const Recipe& recipe, const Cost& step) {
-  return static_cast<double>(recipe.training.global_batch_size) / step.seconds;
+double samples_per_second(const Job& job, const Cost& step) {
+  return static_cast<double>(job.spec.batch().global_batch) / step.seconds;
 }
 
 /// Of one rank.
-double samples_of_step(const Recipe& recipe) {
-  return static_cast<double>(recipe.training.global_batch_size) /
-         static_cast<double>(recipe.training.share.ranks);
+double samples_of_step(const Job& job) {
+  return static_cast<double>(job.spec.batch().rank_batch());
 }
 
 std::string row(const std::string& name, const Cost& cost, const Cost& total) {
@@ -68,7 +67,7 @@ std::optional<StepCost> step_cost(const Planner& planner, const Job& job) {
   return step;
 }
 
-std::string time_text(const Recipe& recipe, const Planner& planner, const Job& job) {
+std::string time_text(const Planner& planner, const Job& job) {
   const std::optional<StepCost> step = step_cost(planner, job);
   if (!step) {
     return planner.name() == "cuda" ? "\nno times are predicted: the device's rates are not known; "
@@ -85,19 +84,18 @@ std::string time_text(const Recipe& recipe, const Planner& planner, const Job& j
   text += fmt::format(
       "  {:.0f} samples/s; {} and {} a sample; taken to reach {:.0f} % of the memory's rate, {:.0f} % of "
       "the arithmetic's, and {:.1f} us from a kernel to the next\n",
-      samples_per_second(recipe, total),
-      human_bytes(static_cast<int64_t>(total.bytes / samples_of_step(recipe))),
-      human_flops(total.flops / samples_of_step(recipe)), 100 * kEfficiency.bytes, 100 * kEfficiency.flops,
+      samples_per_second(job, total), human_bytes(static_cast<int64_t>(total.bytes / samples_of_step(job))),
+      human_flops(total.flops / samples_of_step(job)), 100 * kEfficiency.bytes, 100 * kEfficiency.flops,
       1e6 * kEfficiency.seconds_per_kernel);
   return text + tensor_core_text(job);
 }
 
-void add_time(const Recipe& recipe, const Planner& planner, const Job& job, Json& report) {
+void add_time(const Planner& planner, const Job& job, Json& report) {
   const std::optional<StepCost> step = step_cost(planner, job);
   if (!step) return;
   Json& predicted = report["predicted"];
   predicted = to_json(step->total);
-  predicted["samples_per_second"] = samples_per_second(recipe, step->total);
+  predicted["samples_per_second"] = samples_per_second(job, step->total);
   predicted["share_of_memory_rate"] = kEfficiency.bytes;
   predicted["share_of_arithmetic_rate"] = kEfficiency.flops;
   predicted["seconds_per_kernel"] = kEfficiency.seconds_per_kernel;

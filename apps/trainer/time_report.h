@@ -23,9 +23,9 @@ std::optional<StepCost> step_cost(const Planner& planner, const Job& job);
 
 /// Kernels, bytes, FLOPs and predicted time of a step, then which products waste tensor cores and by what;
 /// for people. Says so where a described device has no rates; "" for other devices without them.
-std::string time_text(const Recipe& recipe, const Planner& planner, const Job& job);
+std::string time_text(const Planner& planner, const Job& job);
 
 /// The same as keys of a report: "predicted" and "tensor_cores".
-void add_time(const Recipe& recipe, const Planner& planner, const Job& job, Json& report);
+void add_time(const Planner& planner, const Job& job, Json& report);
 
 }  // namespace trainer

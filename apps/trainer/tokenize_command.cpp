@@ -74,7 +74,7 @@ int data_tokenize_command(const Arguments& arguments) {
   /// As many tokens as llm.c's own shards have.
   constexpr int64_t kShardTokens = 100'000'000;
   StopSignals signals(StopSignals::kPass);
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   const Split split = arguments.split == "val" ? Split::val : Split::train;
   if (recipe->data.format != kTextFormat) {
     fail_at(recipe->origin_of("data.format"),

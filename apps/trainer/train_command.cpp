@@ -16,14 +16,14 @@ namespace trainer {
 
 int train_command(const Arguments& arguments) {
   StopSignals signals;
-  std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (arguments.dump_config) {
     print_to_output(recipe->to_yaml(true));
     return 0;
   }
-  if (const int64_t ranks = ranks_to_start(*recipe); ranks > 1) {
+  if (const int64_t ranks = planned_spec(recipe).ranks(); ranks > 1 && launched_as().is_alone()) {
     std::vector<std::string> command = arguments.command_line;
-    if (choose_device(*recipe).type == "cuda") {
+    if (choose_device(recipe->device).type == "cuda") {
       recipe.reset();
       return launch_on_gpus(ranks, command);
     }
@@ -33,11 +33,11 @@ int train_command(const Arguments& arguments) {
     return launch_ranks(ranks, command);
   }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
-  const auto open = [](const Recipe& of, Tuning& tuning, const DeviceChoice& device, Communicator* ranks) {
-    return open_device(of, tuning, device, Use::train, ranks);
+  const auto open = [](const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, Communicator* ranks) {
+    return open_device(spec, tuning, device, Use::train, ranks);
   };
   return static_cast<int>(run_session(
-      *recipe, open, signals, progress,
+      recipe, open, signals, progress,
       {.disabled_passes = arguments.disabled_passes, .profiled_steps = arguments.profiled_steps}));
 }
 

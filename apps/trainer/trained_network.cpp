@@ -49,48 +49,48 @@ Tuning tuning_of(const Recipe& recipe, const TrainedFiles& files, const Start& s
 
 }  // namespace
 
-Start TrainedNetwork::open(Recipe& recipe) {
+Start TrainedNetwork::open(const RunSpec& spec) {
+  const Recipe& recipe = spec.recipe();
   Start start = start_of(files_);
   tuning_ = tuning_of(recipe, files_, start);
   const bool must_keep = false;  // weights from a GPU are evaluated on a CPU, too
-  const DeviceChoice device = choose_device(recipe, start.from ? &*start.from : nullptr, must_keep);
-  backend_ = open_device(recipe, tuning_, device);
+  const DeviceChoice device = choose_device(recipe.device, start.from ? &*start.from : nullptr, must_keep);
+  backend_ = open_device(spec, tuning_, device);
   if (start.from && start.from->state.facts.contains(fact_name::kDevice) &&
       start.from->state.facts.at(fact_name::kDevice) != device.type) {
     print_warning(fmt::format("trained on {}, evaluated on {} ({}): the last bits may differ",
                               start.from->state.facts.at(fact_name::kDevice), device.type, device.reason));
   }
   for (const std::string& text : files_.damaged) print_warning(fmt::format("skipped: {}", text));
-  set_precision(recipe, *backend_.planner);
+  set_precision(spec, *backend_.planner);
   return start;
 }
 
-void TrainedNetwork::load(Recipe& recipe) {
-  require_memory(recipe, *backend_.planner, job_);
-  executable_ = std::make_unique<Executable>(job_.plan, *backend_.device, recipe.runtime.cuda_graph);
+void TrainedNetwork::load(const RunSpec& spec, const JobOptions& options) {
+  job_ = make_job(spec, *backend_.planner, options);
+  require_memory(*backend_.planner, *job_);
+  executable_ = std::make_unique<Executable>(job_->plan, *backend_.device, spec.recipe().runtime.cuda_graph);
   executable_->on_failed_capture([](const std::string& reason) { print_warning(uncaptured(reason)); });
-  initialize(*executable_, static_cast<uint64_t>(recipe.run.seed));
+  initialize(*executable_, spec.seed());
   load_weights(*executable_, files_.model);
 }
 
-TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<int64_t> most_rows)
-    : files_(weights_of(recipe)) {
-  const Start start = open(recipe);
-  keep_micro_batch(recipe, start);
-  std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
+TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optional<int64_t> most_rows)
+    : files_(weights_of(given.recipe())) {
+  const Start start = open(given);
+  RunSpec spec = with_earlier_micro_batch(given, start);
   // What fits into memory is what training takes: over batches of another size sums have other last bits.
-  if (rows && !rows->count) make_fitting_job(recipe, *backend_.planner);
-  if (most_rows && *most_rows < recipe.training.micro_batch()) rows = AutoCount{*most_rows};
+  if (spec.searches_micro_batch()) spec = make_fitting_job(spec, *backend_.planner).spec;
+  if (most_rows && *most_rows < spec.batch().micro_batch) spec = spec.with_micro_batch(*most_rows);
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
-  job_ = make_job(recipe, *backend_.planner, {.purpose = purpose, .averages = averages});
-  load(recipe);
+  load(spec, {.purpose = purpose, .averages = averages});
   if (averages) load_averages(*executable_, files_.averages);
 }
 
-TrainedNetwork::TrainedNetwork(Recipe& recipe, const SequenceExtents& extents) : files_(weights_of(recipe)) {
-  open(recipe);
-  job_ = make_job(recipe, *backend_.planner, {.purpose = Purpose::generate, .extents = extents});
-  load(recipe);
+TrainedNetwork::TrainedNetwork(const RunSpec& spec, const SequenceExtents& extents)
+    : files_(weights_of(spec.recipe())) {
+  open(spec);
+  load(spec, {.purpose = Purpose::generate, .extents = extents});
 }
 
 }  // namespace trainer

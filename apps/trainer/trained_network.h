@@ -16,10 +16,10 @@ namespace trainer {
 /// A recipe's network with the weights that run.resume means, on its device, ready to be run forward.
 class TrainedNetwork {
  public:
-  /// With `most_rows` the micro-batch, which is set in `recipe`, is no larger than that. Throws Error.
-  TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<int64_t> most_rows = std::nullopt);
+  /// With `most_rows` the job's micro-batch is no larger than that. Throws Error.
+  TrainedNetwork(const RunSpec& given, Purpose purpose, std::optional<int64_t> most_rows = std::nullopt);
   /// One that generates (core/recipe/generation.h).
-  TrainedNetwork(Recipe& recipe, const SequenceExtents& extents);
+  TrainedNetwork(const RunSpec& spec, const SequenceExtents& extents);
   TrainedNetwork(const TrainedNetwork&) = delete;
   TrainedNetwork& operator=(const TrainedNetwork&) = delete;
 
@@ -27,19 +27,19 @@ class TrainedNetwork {
   /// What the file of the weights says of them, as about_network() has put it there.
   StoredMetadata about() const { return SafetensorsFile(files_.model).metadata(); }
   Device& device() { return *backend_.device; }
-  const Job& job() const { return job_; }
+  const Job& job() const { return *job_; }
   Executable& executable() { return *executable_; }
 
  private:
   /// Opens the device that suits the weights; returns what the run was saved with.
-  Start open(Recipe& recipe);
-  /// Gives the job memory, and its network the weights.
-  void load(Recipe& recipe);
+  Start open(const RunSpec& spec);
+  /// Plans, takes memory and loads the weights.
+  void load(const RunSpec& spec, const JobOptions& options);
 
   TrainedFiles files_;
   Tuning tuning_;
   Backend backend_;
-  Job job_;
+  std::optional<Job> job_;
   std::unique_ptr<Executable> executable_;
 };
 

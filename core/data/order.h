@@ -45,6 +45,16 @@ struct RankShare {
   int64_t rank = 0, ranks = 1;
 };
 
+/// How the samples of a training step are divided: among ranks, and each rank's into micro-batches.
+struct BatchSplit {
+  int64_t global_batch = 1;
+  int64_t micro_batch = 1;  ///< samples that a rank computes at once
+  RankShare share = {};     ///< of this process
+
+  int64_t rank_batch() const { return global_batch / share.ranks; }
+  int64_t micro_batches() const { return rank_batch() / micro_batch; }  ///< of a rank in a step
+};
+
 /// Batches in the shuffled order. Each step is global_batch / micro_batch micro-batches.
 struct TrainingBatches {
   uint64_t seed;  ///< of the run

@@ -157,8 +157,9 @@ void check_groups(const Recipe& recipe, const Program& program) {
 }
 
 /// Throws where the ranks are GPUs, the only devices that compute asynchronously.
-bool shards_optimizer(const Recipe& recipe, bool is_async) {
-  const bool shards = recipe.parallelism.shard_optimizer && recipe.training.share.ranks > 1;
+bool shards_optimizer(const RunSpec& spec, bool is_async) {
+  const Recipe& recipe = spec.recipe();
+  const bool shards = recipe.parallelism.shard_optimizer && spec.ranks() > 1;
   if (shards && is_async) {
     fail_at(recipe.origin_of("parallelism.shard_optimizer"),
             "works among CPUs only, not yet with NCCL; remove it, or set device.type=cpu");
@@ -168,10 +169,11 @@ bool shards_optimizer(const Recipe& recipe, bool is_async) {
 
 }  // namespace
 
-Program forward_program(const Recipe& recipe, Purpose purpose, const SequenceExtents& extents) {
+Program forward_program(const RunSpec& spec, Purpose purpose, const SequenceExtents& extents) {
+  const Recipe& recipe = spec.recipe();
   if (purpose == Purpose::generate) return generation_program(recipe, extents);
   Program program;
-  const int64_t rows = recipe.training.micro_batch();
+  const int64_t rows = spec.batch().micro_batch;
   TensorId input = kNone;
   try {
     input = recipe.model.declare_input(program, rows);
@@ -240,7 +242,8 @@ BatchInputs batch_contents(const Recipe& recipe, const Program& program) {
   return inputs;
 }
 
-std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
+std::vector<Pass> passes_for(const RunSpec& run, const PassSetting& setting) {
+  const Recipe& recipe = run.recipe();
   StepSpec spec{.passes = {.trains = setting.purpose == Purpose::train,
                            .generates = setting.purpose == Purpose::generate,
                            .recompute = *recipe.memory.parsed_recompute(),
@@ -250,10 +253,10 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
   if (!spec.passes.trains) return inference(spec, setting.averages);
   if (setting.is_async && recipe.data.mix.mixup == 0) spec.passes.pixels = pixel_scales(recipe);
   spec.passes.samples = setting.samples;
-  spec.micro_batches = recipe.training.micro_batches();
-  spec.ranks = recipe.training.share.ranks;
+  spec.micro_batches = run.batch().micro_batches();
+  spec.ranks = run.ranks();
   spec.sync_batch_norm = recipe.parallelism.sync_batch_norm;
-  spec.shard_optimizer = shards_optimizer(recipe, setting.is_async);
+  spec.shard_optimizer = shards_optimizer(run, setting.is_async);
   spec.bucket_bytes = recipe.parallelism.bucket.bytes;
   spec.counts_targets = recipe.loss->counts();
   spec.update = {.optimizer = recipe.optimizer.get(),

@@ -9,7 +9,7 @@
 #include "core/data/formats.h"
 #include "core/graph/names.h"
 #include "core/passes/pass.h"
-#include "core/recipe/recipe.h"
+#include "core/recipe/run_spec.h"
 #include "core/tasks/task.h"
 #include "core/train/batch_feed.h"
 
@@ -29,7 +29,7 @@ struct SequenceExtents {
 
 /// The network's forward part with loss and metrics; `extents` are those of generation. Shapes that do not
 /// fit throw Error (exit 78) at their layer.
-Program forward_program(const Recipe& recipe, Purpose purpose = Purpose::train,
+Program forward_program(const RunSpec& spec, Purpose purpose = Purpose::train,
                         const SequenceExtents& extents = {});
 
 /// Throws Error (exit 78) at an embedding whose table is smaller than the network's outputs: token ids reach
@@ -62,6 +62,6 @@ struct PassSetting {
 
 /// Everything between the forward program and the finished one, in order. Names in `disabled` that are those
 /// of no optional pass throw Error (exit 64).
-std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting);
+std::vector<Pass> passes_for(const RunSpec& run, const PassSetting& setting);
 
 }  // namespace trainer

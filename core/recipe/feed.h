@@ -18,12 +18,12 @@ struct Feed {
 /// Opens a split's files and begins to make batches in memory that the device copies from, or in the ring of
 /// `other` where they may share it. Samples that cannot be read are listed in `unreadable_list`. Throws
 /// Error: exit 78 where the data does not suit the network, 65 where a file is bad.
-Feed open_feed(const Recipe& recipe, const Job& job, Device& device, Split split,
-               const std::filesystem::path& unreadable_list, const DataPipeline* other = nullptr);
+Feed open_feed(const Job& job, Device& device, Split split, const std::filesystem::path& unreadable_list,
+               const DataPipeline* other = nullptr);
 
 /// The same over samples that are given, in their order, once, as validation takes them; `unreadable` may be
 /// empty. The source must outlive it.
-std::unique_ptr<DataPipeline> open_pass(const Recipe& recipe, const Job& job, Device& device,
-                                        const DataSource& source, const UnreadableHandler& unreadable);
+std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const DataSource& source,
+                                        const UnreadableHandler& unreadable);
 
 }  // namespace trainer

@@ -27,11 +27,12 @@ bool measures(Purpose purpose) {
   return purpose == Purpose::train || purpose == Purpose::evaluate;
 }
 
-LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
+LoopSettings loop_settings(const Job& job) {
+  const Recipe& recipe = job.spec.recipe();
   const TrainingSection& training = recipe.training;
-  LoopSettings settings{.global_batch_size = training.global_batch_size,
-                        .micro_batches = training.micro_batches(),
-                        .tokens_of_sample = recipe.tokens_of_batch() / training.global_batch_size};
+  const int64_t global_batch = training.global_batch_size;
+  LoopSettings settings{.batch = job.spec.batch(),
+                        .tokens_of_sample = job.spec.tokens_of_batch() / global_batch};
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
   if (measures(job.purpose)) {
@@ -52,25 +53,25 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
     }
   }
   if (!job.train) return settings;
-  const TrainingOrder order(job.train->size, training.global_batch_size, recipe.data.drop_last);
+  const TrainingOrder order(job.train->size, global_batch, recipe.data.drop_last);
   const auto steps_in = [&](const Duration& duration) {
-    return order.steps_in(duration, recipe.tokens_of_batch());
+    return order.steps_in(duration, job.spec.tokens_of_batch());
   };
   settings.steps = steps_in(training.max_duration);
   if (settings.steps > kMostSteps) {
     fail_at(recipe.origin_of("training.max_duration"),
             fmt::format("must be at most {} batches, got {}", kMostSteps, settings.steps));
   }
-  settings.samples_per_epoch = recipe.data.drop_last
-                                   ? job.train->size / training.global_batch_size * training.global_batch_size
-                                   : job.train->size;
+  settings.samples_per_epoch =
+      recipe.data.drop_last ? job.train->size / global_batch * global_batch : job.train->size;
   settings.validation_interval = steps_in(recipe.validation.interval);
   settings.logging_interval = steps_in(recipe.logging.interval);
   settings.verify_interval = steps_in(recipe.parallelism.verify);
   return settings;
 }
 
-CheckpointPolicy checkpoint_policy(const Recipe& recipe, const Job& job) {
+CheckpointPolicy checkpoint_policy(const Job& job) {
+  const Recipe& recipe = job.spec.recipe();
   const CheckpointSection& wanted = recipe.checkpoint;
   CheckpointPolicy policy{.keep_latest = wanted.keep_latest,
                           .keep_best = wanted.keep_best,
@@ -79,15 +80,17 @@ CheckpointPolicy checkpoint_policy(const Recipe& recipe, const Job& job) {
     policy.every_seconds = static_cast<double>(span->seconds);
   } else if (job.train) {
     const TrainingOrder order(job.train->size, recipe.training.global_batch_size, recipe.data.drop_last);
-    policy.every_steps = order.steps_in(std::get<Duration>(wanted.interval.value), recipe.tokens_of_batch());
+    policy.every_steps =
+        order.steps_in(std::get<Duration>(wanted.interval.value), job.spec.tokens_of_batch());
   }
   return policy;
 }
 
-std::vector<float> lr_table(const Recipe& recipe, const LoopSettings& settings) {
+std::vector<float> lr_table(const RunSpec& spec, const LoopSettings& settings) {
+  const Recipe& recipe = spec.recipe();
   const BatchCounts batches{
-      .per_epoch = std::max<int64_t>(1, settings.samples_per_epoch / settings.global_batch_size),
-      .tokens = recipe.tokens_of_batch()};
+      .per_epoch = std::max<int64_t>(1, settings.samples_per_epoch / spec.batch().global_batch),
+      .tokens = spec.tokens_of_batch()};
   return learning_rates(*recipe.lr_scheduler, recipe.optimizer->lr, std::max<int64_t>(1, settings.steps),
                         batches);
 }
@@ -103,7 +106,7 @@ void add_bytes(std::vector<std::pair<std::string, int64_t>>& kinds, const std::s
   kinds.emplace_back(kind, bytes);
 }
 
-MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
+MemoryBudget memory_budget(const Job& job) {
   MemoryBudget budget;
   const auto add = [&](const std::string& kind, int64_t bytes) { add_bytes(budget.kinds, kind, bytes); };
   for (const char* kind : {"parameters", "gradients", "optimizer", "activations", "workspace", "state"})
@@ -115,7 +118,7 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
     add("gaps", entry.scratch_bytes - entry.live_bytes);
     break;
   }
-  const int64_t rows = recipe.training.micro_batch();
+  const int64_t rows = job.spec.batch().micro_batch;
   const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
@@ -123,7 +126,7 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   // Generation makes no batches: what it reads is a few tokens.
   if (job.purpose != Purpose::generate) {
     const int64_t ring =
-        DataPipeline::ring_bytes(batch_contents(recipe, job.program), rows, loading_of(recipe, job.plan));
+        DataPipeline::ring_bytes(batch_contents(job.spec.recipe(), job.program), rows, loading_of(job));
     add_bytes(host, "batches", shares_ring(job.plan) ? ring : feeds * ring);
   }
   const int64_t of_train = job.train ? job.train->resident_bytes : 0;
@@ -155,25 +158,23 @@ int64_t planned_bytes(const MemoryBudget& memory) {
 }
 
 /// The largest smaller micro-batch that divides the global batch and whose own plan fits; 0 where none does.
-int64_t fitting_micro_batch(Recipe& recipe, const Planner& planner, const Job& job, int64_t available) {
+int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available) {
   constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
   const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
-  const std::optional<AutoCount> asked = recipe.training.micro_batch_size;
-  int64_t fits = 0;
-  for (int64_t rows = recipe.training.micro_batch() - 1; rows >= 1 && fits == 0; --rows) {
-    if (recipe.training.global_batch_size % (rows * recipe.training.share.ranks) != 0) continue;
-    recipe.training.micro_batch_size = AutoCount{rows};
-    const Job smaller = make_job(recipe, planner, {.purpose = job.purpose, .averages = job.averages});
-    if (planned_bytes(smaller.memory) + program <= available) fits = rows;
+  const BatchSplit& batch = job.spec.batch();
+  for (int64_t rows = batch.micro_batch - 1; rows >= 1; --rows) {
+    if (batch.rank_batch() % rows != 0) continue;
+    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner,
+                                 {.purpose = job.purpose, .averages = job.averages});
+    if (planned_bytes(smaller.memory) + program <= available) return rows;
   }
-  recipe.training.micro_batch_size = asked;
-  return fits;
+  return 0;
 }
 
 /// What is known of a split's data, whose classes are as many as the network's.
-std::optional<SourceInfo> peek_split(const Recipe& recipe, const Program& program, Split split) {
-  std::optional<SourceInfo> info = peek_source(recipe.data, source_request(recipe, program, split));
-  if (info) require_same_class_count(recipe, program, split, *info);
+std::optional<SourceInfo> peek_split(const RunSpec& spec, const Program& program, Split split) {
+  std::optional<SourceInfo> info = peek_source(spec.recipe().data, source_request(spec, program, split));
+  if (info) require_same_class_count(spec.recipe(), program, split, *info);
   return info;
 }
 
@@ -185,68 +186,69 @@ int64_t MemoryBudget::total() const {
   return sum;
 }
 
-SourceRequest source_request(const Recipe& recipe, const Program& program, Split split) {
+SourceRequest source_request(const RunSpec& spec, const Program& program, Split split) {
+  const Recipe& recipe = spec.recipe();
   const int32_t ignored = recipe.loss->ignored_label();
   return {.split = split,
           .network_shape = recipe.model.input,
           .network_classes = class_count(recipe, program),
           .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
           .wants_label_sets = task_of(recipe, program).has_label_sets(),
-          .seed = static_cast<uint64_t>(recipe.run.seed),
+          .seed = spec.seed(),
+          .shares_budget = spec.ranks() > 1,
           .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte)};
 }
 
-Loading loading_of(const Recipe& recipe, const Plan& plan) {
-  return {.workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(plan)};
+Loading loading_of(const Job& job) {
+  const DataSection& data = job.spec.recipe().data;
+  return {.workers = data.workers, .prefetch = data.prefetch, .kept = InputFeed::kept(job.plan)};
 }
 
-Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& options) {
-  Job job{.purpose = options.purpose, .averages = options.averages};
-  job.program = forward_program(recipe, options.purpose, options.extents);
+Job make_job(const RunSpec& spec, const Planner& planner, const JobOptions& options) {
+  const Recipe& recipe = spec.recipe();
+  Job job{.spec = spec, .purpose = options.purpose, .averages = options.averages};
+  job.program = forward_program(spec, options.purpose, options.extents);
   if (options.observe) options.observe("layers", job.program);
   const bool trains = options.purpose == Purpose::train;
-  if (trains) job.train = peek_split(recipe, job.program, Split::train);
+  if (trains) job.train = peek_split(spec, job.program, Split::train);
   if (measures(options.purpose) && has_split(recipe.data, Split::val))
-    job.validation = peek_split(recipe, job.program, Split::val);
-  job.settings = loop_settings(recipe, job);
-  job.checkpoints = checkpoint_policy(recipe, job);
+    job.validation = peek_split(spec, job.program, Split::val);
+  job.settings = loop_settings(job);
+  job.checkpoints = checkpoint_policy(job);
   PassSetting setting{.purpose = options.purpose,
                       .averages = options.averages,
-                      .lr_table = lr_table(recipe, job.settings),
+                      .lr_table = lr_table(spec, job.settings),
                       .is_async = planner.is_async(),
                       .disabled = options.disabled_passes,
                       .planner = &planner};
   if (trains && recipe.data.cache == "device") {
     setting.samples = cached_samples(recipe, planner, {job.train, job.validation}, job.program);
   }
-  run_passes(job.program, passes_for(recipe, setting), options.observe);
+  run_passes(job.program, passes_for(spec, setting), options.observe);
   if (!options.plan) return job;
-  job.plan = make_plan(job.program, planner, recipe.training.share.rank);
-  job.memory = memory_budget(recipe, job);
+  job.plan = make_plan(job.program, planner, spec.batch().share.rank);
+  job.memory = memory_budget(job);
   return job;
 }
 
-Job make_fitting_job(Recipe& recipe, const Planner& planner, const JobOptions& options) {
-  TrainingSection& training = recipe.training;
-  if (!training.micro_batch_size || training.micro_batch_size->count)
-    return make_job(recipe, planner, options);
+Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobOptions& options) {
+  if (!spec.searches_micro_batch()) return make_job(spec, planner, options);
   int64_t program = 0;
-  const int64_t share = training.global_batch_size / training.share.ranks;
-  for (int64_t rows = share;; --rows) {
-    if (share % rows != 0) continue;
-    training.micro_batch_size = AutoCount{rows};
-    Job job = make_job(recipe, planner, options);
+  const int64_t all = spec.batch().rank_batch();
+  for (int64_t rows = all;; --rows) {
+    if (all % rows != 0) continue;
+    Job job = make_job(spec.with_micro_batch(rows), planner, options);
     job.found_micro_batch = true;
     // What earlier plans have left with the allocator is no part of the run.
     if (program == 0) program = program_bytes(job.memory);
     program_bytes(job.memory) = program;
-    if (rows == 1 || job.memory.total() <= available_bytes(recipe, planner)) return job;
+    if (rows == 1 || job.memory.total() <= available_bytes(spec, planner)) return job;
   }
 }
 
-int64_t available_bytes(const Recipe& recipe, const Planner& planner) {
-  return recipe.device.memory ? recipe.device.memory->bytes
-                              : planner.memory_bytes() / recipe.parallelism.here;
+int64_t available_bytes(const RunSpec& spec, const Planner& planner) {
+  const std::optional<ByteSize>& given = spec.recipe().device.memory;
+  return given ? given->bytes : planner.memory_bytes() / spec.ranks_on_host();
 }
 
 std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split) {
@@ -273,7 +275,7 @@ void require_data(const Recipe& recipe, std::optional<Split> split) {
   diagnostics.throw_if_any();
 }
 
-std::string memory_advice(Recipe& recipe, const Planner& planner, const Job& job, int64_t available) {
+std::string memory_advice(const Planner& planner, const Job& job, int64_t available) {
   std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds) {
     if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
@@ -282,19 +284,19 @@ std::string memory_advice(Recipe& recipe, const Planner& planner, const Job& job
     text += fmt::format("\ntry data.cache=none, which keeps {} of samples on the host", human_bytes(samples));
   if (job.purpose == Purpose::generate)
     return text + "\ntry fewer --samples or --tokens, which the cache grows with";
-  const int64_t rows = fitting_micro_batch(recipe, planner, job, available);
+  const int64_t rows = fitting_micro_batch(planner, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");
   return text;
 }
 
-void require_memory(Recipe& recipe, const Planner& planner, const Job& job) {
-  const int64_t available = available_bytes(recipe, planner);
+void require_memory(const Planner& planner, const Job& job) {
+  const int64_t available = available_bytes(job.spec, planner);
   if (job.memory.total() <= available) return;
+  const char* owner = job.spec.recipe().device.memory ? "device.memory" : "the device";
   throw Error(ExitCode::out_of_memory,
-              fmt::format("the run needs {}, {} has {}:{}", human_bytes(job.memory.total()),
-                          recipe.device.memory ? "device.memory" : "the device", human_bytes(available),
-                          memory_advice(recipe, planner, job, available)));
+              fmt::format("the run needs {}, {} has {}:{}", human_bytes(job.memory.total()), owner,
+                          human_bytes(available), memory_advice(planner, job, available)));
 }
 
 }  // namespace trainer

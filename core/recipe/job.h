@@ -22,6 +22,7 @@ struct MemoryBudget {
 
 /// A run known before it starts: its lengths, its program, its plan and its memory.
 struct Job {
+  RunSpec spec;
   std::optional<SourceInfo> train, validation;  ///< nothing where the files are missing
   LoopSettings settings;                        ///< lengths are 0 where they depend on missing data
   CheckpointPolicy checkpoints;
@@ -43,15 +44,15 @@ struct JobOptions {
   SequenceExtents extents = {};  ///< generate
 };
 
-/// Throws Error: exit 78 where the recipe cannot work, 65 where a data file's header is bad.
-Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& options = {});
+/// Throws Error: exit 78 if the recipe cannot work, 65 if a data file's header is bad.
+Job make_job(const RunSpec& spec, const Planner& planner, const JobOptions& options = {});
 
-/// The same where training.micro_batch_size may be auto: then it becomes, in `recipe`, the largest divisor of
-/// the global batch whose plan fits into memory, or 1 where none does.
-Job make_fitting_job(Recipe& recipe, const Planner& planner, const JobOptions& options = {});
+/// The same if training.micro_batch_size may be auto. The job's specification then has the largest divisor of
+/// the rank's samples whose plan fits into memory, or 1 if none does.
+Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobOptions& options = {});
 
-/// What one rank of a run may take of the device: device.memory, or its part of all there is.
-int64_t available_bytes(const Recipe& recipe, const Planner& planner);
+/// Bytes of the device that one rank of a run may take: device.memory, or its part of all there is.
+int64_t available_bytes(const RunSpec& spec, const Planner& planner);
 
 /// A data file that is not there.
 struct MissingData {
@@ -64,17 +65,14 @@ std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split>
 /// Throws Error (exit 78) that lists the data files that are not there, of all splits or of one.
 void require_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
 
-/// The budget line by line, and the micro-batch that would fit into `available`. Plans with smaller ones to
-/// find out; leaves `recipe` as it was.
-std::string memory_advice(Recipe& recipe, const Planner& planner, const Job& job, int64_t available);
+/// The budget line by line, and the micro-batch that would fit into `available`, which it finds by planning.
+std::string memory_advice(const Planner& planner, const Job& job, int64_t available);
 
-/// Throws Error (exit 71) with the budget and the micro-batch that would fit, where it is more than
-/// device.memory or what the device has. Plans with smaller micro-batches to find out; leaves `recipe` as it
-/// was.
-void require_memory(Recipe& recipe, const Planner& planner, const Job& job);
+/// Throws Error (exit 71), with that advice, if the job needs more than device.memory or the device has.
+void require_memory(const Planner& planner, const Job& job);
 
-/// How a pipeline of the recipe loads its batches.
-Loading loading_of(const Recipe& recipe, const Plan& plan);
+/// How a pipeline loads the job's batches.
+Loading loading_of(const Job& job);
 
 /// Training's and validation's batches take turns in one ring where a device reads batches in place. An
 /// asynchronous one may still be copying the last of training's.
@@ -83,6 +81,6 @@ inline bool shares_ring(const Plan& plan) {
 }
 
 /// The request for one split of the recipe's data.
-SourceRequest source_request(const Recipe& recipe, const Program& program, Split split);
+SourceRequest source_request(const RunSpec& spec, const Program& program, Split split);
 
 }  // namespace trainer

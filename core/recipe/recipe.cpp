@@ -202,23 +202,24 @@ void Recipe::declare() {
       .keeps_mathematics();
 }
 
-std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<std::string>& overrides) {
+std::shared_ptr<const Recipe> Recipe::load(const std::string& path,
+                                           const std::vector<std::string>& overrides) {
   Diagnostics diagnostics;
   Value root = load_yaml(path, {.file = path}, diagnostics);
   diagnostics.throw_if_any();
   return read(std::move(root), path, overrides);
 }
 
-std::unique_ptr<Recipe> Recipe::parse(const std::string& text, const std::string& path,
-                                      const std::vector<std::string>& overrides) {
+std::shared_ptr<const Recipe> Recipe::parse(const std::string& text, const std::string& path,
+                                            const std::vector<std::string>& overrides) {
   Diagnostics diagnostics;
   Value root = parse_yaml(text, path, diagnostics);
   diagnostics.throw_if_any();
   return read(std::move(root), path, overrides);
 }
 
-std::unique_ptr<Recipe> Recipe::read(Value root, const std::string& path,
-                                     const std::vector<std::string>& overrides) {
+std::shared_ptr<const Recipe> Recipe::read(Value root, const std::string& path,
+                                           const std::vector<std::string>& overrides) {
   Diagnostics diagnostics;
   apply_overrides(root, overrides, true, diagnostics);
   include_network(root, diagnostics);
@@ -226,7 +227,7 @@ std::unique_ptr<Recipe> Recipe::read(Value root, const std::string& path,
   apply_overrides(root, overrides, false, diagnostics);
   include_model_templates(root, diagnostics);  // an override may name a file
 
-  auto recipe = std::make_unique<Recipe>();
+  auto recipe = std::make_shared<Recipe>();
   recipe->file_ = path;
   recipe->run.name = std::filesystem::path(path).stem().string();
   Reading reading;
@@ -278,16 +279,12 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_followed_metrics(diagnostics);
   check_format(diagnostics);
   check_bytes(diagnostics);
-  if (tokens_of_batch() > 0) return;
+  if (model.kind() == InputKind::tokens) return;
   for (const char* section :
        {"training", "lr_scheduler", "parallelism", "validation", "logging", "checkpoint"}) {
     if (const Value::Entry* given = find_path(given_, section))
       refuse_tokens(given->value, given->where, section, diagnostics);
   }
-}
-
-int64_t Recipe::tokens_of_batch() const {
-  return model.kind() == InputKind::tokens ? model.input[0] * training.global_batch_size : 0;
 }
 
 bool Recipe::measures(const std::string& metric) const {
@@ -370,10 +367,11 @@ void Recipe::check_split(Diagnostics& diagnostics) const {
 }
 
 void Recipe::check_batches(Diagnostics& diagnostics) const {
-  if (training.global_batch_size % training.micro_batch() != 0) {
-    diagnostics.error(origin_of("training.micro_batch_size"),
-                      fmt::format("must divide global_batch_size {}, got {}", training.global_batch_size,
-                                  training.micro_batch()));
+  const std::optional<AutoCount>& rows = training.micro_batch_size;
+  if (rows && rows->count && training.global_batch_size % *rows->count != 0) {
+    diagnostics.error(
+        origin_of("training.micro_batch_size"),
+        fmt::format("must divide global_batch_size {}, got {}", training.global_batch_size, *rows->count));
   }
   if (data.mix.any() && training.global_batch_size < 2) {
     diagnostics.error(origin_of("data.mix"),

@@ -22,10 +22,11 @@ namespace trainer {
 class Recipe {
  public:
   /// Defaults < file < overrides (`section.key=value`). Throws one Error (exit 78) with every problem.
-  static std::unique_ptr<Recipe> load(const std::string& path, const std::vector<std::string>& overrides);
+  static std::shared_ptr<const Recipe> load(const std::string& path,
+                                            const std::vector<std::string>& overrides);
   /// The same of a text that would stand in this file; other files are named relative to it.
-  static std::unique_ptr<Recipe> parse(const std::string& text, const std::string& path,
-                                       const std::vector<std::string>& overrides);
+  static std::shared_ptr<const Recipe> parse(const std::string& text, const std::string& path,
+                                             const std::vector<std::string>& overrides);
 
   /// All keys with their defaults, bounds and help, for listings.
   Recipe();
@@ -66,14 +67,12 @@ class Recipe {
 
   /// The place of a section or of one of its keys ("data", "data.train"), or of the file.
   Origin origin_of(const std::string& path) const;
-  /// Tokens of a global batch; 0 where the network reads none.
-  int64_t tokens_of_batch() const;
   /// Whether validation.metrics names it.
   bool measures(const std::string& metric) const;
 
  private:
-  static std::unique_ptr<Recipe> read(Value root, const std::string& path,
-                                      const std::vector<std::string>& overrides);
+  static std::shared_ptr<const Recipe> read(Value root, const std::string& path,
+                                            const std::vector<std::string>& overrides);
   void declare();
   void check(Diagnostics& diagnostics) const;
   void check_batches(Diagnostics& diagnostics) const;

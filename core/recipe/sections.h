@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,7 +9,6 @@
 #include "core/base/precision.h"
 #include "core/base/units.h"
 #include "core/config/fields.h"
-#include "core/data/order.h"
 #include "core/metrics/metrics_sinks.h"
 #include "core/passes/pass.h"
 #include "core/step/guard.h"
@@ -77,7 +75,6 @@ struct ParallelismSection {
   TimeSpan deadline{100};
   Duration verify{1000, Duration::Unit::batches};
   bool sync_batch_norm = false, shard_optimizer = false;
-  int64_t here = 1;  ///< ranks on this host; not a key
   void declare(Fields& fields);
 };
 
@@ -87,16 +84,8 @@ struct TrainingSection {
   std::optional<AutoCount> micro_batch_size;
   std::string precision{to_string(Precision::fp32)};
   std::optional<double> ema_decay;  ///< absent: weights are not averaged
-  RankShare share;                  ///< of this process in a run; not a key
   void declare(Fields& fields);
 
-  /// Samples that a rank computes at once. Where it is to be found out, all of its share until then.
-  int64_t micro_batch() const {
-    const int64_t all = std::max<int64_t>(1, global_batch_size / share.ranks);
-    return micro_batch_size ? micro_batch_size->count.value_or(all) : all;
-  }
-  /// Of one rank in a step.
-  int64_t micro_batches() const { return global_batch_size / (micro_batch() * share.ranks); }
   Precision parsed_precision() const { return *precision_named(precision); }
 };
 

@@ -99,7 +99,7 @@ bool Checkpoints::is_overdue() const {
 RunState Checkpoints::full_state(const LoopState& loop) const {
   RunState state = facts_;
   state.loop = loop;
-  state.samples = loop.step * settings_.global_batch_size;
+  state.samples = loop.step * settings_.batch.global_batch;
   state.epoch = static_cast<double>(state.samples) / static_cast<double>(settings_.samples_per_epoch);
   state.wall = {{"host", host_name()}, {"process", std::to_string(::getpid())}, {"time", utc_time()}};
   if (is_best(loop)) state.best_step = loop.step;

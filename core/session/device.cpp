@@ -31,8 +31,8 @@ int64_t earlier_threads(const ResumePoint* from) {
 
 }  // namespace
 
-DeviceChoice choose_device(const Recipe& recipe, const ResumePoint* from, bool must_keep) {
-  DeviceChoice choice{.type = recipe.device.type, .threads = earlier_threads(from)};
+DeviceChoice choose_device(const DeviceSection& section, const ResumePoint* from, bool must_keep) {
+  DeviceChoice choice{.type = section.type, .threads = earlier_threads(from)};
   if (choice.type != "auto") {
     choice.reason = fmt::format("device.type={}", choice.type);
     return choice;
@@ -45,7 +45,8 @@ DeviceChoice choose_device(const Recipe& recipe, const ResumePoint* from, bool m
   return choice;
 }
 
-void set_precision(const Recipe& recipe, Planner& planner) {
+void set_precision(const RunSpec& spec, Planner& planner) {
+  const Recipe& recipe = spec.recipe();
   const auto reason = planner.set_precision(recipe.training.parsed_precision());
   if (!reason) return;
   fail_at(recipe.origin_of("training.precision"),
@@ -59,7 +60,8 @@ std::string uncaptured(const std::string& reason) {
       reason);
 }
 
-Tuning earlier_tuning(const Recipe& recipe, const ResumePoint* from) {
+Tuning earlier_tuning(const RunSpec& spec, const ResumePoint* from) {
+  const Recipe& recipe = spec.recipe();
   if (!recipe.runtime.autotune) return {};
   if (from != nullptr) return {.fastest = from->state.algorithms, .keeps_own = true};
   Tuning tuning = load_tuning(std::filesystem::path(recipe.output_directory()) / kTuningFile);

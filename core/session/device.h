@@ -7,7 +7,7 @@
 #include "core/engine/backend.h"
 #include "core/engine/communicator.h"
 #include "core/engine/tuning.h"
-#include "core/recipe/recipe.h"
+#include "core/recipe/run_spec.h"
 #include "core/run/resume.h"
 
 namespace trainer {
@@ -25,21 +25,22 @@ struct DeviceChoice {
 
 /// What device.type=auto means: the device that the checkpoint was made on, else cuda where there is a GPU,
 /// else cpu. Only with `must_keep` is a checkpoint's GPU chosen where there is none.
-DeviceChoice choose_device(const Recipe& recipe, const ResumePoint* from = nullptr, bool must_keep = true);
+DeviceChoice choose_device(const DeviceSection& section, const ResumePoint* from = nullptr,
+                           bool must_keep = true);
 
 /// Opens the backend that was chosen. With runtime.autotune it follows `tuning` and adds to it, so that must
 /// outlive it, and so must the ranks, which are null where the process is alone.
-using OpenDevice = std::function<Backend(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device,
+using OpenDevice = std::function<Backend(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device,
                                          Communicator* ranks)>;
 
 /// Tells the planner the run's precision. Throws Error (exit 78) at training.precision where it cannot.
-void set_precision(const Recipe& recipe, Planner& planner);
+void set_precision(const RunSpec& spec, Planner& planner);
 
 /// What to warn of where the device has failed to capture a step, for the reason given.
 std::string uncaptured(const std::string& reason);
 
 /// What an earlier start of the same run found, which stands in the checkpoint that it goes on from too;
 /// empty without runtime.autotune.
-Tuning earlier_tuning(const Recipe& recipe, const ResumePoint* from = nullptr);
+Tuning earlier_tuning(const RunSpec& spec, const ResumePoint* from = nullptr);
 
 }  // namespace trainer

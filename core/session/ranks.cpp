@@ -32,38 +32,6 @@ constexpr std::chrono::seconds kPatienceWithPeer(5);
 /// More than rank 0 has for its peers.
 constexpr std::chrono::seconds kPatienceWithFirst(7);
 
-/// Nearest numbers of samples that so many ranks can share.
-std::string nearest_multiples(int64_t samples, int64_t ranks) {
-  const int64_t below = samples / ranks * ranks, above = below + ranks;
-  return below == 0 ? std::to_string(above) : fmt::format("{} or {}", below, above);
-}
-
-void require_agreement(const Recipe& recipe, const Identity& identity) {
-  const std::optional<AutoCount>& asked = recipe.parallelism.data;
-  if (!asked || !asked->count || *asked->count == identity.ranks) return;
-  fail_at(recipe.origin_of("parallelism.data"),
-          fmt::format("is {}, but the launcher started {} ranks ({}); write auto, or start as many",
-                      *asked->count, identity.ranks, identity.source));
-}
-
-void require_division(const Recipe& recipe, int64_t ranks) {
-  const TrainingSection& training = recipe.training;
-  const int64_t all = training.global_batch_size;
-  if (all % ranks != 0) {
-    fail_at(recipe.origin_of("training.global_batch_size"),
-            fmt::format("{} samples cannot be shared by {} ranks evenly; write {}", all, ranks,
-                        nearest_multiples(all, ranks)));
-  }
-  const auto& given = training.micro_batch_size;
-  if (const int64_t rows = given ? given->count.value_or(1) : 1; all % (rows * ranks) != 0) {
-    fail_at(
-        recipe.origin_of("training.micro_batch_size"),
-        fmt::format("{} ranks with micro-batches of {} cannot share global_batch_size {} evenly; each has {} "
-                    "samples of a step",
-                    ranks, rows, all, all / ranks));
-  }
-}
-
 /// Where rank 0 listens and what the ranks have to know, as MPI passes it on: "HOST PORT SECRET".
 struct Meeting {
   Endpoint endpoint;
@@ -98,17 +66,14 @@ Meeting parse_meeting(const std::string& text) {
 
 }  // namespace
 
-Ranks::Ranks(Recipe& recipe) : identity_(launched_as()) {
-  require_agreement(recipe, identity_);
+Ranks::Ranks(const RunSpec& spec, const Identity& identity) : identity_(identity) {
+  const Recipe& recipe = spec.recipe();
   if (identity_.is_alone()) {
     communicator_ = std::make_unique<OneRank>();
     return;
   }
-  recipe.training.share = {identity_.rank, identity_.ranks};
-  recipe.parallelism.here = identity_.local_ranks;
-  require_division(recipe, identity_.ranks);
   const std::chrono::seconds deadline(recipe.parallelism.deadline.seconds);
-  const bool by_mpi = is_of_mpi(identity_) || choose_device(recipe).type == "cpu";
+  const bool by_mpi = is_of_mpi(identity_) || choose_device(recipe.device).type == "cpu";
   adds_up_on_cpus_ = by_mpi;
   try {
     by_mpi ? join_by_mpi(deadline) : join_by_address(recipe, deadline);
@@ -228,18 +193,20 @@ int64_t Ranks::threads() const {
   return std::max<int64_t>(1, ::sysconf(_SC_NPROCESSORS_ONLN) / identity_.local_ranks);
 }
 
-void plan_ranks(Recipe& recipe) {
-  const std::optional<AutoCount>& asked = recipe.parallelism.data;
-  if (!asked || !asked->count) return;
-  recipe.training.share.ranks = *asked->count;
-  require_division(recipe, *asked->count);
+RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const Identity& identity) {
+  const std::optional<AutoCount>& asked = recipe->parallelism.data;
+  if (asked && asked->count && *asked->count != identity.ranks) {
+    fail_at(recipe->origin_of("parallelism.data"),
+            fmt::format("is {}, but the launcher started {} ranks ({}); write auto, or start as many",
+                        *asked->count, identity.ranks, identity.source));
+  }
+  return {std::move(recipe), {identity.rank, identity.ranks}, identity.local_ranks};
 }
 
-int64_t ranks_to_start(const Recipe& recipe) {
-  const std::optional<AutoCount>& asked = recipe.parallelism.data;
-  if (!asked || !asked->count || !launched_as().is_alone()) return 1;
-  require_division(recipe, *asked->count);
-  return *asked->count;
+RunSpec planned_spec(std::shared_ptr<const Recipe> recipe) {
+  const std::optional<AutoCount>& asked = recipe->parallelism.data;
+  const int64_t ranks = asked ? asked->count.value_or(1) : 1;
+  return {std::move(recipe), {.rank = 0, .ranks = ranks}};
 }
 
 void require_one_process(const std::string& what) {

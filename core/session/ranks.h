@@ -14,7 +14,7 @@
 #include "core/engine/executable.h"
 #include "core/ranks/control.h"
 #include "core/ranks/identity.h"
-#include "core/recipe/recipe.h"
+#include "core/recipe/run_spec.h"
 #include "core/run/checkpoints.h"
 #include "core/train/checkpointer.h"
 
@@ -24,11 +24,10 @@ namespace trainer {
 /// others get its choices and its tensors.
 class Ranks {
  public:
-  /// As the launcher says, which parallelism.data must agree with; `recipe` then knows its share of a step.
-  /// Throws Error: exit 64 and 78 where launcher, recipe and batch sizes do not fit together, 69 where no
-  /// engine joins the ranks, 78 where they would meet in the directory of another run. From then on this
-  /// process ends where another rank is lost or has failed, and names it.
-  explicit Ranks(Recipe& recipe);
+  /// Meets the other ranks. Throws Error: exit 64 or 69 if they cannot meet, 78 if they would meet in the
+  /// directory of another run. From then on this process ends if another rank is lost or has failed, and
+  /// names it.
+  Ranks(const RunSpec& spec, const Identity& identity);
   ~Ranks();
 
   bool are_several() const { return !identity_.is_alone(); }
@@ -75,13 +74,12 @@ class Ranks {
   std::unique_ptr<Control> control_;
 };
 
-/// Where parallelism.data is a number: the recipe's share of a step for a rank of so many, without any other.
-/// Throws Error (exit 78) where they cannot share a step evenly.
-void plan_ranks(Recipe& recipe);
+/// What the recipe means for this process among those that a launcher has started. Throws Error (exit 78) if
+/// parallelism.data is another number, or if they cannot share a batch evenly.
+RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const Identity& identity);
 
-/// How many ranks this process has to start itself: parallelism.data, unless a launcher has started this one.
-/// Throws Error (exit 78) as plan_ranks does.
-int64_t ranks_to_start(const Recipe& recipe);
+/// The same for rank 0 of parallelism.data ranks that nobody has started.
+RunSpec planned_spec(std::shared_ptr<const Recipe> recipe);
 
 /// Throws Error (exit 64) where a launcher has started several processes of what one does.
 void require_one_process(const std::string& what);

@@ -21,20 +21,20 @@ int64_t parameter_count(const Program& program) {
   return count;
 }
 
-/// Statistics are those of what one rank computes at once, which its number changes unless the recipe fixes
-/// it.
-std::optional<std::string> statistics_note(const Recipe& recipe, const Program& program) {
-  const TrainingSection& training = recipe.training;
-  if (training.share.ranks == 1 || training.micro_batch_size || recipe.parallelism.sync_batch_norm)
+/// Statistics are those of the samples that one rank computes at once. The number of ranks changes that,
+/// unless the recipe fixes it.
+std::optional<std::string> statistics_note(const Job& job) {
+  const Recipe& recipe = job.spec.recipe();
+  if (job.spec.ranks() == 1 || recipe.training.micro_batch_size || recipe.parallelism.sync_batch_norm)
     return std::nullopt;
-  if (std::ranges::none_of(program.entries.front().nodes,
+  if (std::ranges::none_of(job.program.entries.front().nodes,
                            [](const Node& node) { return node.op->has_batch_statistics(); }))
     return std::nullopt;
   return fmt::format(
       "batch normalisation takes its statistics from the {0} samples that a rank computes at once; "
       "training.micro_batch_size={0} gives the same on any number of ranks, and "
       "parallelism.sync_batch_norm=true takes them from the samples of all ranks",
-      training.micro_batch());
+      job.spec.batch().micro_batch);
 }
 
 bool stops_early(const Job& job, const LoopState& state) {
@@ -48,47 +48,46 @@ std::string ending_of(const Job& job, const LoopState& state) {
   return "early stop: " + early_stop_text(*job.settings.early_stop, *state.early_stop);
 }
 
-std::string split_text(const TrainingSection& training) {
-  const int64_t ranks = training.share.ranks;
-  if (ranks == 1 && training.micro_batches() == 1) return "";
+std::string split_text(const BatchSplit& batch) {
+  const int64_t ranks = batch.share.ranks, micro_batches = batch.micro_batches();
+  if (ranks == 1 && micro_batches == 1) return "";
   return fmt::format(" ({}{}{})", ranks > 1 ? fmt::format("{} ranks x ", ranks) : "",
-                     training.micro_batches() > 1 ? fmt::format("{} x ", training.micro_batches()) : "",
-                     training.micro_batch());
+                     micro_batches > 1 ? fmt::format("{} x ", micro_batches) : "", batch.micro_batch);
 }
 
-void announce(const Recipe& recipe, const Job& job, const Planner& planner, const RunDirectory& directory,
-              const Start& start, const Tuning& tuning, Log& log) {
-  const TrainingSection& training = recipe.training;
-  log.info(fmt::format("run {} in {}", recipe.run.name, one_line(directory.path().string())));
+void announce(const Job& job, const Planner& planner, const RunDirectory& directory, const Start& start,
+              const Tuning& tuning, Log& log) {
+  const BatchSplit& batch = job.spec.batch();
+  log.info(fmt::format("run {} in {}", job.spec.recipe().run.name, one_line(directory.path().string())));
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
-                       parameter_count(job.program), job.settings.steps, training.global_batch_size,
-                       split_text(training), planner.name(), human_bytes(job.memory.total())));
+                       parameter_count(job.program), job.settings.steps, batch.global_batch,
+                       split_text(batch), planner.name(), human_bytes(job.memory.total())));
   for (const auto& info : {job.train, job.validation}) {
     if (info && !info->summary.empty()) log.info(info->summary);
     if (info && !info->warning.empty()) log.warn(info->warning);
   }
   if (job.found_micro_batch) {
     log.info(fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits",
-                         training.micro_batch(), training.global_batch_size / training.share.ranks));
+                         batch.micro_batch, batch.rank_batch()));
   }
-  if (const auto note = statistics_note(recipe, job.program)) log.info(*note);
+  if (const auto note = statistics_note(job)) log.info(*note);
   for (const std::string& note : start.notes) log.warn(note);
   if (start.from) {
     log.info(fmt::format("resuming after step {}, from {}", start.step(),
                          one_line(start.from->checkpoint.string())));
-    for (const std::string& departure : departures(recipe, start, planner, tuning)) log.warn(departure);
+    for (const std::string& departure : departures(job.spec, start, planner, tuning)) log.warn(departure);
   } else if (directory.state() == RunDirectory::State::unfinished) {
     log.warn(
         "an earlier run of this recipe was stopped before its first checkpoint; starting again from step 0");
   }
 }
 
-Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state, const LoopResult& result,
+Summary summary_of(const Job& job, const LoopState& state, const LoopResult& result,
                    int64_t unreadable_samples) {
   Summary summary = {{"finished", true},
-                     {"run.name", recipe.run.name},
+                     {"run.name", job.spec.recipe().run.name},
                      {"steps", state.step},
-                     {"ranks", recipe.training.share.ranks},
+                     {"ranks", job.spec.ranks()},
                      {"training.loss", state.train_loss},
                      {"training.seconds", result.training_seconds},
                      {"training.first_step_seconds", result.first_step_seconds},

@@ -11,14 +11,14 @@
 namespace trainer {
 
 /// How a step's samples are divided: " (2 ranks x 4 x 16)"; "" where they are not.
-std::string split_text(const TrainingSection& training);
+std::string split_text(const BatchSplit& batch);
 
 /// Logs what is about to be trained, on what, and from where.
-void announce(const Recipe& recipe, const Job& job, const Planner& planner, const RunDirectory& directory,
-              const Start& start, const Tuning& tuning, Log& log);
+void announce(const Job& job, const Planner& planner, const RunDirectory& directory, const Start& start,
+              const Tuning& tuning, Log& log);
 
 /// The summary.json of a run whose steps are all done.
-Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state, const LoopResult& result,
+Summary summary_of(const Job& job, const LoopState& state, const LoopResult& result,
                    int64_t unreadable_samples);
 
 /// Why a run is finished before its last step; "" where it is not.

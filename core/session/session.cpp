@@ -36,35 +36,33 @@ constexpr double kLookSeconds = 1;
 
 /// Takes the device's memory. Where somebody else has taken what the plan counted on, says what would fit
 /// now.
-std::unique_ptr<Executable> open_executable(Recipe& recipe, const Backend& backend, const Job& job) {
+std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& job) {
   try {
-    return std::make_unique<Executable>(job.plan, *backend.device, recipe.runtime.cuda_graph);
+    return std::make_unique<Executable>(job.plan, *backend.device, job.spec.recipe().runtime.cuda_graph);
   } catch (const Error& problem) {
     if (problem.code() != ExitCode::out_of_memory) throw;
     throw Error(
         ExitCode::out_of_memory,
         fmt::format("{}; the plan needs {}:{}", problem.what(), human_bytes(job.memory.total()),
-                    memory_advice(recipe, *backend.planner, job, available_bytes(recipe, *backend.planner))));
+                    memory_advice(*backend.planner, job, available_bytes(job.spec, *backend.planner))));
   }
 }
 
 /// What the first step of this process finds; returns what to log of it.
-std::vector<std::string> fill(Executable& executable, const Recipe& recipe, const Job& job,
-                              const Start& start) {
+std::vector<std::string> fill(Executable& executable, const Job& job, const Start& start) {
   executable.hold_elsewhere();
-  initialize(executable, static_cast<uint64_t>(recipe.run.seed));
+  initialize(executable, job.spec.seed());
   if (start.from) {
-    load_checkpoint(executable, start.from->checkpoint, guards_of(recipe, start));
+    load_checkpoint(executable, start.from->checkpoint, guards_of(job.spec, start));
     return {};
   }
-  std::vector<std::string> lines = load_initial_weights(recipe, executable);
+  std::vector<std::string> lines = load_initial_weights(job.spec.recipe(), executable);
   if (job.settings.averages) start_averages(executable);
   return lines;
 }
 
 /// What all parts of a run need.
 struct Parts {
-  Recipe& recipe;
   const Backend& backend;
   const Job& job;
   const Tuning& tuning;
@@ -91,12 +89,12 @@ void warn_of_no_progress(const Parts& run) {
 /// Logs how the run starts; `other_data` and `loaded` are what its parts have said of themselves.
 void announce_start(const Parts& run, const DataSource& train, const std::optional<std::string>& other_data,
                     const std::vector<std::string>& loaded) {
-  announce(run.recipe, run.job, *run.backend.planner, run.directory, run.start, run.tuning, run.log);
+  announce(run.job, *run.backend.planner, run.directory, run.start, run.tuning, run.log);
   if (other_data) run.log.warn(*other_data);
   for (const std::string& line : loaded) run.log.info(line);
   if (run.start.from) return;
-  const Program forward = forward_program(run.recipe, Purpose::evaluate);
-  if (const auto note = unused_outputs(run.recipe, forward, train)) run.log.warn(*note);
+  const Program forward = forward_program(run.job.spec, Purpose::evaluate);
+  if (const auto note = unused_outputs(run.job.spec.recipe(), forward, train)) run.log.warn(*note);
 }
 
 /// The confusion matrix of the last evaluation, where a metric is a function of it. A run does not end
@@ -119,8 +117,7 @@ void finish(const Parts& run, const Executable& executable, const TrainingLoop& 
   directory.require_held();
   save_weights(executable, directory.file(kModelFile), about);
   if (run.job.settings.averages) save_averages(executable, directory.file(kAveragesFile), about);
-  write_summary(directory.file("summary.json"),
-                summary_of(run.recipe, run.job, loop.state(), result, unreadable.size()));
+  write_summary(directory.file("summary.json"), summary_of(run.job, loop.state(), result, unreadable.size()));
   run.log.info(closing_line(run.job, loop.state(), result));
   if (!result.throttling.empty()) run.log.warn("the device was " + result.throttling);
   run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
@@ -187,20 +184,18 @@ void require_same_samples(const Ranks& ranks, const Machine& machine) {
 }
 
 /// `list`: where unreadable samples are listed; empty on ranks that list none.
-Machine open_machine(Recipe& recipe, const Backend& backend, const Job& job,
-                     const std::filesystem::path& list) {
+Machine open_machine(const Backend& backend, const Job& job, const std::filesystem::path& list) {
   Machine machine;
-  machine.train = open_feed(recipe, job, *backend.device, Split::train, list);
-  machine.validation =
-      open_feed(recipe, job, *backend.device, Split::val, list, machine.train.pipeline.get());
-  machine.executable = open_executable(recipe, backend, job);
+  machine.train = open_feed(job, *backend.device, Split::train, list);
+  machine.validation = open_feed(job, *backend.device, Split::val, list, machine.train.pipeline.get());
+  machine.executable = open_executable(backend, job);
   return machine;
 }
 
 /// Trains in a directory that is this process's own now.
 ExitCode train(const Parts& run, int64_t profiled_steps) {
-  Recipe& recipe = run.recipe;
   const Job& job = run.job;
+  const RunSpec& spec = job.spec;
   const RunDirectory& directory = run.directory;
   const std::filesystem::path list = directory.file("bad_samples.txt");
   Machine machine;
@@ -209,26 +204,25 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   std::vector<std::string> loaded;
   std::optional<DeviceSamples> samples;
   together(run.ranks.communicator(), [&] {
-    machine = open_machine(recipe, run.backend, job, list);
+    machine = open_machine(run.backend, job, list);
     const DataSource& source = *machine.train.source;
-    lasting =
-        lasting_state(recipe, *run.backend.planner, run.tuning, source, machine.validation.source.get());
-    other_data = require_same_data(recipe, run.start, lasting.data);
-    require_steps_left(recipe, run.start, job.settings.steps);
+    lasting = lasting_state(spec, *run.backend.planner, run.tuning, source, machine.validation.source.get());
+    other_data = require_same_data(spec, run.start, lasting.data);
+    require_steps_left(spec, run.start, job.settings.steps);
     machine.executable->on_failed_capture(
         [&](const std::string& reason) { run.log.warn(uncaptured(reason)); });
-    loaded = fill(*machine.executable, recipe, job, run.start);
+    loaded = fill(*machine.executable, job, run.start);
     if (job.program.find(input_name::kSampleNumbers) != kNone)
       samples.emplace(*machine.executable, source, machine.validation.source.get());
     if (run.start.from && !other_data) count_unreadable(machine, run.start.from->state.loop);
-    run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
+    run.directory.begin(spec.recipe().to_yaml(false), run.start.step(), run.start.validated(), run.log);
   });
   Executable& executable = *machine.executable;
   require_same_samples(run.ranks, machine);
   share_state(run.ranks.communicator(), executable);
-  if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
+  if (spec.recipe().runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
   announce_start(run, *machine.train.source, other_data, loaded);
-  MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings),
+  MetricsSinks metrics(directory.path(), spec.recipe().logging.formats, validation_metrics(job.settings),
                        [&](const std::string& problem) { run.log.warn(problem); });
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const auto& [split, feed] :
@@ -244,7 +238,7 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
         directory.require_in_place();
       },
       require_held);
-  checkpoints.begin_at(run.start.step(), guards_of(recipe, run.start));
+  checkpoints.begin_at(run.start.step(), guards_of(spec, run.start));
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(*run.start.from);
   checkpoints.save_first_by(run.limit.first_save());
   run.limit.expect_saves_of(Checkpoints::checkpoint_bytes(job.plan));
@@ -281,11 +275,11 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
 }
 
 /// Trains where rank 0 keeps the run: writes nothing.
-ExitCode follow(Recipe& recipe, const Backend& backend, const Job& job, const Start& start,
-                const Ranks& ranks, StopSignals& signals, Log& log, int64_t profiled_steps) {
+ExitCode follow(const Backend& backend, const Job& job, const Start& start, const Ranks& ranks,
+                StopSignals& signals, Log& log, int64_t profiled_steps) {
   Machine machine;
   together(ranks.communicator(), [&] {
-    machine = open_machine(recipe, backend, job, {});
+    machine = open_machine(backend, job, {});
     machine.executable->on_failed_capture([&](const std::string& reason) { log.warn(uncaptured(reason)); });
   });
   require_same_samples(ranks, machine);
@@ -314,10 +308,10 @@ ExitCode follow(Recipe& recipe, const Backend& backend, const Job& job, const St
 }
 
 /// Where the run starts, as rank 0 has found it.
-Start shared_start(const Recipe& recipe, const Ranks& ranks) {
+Start shared_start(const RunSpec& spec, const Ranks& ranks) {
   Start start;
   const std::string state = from_first(ranks.communicator(), [&] {
-    start = choose_start(recipe);
+    start = choose_start(spec);
     return start.from ? to_json(start.from->state) : "";
   });
   if (!ranks.is_first() && !state.empty())
@@ -330,54 +324,55 @@ void say_finished(const std::filesystem::path& directory, Log& log) {
 }
 
 /// The run's directory, on rank 0. Nothing where the run is finished.
-std::unique_ptr<RunDirectory> open_directory(const Recipe& recipe, const Start& start, Log& log) {
+std::unique_ptr<RunDirectory> open_directory(const RunSpec& spec, const Start& start, Log& log) {
+  const Recipe& recipe = spec.recipe();
   auto directory =
       std::make_unique<RunDirectory>(recipe.output_directory(), recipe.identity(), recipe.run.allow_changes);
   if (directory->state() == RunDirectory::State::finished) {
     say_finished(directory->path(), log);
     return nullptr;
   }
-  require_unchanged(recipe, start);
-  require_whole(recipe, start);
-  require_rollbacks(recipe, start);
+  require_unchanged(spec, start);
+  require_whole(spec, start);
+  require_rollbacks(spec, start);
   return directory;
 }
 
 /// What this rank has to do.
-ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& signals, Progress& progress,
-                  const SessionOptions& options, const Ranks& ranks) {
+ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSignals& signals,
+                  Progress& progress, const SessionOptions& options, const Ranks& ranks) {
   Communicator& all = ranks.communicator();
-  require_same_settings(recipe, options, all);
+  require_same_settings(given, options, all);
   Log log(progress, ranks.prefix());
-  TimeLimit limit(recipe.run.max_wall_time, log);
+  TimeLimit limit(given.recipe().run.max_wall_time, log);
   signals.end_after(limit.seconds_left());
-  together(all, [&] { require_data(recipe); });
+  together(all, [&] { require_data(given.recipe()); });
   // The process that was started before this one may still save.
   if (ranks.is_first() && slurm_has_restarted())
-    await_free(recipe.output_directory(), kPatienceAfterRestart, log);
-  const Start start = shared_start(recipe, ranks);
-  keep_micro_batch(recipe, start);
+    await_free(given.recipe().output_directory(), kPatienceAfterRestart, log);
+  const Start start = shared_start(given, ranks);
+  const RunSpec resumed = with_earlier_micro_batch(given, start);
   const ResumePoint* from = start.from ? &*start.from : nullptr;
-  Tuning tuning = earlier_tuning(recipe, from);
+  Tuning tuning = earlier_tuning(resumed, from);
   std::optional<Backend> backend;
   std::optional<Job> job;
   std::string first_device;  // of rank 0
-  const auto prepare = [&] {
-    DeviceChoice choice = choose_device(recipe, from);
+  const auto prepare = [&](const RunSpec& spec) {
+    DeviceChoice choice = choose_device(spec.recipe().device, from);
     if (ranks.are_several()) choice.threads = ranks.threads();
     choice.local_rank = ranks.local_rank();
     ranks.require_engine(choice.type, ranks.is_first() ? choice.type : first_device);
     first_device = choice.type;
     log.info(fmt::format("device: {} ({})", choice.type, choice.reason));
-    backend = open_device(recipe, tuning, choice, ranks.are_several() ? &all : nullptr);
-    set_precision(recipe, *backend->planner);
-    job = make_fitting_job(recipe, *backend->planner, {.disabled_passes = options.disabled_passes});
-    require_memory(recipe, *backend->planner, *job);
+    backend = open_device(spec, tuning, choice, ranks.are_several() ? &all : nullptr);
+    set_precision(spec, *backend->planner);
+    job = make_fitting_job(spec, *backend->planner, {.disabled_passes = options.disabled_passes});
+    require_memory(*backend->planner, *job);
   };
   // What rank 0 has timed and tried out, the others take.
   const std::string choices = from_first(all, [&] {
-    prepare();
-    return to_json(RunState{.micro_batch_size = recipe.training.micro_batch(),
+    prepare(resumed);
+    return to_json(RunState{.micro_batch_size = job->spec.batch().micro_batch,
                             .facts = {{fact_name::kDevice, first_device}},
                             .algorithms = tuning.fastest});
   });
@@ -386,14 +381,13 @@ ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& si
     const RunState first = parse_run_state(choices, "what rank 0 has chosen");
     tuning.fastest = first.algorithms;
     first_device = first.facts.at(fact_name::kDevice);
-    recipe.training.micro_batch_size = AutoCount{first.micro_batch_size};
-    prepare();
+    prepare(resumed.with_micro_batch(first.micro_batch_size));
   });
   ranks.require_same_plan(job->plan, backend->planner->facts());
   backend->device->join_ranks();
   std::unique_ptr<RunDirectory> directory;
   const std::string finished = from_first(all, [&] {
-    directory = open_directory(recipe, start, log);
+    directory = open_directory(job->spec, start, log);
     return directory ? "" : "finished";
   });
   if (!finished.empty()) {
@@ -401,25 +395,26 @@ ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& si
       log.warn("a finished run has no steps left to profile; train another one: run.output_dir=PATH");
     return ExitCode::done;
   }
-  if (!ranks.is_first())
-    return follow(recipe, *backend, *job, start, ranks, signals, log, options.profiled_steps);
-  return train({recipe, *backend, *job, tuning, start, ranks, *directory, signals, limit, progress, log},
+  if (!ranks.is_first()) return follow(*backend, *job, start, ranks, signals, log, options.profiled_steps);
+  return train({*backend, *job, tuning, start, ranks, *directory, signals, limit, progress, log},
                options.profiled_steps);
 }
 
 }  // namespace
 
-ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals& signals, Progress& progress,
-                     const SessionOptions& options) {
-  signals.set_grace(recipe.run.grace_period);
-  const Ranks ranks(recipe);
+ExitCode run_session(std::shared_ptr<const Recipe> recipe, const OpenDevice& open_device,
+                     StopSignals& signals, Progress& progress, const SessionOptions& options) {
+  signals.set_grace(recipe->run.grace_period);
+  const Identity identity = launched_as();
+  const RunSpec spec = launched_spec(std::move(recipe), identity);
+  const Ranks ranks(spec, identity);
   if (ranks.are_finished()) {
     Log log(progress, ranks.prefix());
-    if (ranks.is_first()) say_finished(recipe.output_directory(), log);
+    if (ranks.is_first()) say_finished(spec.recipe().output_directory(), log);
     return ExitCode::done;
   }
   try {
-    return run_rank(recipe, open_device, signals, progress, options, ranks);
+    return run_rank(spec, open_device, signals, progress, options, ranks);
   } catch (const std::exception& problem) {
     signals.ignore();  // a launcher ends the other ranks as soon as one has left
     ranks.leave_with(problem);

@@ -27,8 +27,8 @@ Value::Entry entry(const std::string& name, const std::string& text) {
   return {name, {kCommandLine}, value};
 }
 
-std::string place_of(const Recipe& recipe, const std::string& key) {
-  return key.starts_with(kOption) ? kCommandLine : to_string(recipe.origin_of(key).where);
+std::string place_of(const RunSpec& spec, const std::string& key) {
+  return key.starts_with(kOption) ? kCommandLine : to_string(spec.recipe().origin_of(key).where);
 }
 
 /// A value's own text, or words for one that is not given or may be a secret.
@@ -54,8 +54,8 @@ RunIdentity parsed(const std::string& text) {
 
 }  // namespace
 
-RunIdentity shared_settings(const Recipe& recipe, const SessionOptions& options) {
-  Value all = recipe.settings();
+RunIdentity shared_settings(const RunSpec& spec, const SessionOptions& options) {
+  Value all = spec.recipe().settings();
   all.entries.push_back(entry("--profile", std::to_string(options.profiled_steps)));
   all.entries.push_back(entry("--disable-pass", fmt::format("{}", fmt::join(options.disabled_passes, ","))));
   all.entries.push_back(entry("--version", kVersion));
@@ -68,9 +68,9 @@ std::vector<Difference> setting_differences(const RunIdentity& first, const RunI
   return forbidden_differences(first, own, {"device.index", "device.memory", "device.threads"});
 }
 
-void require_same_settings(const Recipe& recipe, const SessionOptions& options, Communicator& ranks) {
+void require_same_settings(const RunSpec& spec, const SessionOptions& options, Communicator& ranks) {
   if (ranks.ranks() == 1) return;
-  const std::string own = shared_settings(recipe, options).mathematics;
+  const std::string own = shared_settings(spec, options).mathematics;
   const std::string first = from_first(ranks, [&] { return host_name() + "\n" + own; });
   together(ranks, [&] {
     const size_t end = first.find('\n');
@@ -85,7 +85,7 @@ void require_same_settings(const Recipe& recipe, const SessionOptions& options, 
         ExitCode::recipe,
         fmt::format("rank {} on {} has {}={} ({}), but rank 0 on {} has {}{}; start all ranks with the same "
                     "program, recipe and arguments",
-                    ranks.rank(), host_name(), one.path, shown(one.after), place_of(recipe, one.path),
+                    ranks.rank(), host_name(), one.path, shown(one.after), place_of(spec, one.path),
                     first.substr(0, end), shown(one.before), more_text(all)));
   });
 }

@@ -30,25 +30,24 @@ Fingerprint of_validation(const Fingerprint& both) {
   return found;
 }
 
-std::map<std::string, std::string> facts_of(const Recipe& recipe, const Planner& planner) {
+std::map<std::string, std::string> facts_of(const RunSpec& spec, const Planner& planner) {
   std::map<std::string, std::string> facts = planner.facts();
   facts[fact_name::kDevice] = std::string(planner.name());
   facts["trainer"] = kVersion;
-  if (const int64_t ranks = recipe.training.share.ranks; ranks > 1)
-    facts[fact_name::kRanks] = std::to_string(ranks);
+  if (const int64_t ranks = spec.ranks(); ranks > 1) facts[fact_name::kRanks] = std::to_string(ranks);
   return facts;
 }
 
 /// A checkpoint must be one of this run, changes that are allowed left out.
-void require_same_run(const Recipe& recipe, const Start& start) {
+void require_same_run(const RunSpec& spec, const Start& start) {
   const ResumePoint& point = *start.from;
   const std::vector<Difference> different =
-      differences_from(point, recipe.identity(), recipe.run.allow_changes);
+      differences_from(point, spec.recipe().identity(), spec.recipe().run.allow_changes);
   if (different.empty()) return;
   const std::string found = fmt::format("{} belongs to another run ({})", one_line(point.checkpoint.string()),
                                         difference_text(different));
   if (!start.is_own) {
-    fail_at(recipe.origin_of("run.resume"),
+    fail_at(spec.recipe().origin_of("run.resume"),
             fmt::format("{}; list these keys in run.allow_changes, or load only its weights with "
                         "model.initial_weights",
                         found));
@@ -61,36 +60,37 @@ void require_same_run(const Recipe& recipe, const Start& start) {
                   found));
 }
 
-std::map<std::string, std::string> algorithms(const Recipe& recipe, const Tuning& tuning) {
-  return recipe.runtime.autotune ? tuning.fastest : std::map<std::string, std::string>();
+std::map<std::string, std::string> algorithms(const RunSpec& spec, const Tuning& tuning) {
+  return spec.recipe().runtime.autotune ? tuning.fastest : std::map<std::string, std::string>();
 }
 
 /// Of the newest checkpoint in the run's directory, whole or not.
-std::string newest_name(const Recipe& recipe) {
-  const auto saved = list_checkpoints(checkpoint_root(recipe.output_directory()));
+std::string newest_name(const RunSpec& spec) {
+  const auto saved = list_checkpoints(checkpoint_root(spec.recipe().output_directory()));
   return saved.empty() ? "" : saved.front().filename().string();
 }
 
 }  // namespace
 
-Start choose_start(const Recipe& recipe) {
-  Start start{.newest = newest_name(recipe)};
+Start choose_start(const RunSpec& spec) {
+  Start start{.newest = newest_name(spec)};
   const auto warn = [&](const std::string& note) { start.notes.push_back(note); };
-  const fs::path root = checkpoint_root(recipe.output_directory());
-  if (recipe.run.is_never()) {
+  const fs::path root = checkpoint_root(spec.recipe().output_directory());
+  if (spec.recipe().run.is_never()) {
     const auto saved = list_checkpoints(root);
     if (saved.empty()) return start;
-    fail_at(recipe.origin_of("run.resume"),
+    fail_at(spec.recipe().origin_of("run.resume"),
             fmt::format("{} contains checkpoints up to step {}, which \"never\" would discard: remove them, "
                         "or choose another run.output_dir",
                         one_line(root.string()), checkpoint_step(saved.front())));
   }
   // A directory of another run says so of itself, whatever checkpoints are in it.
-  RunDirectory::look(recipe.output_directory(), recipe.identity(), recipe.run.allow_changes);
+  RunDirectory::look(spec.recipe().output_directory(), spec.recipe().identity(),
+                     spec.recipe().run.allow_changes);
   start.from = newest_checkpoint(root, warn);
   start.unusable = start.notes;
-  if (start.from) require_same_run(recipe, start);
-  const auto path = recipe.run.resume_path();
+  if (start.from) require_same_run(spec, start);
+  const auto path = spec.recipe().run.resume_path();
   if (!path) return start;
   if (start.from) {
     warn(fmt::format("run.resume={} applied only when this run began; resuming from its own checkpoint",
@@ -99,51 +99,51 @@ Start choose_start(const Recipe& recipe) {
   }
   start.from = checkpoint_at(*path, warn);
   start.is_own = false;
-  require_same_run(recipe, start);
+  require_same_run(spec, start);
   return start;
 }
 
-void require_whole(const Recipe& recipe, const Start& start) {
+void require_whole(const RunSpec& spec, const Start& start) {
   const bool goes_on = start.from && start.is_own;
   if (goes_on || start.newest.empty()) return;
-  throw Error(ExitCode::data, fmt::format("no checkpoint in {} can be used:\n  {}\nfix the cause, or restore "
-                                          "one from a copy; to start over, remove them",
-                                          one_line(checkpoint_root(recipe.output_directory()).string()),
-                                          fmt::join(start.unusable, "\n  ")));
+  throw Error(ExitCode::data,
+              fmt::format("no checkpoint in {} can be used:\n  {}\nfix the cause, or restore "
+                          "one from a copy; to start over, remove them",
+                          one_line(checkpoint_root(spec.recipe().output_directory()).string()),
+                          fmt::join(start.unusable, "\n  ")));
 }
 
-Guards guards_of(const Recipe& recipe, const Start& start) {
+Guards guards_of(const RunSpec& spec, const Start& start) {
   if (!start.from) return Guards::same;
-  const std::vector<Difference> all = differences_from(*start.from, recipe.identity());
+  const std::vector<Difference> all = differences_from(*start.from, spec.recipe().identity());
   const bool differ =
       std::ranges::any_of(all, [](const Difference& each) { return each.path.starts_with("guards"); });
   return differ ? Guards::other : Guards::same;
 }
 
-void require_rollbacks(const Recipe& recipe, const Start& start) {
-  if (guards_of(recipe, start) == Guards::same || start.from->state.loop.guard.rollbacks == 0) return;
-  fail_at(recipe.origin_of("guards"),
+void require_rollbacks(const RunSpec& spec, const Start& start) {
+  if (guards_of(spec, start) == Guards::same || start.from->state.loop.guard.rollbacks == 0) return;
+  fail_at(spec.recipe().origin_of("guards"),
           fmt::format("guards can no longer change: {} belongs to a run that has rolled back, and the steps "
                       "it skips since then would be computed; restore the old settings",
                       one_line(start.from->checkpoint.string())));
 }
 
-void keep_micro_batch(Recipe& recipe, const Start& start) {
-  std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
-  if (!start.from || !rows || rows->count) return;
-  const int64_t before = start.from->state.micro_batch_size, ranks = recipe.training.share.ranks;
+RunSpec with_earlier_micro_batch(const RunSpec& spec, const Start& start) {
+  if (!start.from || !spec.searches_micro_batch()) return spec;
+  const int64_t before = start.from->state.micro_batch_size;
   // Another number of ranks may have to find another one.
-  if (before > 0 && recipe.training.global_batch_size % (before * ranks) == 0) rows = AutoCount{before};
+  return before > 0 && spec.batch().rank_batch() % before == 0 ? spec.with_micro_batch(before) : spec;
 }
 
-void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps) {
+void require_steps_left(const RunSpec& spec, const Start& start, int64_t steps) {
   if (start.step() <= steps) return;
-  fail_at(recipe.origin_of("training.max_duration"),
+  fail_at(spec.recipe().origin_of("training.max_duration"),
           fmt::format("ends after step {}, but {} is at step {}; choose a longer duration to resume from it",
                       steps, one_line(start.from->checkpoint.string()), start.step()));
 }
 
-std::optional<std::string> require_same_data(const Recipe& recipe, const Start& start,
+std::optional<std::string> require_same_data(const RunSpec& spec, const Start& start,
                                              const Fingerprint& here) {
   if (!start.from) return std::nullopt;
   const Fingerprint& there = start.from->state.data;
@@ -155,48 +155,48 @@ std::optional<std::string> require_same_data(const Recipe& recipe, const Start& 
   const char* key = is_training ? "data.train" : "data.val";
   const std::string found = fmt::format("the {} samples are not those of {}: {}", split,
                                         one_line(start.from->checkpoint.string()), *difference);
-  if (std::ranges::find(recipe.run.allow_changes, kDataKey) != recipe.run.allow_changes.end())
+  if (std::ranges::find(spec.recipe().run.allow_changes, kDataKey) != spec.recipe().run.allow_changes.end())
     return fmt::format("{}: {}; run.allow_changes allows it", key, found);
   fail_at(
-      recipe.origin_of(key),
+      spec.recipe().origin_of(key),
       fmt::format("{}; restore them, or list {} in run.allow_changes to resume with these", found, kDataKey));
 }
 
-void require_unchanged(const Recipe& recipe, const Start& start) {
-  if (start.newest == newest_name(recipe)) return;
+void require_unchanged(const RunSpec& spec, const Start& start) {
+  if (start.newest == newest_name(spec)) return;
   throw Error(ExitCode::io, fmt::format("another process has just changed {}; start the same command again",
-                                        recipe.output_directory()));
+                                        spec.recipe().output_directory()));
 }
 
-std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Planner& planner,
+std::vector<std::string> departures(const RunSpec& spec, const Start& start, const Planner& planner,
                                     const Tuning& tuning) {
   if (!start.from) return {};
   const RunState& there = start.from->state;
-  std::vector<std::string> sentences = changed_facts(there.facts, facts_of(recipe, planner));
-  if (there.micro_batch_size != recipe.training.micro_batch()) {
+  std::vector<std::string> sentences = changed_facts(there.facts, facts_of(spec, planner));
+  if (there.micro_batch_size != spec.batch().micro_batch) {
     sentences.push_back(fmt::format("training.micro_batch_size was {} and is now {}", there.micro_batch_size,
-                                    recipe.training.micro_batch()));
+                                    spec.batch().micro_batch));
   }
-  if (there.algorithms != algorithms(recipe, tuning))
+  if (there.algorithms != algorithms(spec, tuning))
     sentences.emplace_back("runtime.autotune chose other algorithms before");
   for (std::string& sentence : sentences)
     sentence += ": the last bits may differ from those of an uninterrupted run";
   return sentences;
 }
 
-RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning,
+RunState lasting_state(const RunSpec& spec, const Planner& planner, const Tuning& tuning,
                        const DataSource& train, const DataSource* validation) {
   RunState state;
-  state.mathematics = recipe.identity().mathematics;
-  state.recipe = recipe.to_yaml(false);
-  state.micro_batch_size = recipe.training.micro_batch();
-  state.facts = facts_of(recipe, planner);
+  state.mathematics = spec.recipe().identity().mathematics;
+  state.recipe = spec.recipe().to_yaml(false);
+  state.micro_batch_size = spec.batch().micro_batch;
+  state.facts = facts_of(spec, planner);
   state.data = train.fingerprint();
-  if (validation != nullptr && recipe.is_left_to_samples("data.val")) {
+  if (validation != nullptr && spec.recipe().is_left_to_samples("data.val")) {
     for (const auto& [name, text] : validation->fingerprint()) state.data[kOfValidation + name] = text;
   }
-  state.about = about_network(recipe, train.class_names());
-  state.algorithms = algorithms(recipe, tuning);
+  state.about = about_network(spec.recipe(), train.class_names());
+  state.algorithms = algorithms(spec, tuning);
   return state;
 }
 

@@ -32,7 +32,7 @@ TrainingLoop::TrainingLoop(Executable& executable, Communicator& ranks, DataPipe
       settings_(settings),
       out_(std::move(output)),
       agreement_(ranks, [this] { return wish(); }),
-      runner_(executable, train, settings.micro_batches, agreement_),
+      runner_(executable, train, settings.batch.micro_batches(), agreement_),
       recorder_(executable, ranks, settings, out_),
       guard_(settings.guard),
       checkpoints_(checkpoints),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/order.h"
 #include "core/optim/plateau.h"
 #include "core/tasks/metric.h"
 #include "core/train/early_stop.h"
@@ -19,8 +20,7 @@ struct LoopSettings {
   int64_t steps = 0;
   int64_t epochs = 0;  ///< 0 where the run's length is given in batches
   int64_t samples_per_epoch = 0;
-  int64_t global_batch_size = 0;
-  int64_t micro_batches = 1;
+  BatchSplit batch;
   int64_t tokens_of_sample = 0;     ///< 0: samples are no sequences of tokens
   int64_t validation_interval = 0;  ///< 0: only at the end
   int64_t logging_interval = 50;

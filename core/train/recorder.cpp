@@ -101,7 +101,7 @@ void Recorder::share_unreadable(Communicator& ranks) {
 }
 
 void Recorder::show(double loss) {
-  const double samples = static_cast<double>(interval_.steps * settings_.global_batch_size);
+  const double samples = static_cast<double>(interval_.steps * settings_.batch.global_batch);
   out_.progress.update(
       {.step = state_.step,
        .steps = settings_.steps,
@@ -114,7 +114,7 @@ void Recorder::show(double loss) {
 }
 
 double Recorder::epoch() const {
-  return static_cast<double>(state_.step * settings_.global_batch_size) /
+  return static_cast<double>(state_.step * settings_.batch.global_batch) /
          static_cast<double>(settings_.samples_per_epoch);
 }
 
@@ -130,7 +130,7 @@ void Recorder::write_interval(const StepReport& step) {
   record.loss = state_.train_loss;
   record.lr = step.lr;
   record.grad_norm = step.grad_norm;
-  record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
+  record.samples_per_s = steps * static_cast<double>(settings_.batch.global_batch) / interval_.seconds;
   if (settings_.tokens_of_sample > 0)
     record.tokens_per_s = *record.samples_per_s * static_cast<double>(settings_.tokens_of_sample);
   record.data_wait_ms = interval_.data_wait / steps * 1e3;
@@ -253,7 +253,7 @@ void Recorder::stop_early() {
 }
 
 LoopResult Recorder::finish() {
-  const int64_t samples = (state_.step + 1 - first_step_) * settings_.global_batch_size;
+  const int64_t samples = (state_.step + 1 - first_step_) * settings_.batch.global_batch;
   result_.joules_per_sample = watch_.joules() / static_cast<double>(std::max<int64_t>(1, samples));
   result_.device_memory_bytes = watch_.most_memory_bytes();
   result_.throttling = watch_.throttling();

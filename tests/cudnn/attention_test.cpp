@@ -230,7 +230,7 @@ TEST_CASE("GPT-2 in bf16 has cuDNN's attention in each layer, forward and backwa
   REQUIRE(!gpu->set_precision(Precision::amp_bf16));
   const auto recipe = Recipe::load(std::string(TRAINER_SOURCE_DIR) + "/configs/gpt2_tokens.yaml",
                                    {"training.precision=amp_bf16"});
-  const Job job = make_job(*recipe, *gpu);
+  const Job job = make_job(recipe, *gpu);
   int found = 0;
   for (const PlannedEntry& entry : job.plan.entries) {
     for (const PlannedNode& planned : entry.nodes) {

@@ -15,8 +15,8 @@ class Planning {
  public:
   Job job(const std::string& recipe, std::vector<std::string> overrides) {
     overrides.emplace_back("data.cache=device");
-    recipe_ = Recipe::load(std::string(TRAINER_SOURCE_DIR) + "/configs/" + recipe, overrides);
-    return make_job(*recipe_, *gpu_.planner);
+    return make_job(Recipe::load(std::string(TRAINER_SOURCE_DIR) + "/configs/" + recipe, overrides),
+                    *gpu_.planner);
   }
   std::string refusal(const std::string& recipe, const std::vector<std::string>& overrides) {
     try {
@@ -27,13 +27,11 @@ class Planning {
     }
     return "none";
   }
-  Recipe& recipe() { return *recipe_; }
   const Planner& gpu() { return *gpu_.planner; }
 
  private:
   DeviceDescription device_ = shipped_device("h200");
   Backend gpu_ = load_backend("cuda", BackendRequest{.described = &device_});
-  std::unique_ptr<Recipe> recipe_;
 };
 
 const std::vector<std::string> kSynthetic = {"data.format=synthetic", "data.synthetic.train_samples=1000",
@@ -92,7 +90,7 @@ TEST_CASE("samples that do not fit are told of, with the way out") {
   overrides.emplace_back("data.synthetic.train_samples=1000000");
   const Job job = planning.job("resnet18_cifar10.yaml", overrides);
   try {
-    require_memory(planning.recipe(), planning.gpu(), job);
+    require_memory(planning.gpu(), job);
     FAIL("it was taken to fit");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::out_of_memory);

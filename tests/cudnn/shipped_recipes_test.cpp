@@ -68,7 +68,7 @@ Job job_in(const fs::path& path, Precision precision, Planner& gpu) {
   REQUIRE(!gpu.set_precision(precision));
   const auto recipe =
       Recipe::load(path.string(), {"training.precision=" + std::string(to_string(precision))});
-  return make_job(*recipe, gpu);
+  return make_job(recipe, gpu);
 }
 
 bool is_product(const Operation& op) {
@@ -235,7 +235,7 @@ TEST_CASE("a step of a residual network starts few kernels and moves little on A
         Recipe::load(std::string(TRAINER_SOURCE_DIR) + "/configs/" + name + ".yaml",
                      {"training.precision=" + precision, std::string("training.global_batch_size=") + batch,
                       std::string("training.micro_batch_size=") + batch});
-    const Plan plan = make_job(*recipe, *gpu).plan;
+    const Plan plan = make_job(recipe, *gpu).plan;
     const PlannedEntry& step = plan.entry(entry_name::kTrainStep);
     CHECK(kernels_of(step) <= most);
     CHECK(cost_of(plan, step, *gpu->rates()).bytes <= most_bytes * std::stod(batch));
@@ -278,7 +278,7 @@ TEST_CASE("pictures go to a GPU as bytes, but those that mixup blends") {
   auto type = [&](const std::vector<std::string>& overrides, const std::vector<std::string>& disabled) {
     const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/resnet18_cifar10.yaml";
     const auto recipe = Recipe::load(path, overrides);
-    const Job job = make_job(*recipe, *gpu, {.disabled_passes = disabled, .plan = false});
+    const Job job = make_job(recipe, *gpu, {.disabled_passes = disabled, .plan = false});
     const BatchInputs inputs = batch_contents(*recipe, job.program);
     return inputs[*find_input(inputs, input_name::kImages)].dtype;
   };
@@ -298,7 +298,7 @@ TEST_CASE("every shipped recipe has a plan for A100, H200 and B200, its convolut
   for (const fs::path& path : recipes) {
     INFO(path);
     const auto recipe = Recipe::load(path.string(), {});
-    const Job job = make_job(*recipe, *gpu);
+    const Job job = make_job(recipe, *gpu);
     CHECK(job.memory.total() < gpu->memory_bytes());
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
       planned += plan_convolutions(job.program, *gpu, dtype);

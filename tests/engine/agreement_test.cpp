@@ -120,7 +120,7 @@ Outcome train_on_rank(const Backend& backend, Communicator& ranks, const Wishes&
 
   const LoopSettings settings{.steps = kVotingSteps,
                               .samples_per_epoch = kVotingSamples,
-                              .global_batch_size = kVotingRows,
+                              .batch = {.global_batch = kVotingRows, .micro_batch = kVotingRows},
                               .validation_interval = wishes.validation_interval,
                               .verify_interval = wishes.verify_interval,
                               .validation_samples = 40};

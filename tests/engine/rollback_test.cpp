@@ -66,11 +66,11 @@ GuardedRun train_guarded(const Backend& backend, int64_t micro_batches) {
   Executable executable(plan, *backend.device, true);
   initialize(executable, 1);
 
-  LoopSettings settings{.steps = kRollbackSteps,
-                        .samples_per_epoch = kRollbackSamples,
-                        .global_batch_size = kRollbackRows * micro_batches,
-                        .micro_batches = micro_batches,
-                        .logging_interval = 5};
+  LoopSettings settings{
+      .steps = kRollbackSteps,
+      .samples_per_epoch = kRollbackSamples,
+      .batch = {.global_batch = kRollbackRows * micro_batches, .micro_batch = kRollbackRows},
+      .logging_interval = 5};
   settings.guard = {.spike = GuardSettings::Action::roll_back,
                     .sigmas = 1,
                     .max_skips = 0,

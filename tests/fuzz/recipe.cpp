@@ -9,7 +9,7 @@ namespace trainer {
 namespace {
 
 /// The recipe of a text, or nothing where it is refused as one (exit 78).
-std::unique_ptr<Recipe> read(const std::string& text) {
+std::shared_ptr<const Recipe> read(const std::string& text) {
   try {
     return Recipe::parse(text, "recipe.yaml", {});
   } catch (const Error& error) {
@@ -19,22 +19,22 @@ std::unique_ptr<Recipe> read(const std::string& text) {
 }
 
 /// Layers that do not fit together are found only where they are built.
-void build(const Recipe& recipe) {
+void build(const RunSpec& spec) {
   try {
-    forward_program(recipe);
+    forward_program(spec);
   } catch (const Error& error) {
     if (error.code() != ExitCode::recipe) std::abort();
   }
 }
 
 void try_recipe(const std::string& text) {
-  const std::unique_ptr<Recipe> recipe = read(text);
+  const std::shared_ptr<const Recipe> recipe = read(text);
   if (!recipe) return;
-  build(*recipe);
+  build(recipe);
   // What is written out says everything: read again, it is written the same. Its identity may differ, since
   // paths are absolute then.
   const std::string written = recipe->to_yaml(false);
-  const std::unique_ptr<Recipe> again = read(written);
+  const std::shared_ptr<const Recipe> again = read(written);
   if (!again || again->to_yaml(false) != written) std::abort();
 }
 

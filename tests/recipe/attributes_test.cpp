@@ -46,7 +46,7 @@ TEST_CASE("every operation of the shipped recipes reports each attribute once, u
         file.path().string(), {"data.format=synthetic", "data.val_fraction=0", "training.precision=fp32",
                                "training.global_batch_size=8", "training.micro_batch_size=4",
                                "training.ema.decay=0.9", "guards.spike=skip", "optimizer.clip_norm=1"});
-    const Job job = make_job(*recipe, *cpu.planner, {.plan = false});
+    const Job job = make_job(recipe, *cpu.planner, {.plan = false});
     ++recipes;
     for (const Entry& entry : job.program.entries) {
       for (const Node& node : entry.nodes) {
@@ -71,7 +71,7 @@ TEST_CASE(
     const auto recipe =
         Recipe::load(file.path().string(), {"data.format=synthetic", "data.val_fraction=0",
                                             "training.global_batch_size=4", "training.micro_batch_size=4"});
-    Program program = forward_program(*recipe);
+    Program program = forward_program(recipe);
     const Entry& entry = program.entry(entry_name::kTrainStep);
     const Node* loss = maker_in(entry, entry.output(output_name::kLoss));
     REQUIRE(loss != nullptr);

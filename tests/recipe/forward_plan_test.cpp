@@ -22,7 +22,7 @@ std::vector<std::string> shipped_recipes() {
   return names;
 }
 
-std::unique_ptr<Recipe> load(const std::string& path, const std::string& precision) {
+std::shared_ptr<const Recipe> load(const std::string& path, const std::string& precision) {
   return Recipe::load(
       path, {"data.format=synthetic", "data.val_fraction=0", "training.global_batch_size=8",
              "training.micro_batch_size=4", "training.precision=" + precision, "training.ema.decay=0.9"});
@@ -52,8 +52,8 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
       const std::string& path = paths[i];
       INFO(path << " " << precision);
       const auto recipe = load(path, precision);
-      const Job trains = make_job(*recipe, *cpu.planner);
-      const Job evaluates = make_job(*recipe, *cpu.planner, {.purpose = Purpose::evaluate, .averages = true});
+      const Job trains = make_job(recipe, *cpu.planner);
+      const Job evaluates = make_job(recipe, *cpu.planner, {.purpose = Purpose::evaluate, .averages = true});
       for (const char* entry : {entry_name::kEvaluate, entry_name::kEvaluateAverages})
         CHECK(computations(evaluates.plan.entry(entry)) == computations(trains.plan.entry(entry)));
       CHECK(evaluates.plan.entries.size() == 2);
@@ -65,7 +65,7 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
       for (const PlannedEntry& entry : evaluates.plan.entries)
         CHECK(entry.peak_by_kind.count("gradients") == 0);
 
-      const Job predicts = make_job(*recipe, *cpu.planner, {.purpose = Purpose::predict});
+      const Job predicts = make_job(recipe, *cpu.planner, {.purpose = Purpose::predict});
       CHECK(predicts.plan.entries.size() == 1);
       CHECK(predicts.plan.find(input_name::kLabels) == kNone);
       CHECK(predicts.plan.persistent_bytes < evaluates.plan.persistent_bytes);
@@ -74,15 +74,15 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
 }
 
 TEST_CASE("GPUs do not share the optimizer's moments, which is said where the recipe asks for it") {
-  auto recipe = Recipe::load(kConfigs + "fashion_mnist_mlp.yaml", {"parallelism.shard_optimizer=true"});
+  const auto recipe = Recipe::load(kConfigs + "fashion_mnist_mlp.yaml", {"parallelism.shard_optimizer=true"});
   const PassSetting gpu{.lr_table = {0.1f}, .is_async = true};
-  CHECK_NOTHROW(passes_for(*recipe, gpu));  // one rank holds them all
-  recipe->training.share = {1, 2};
-  const std::string text = test::error_text(ExitCode::recipe, [&] { passes_for(*recipe, gpu); });
+  CHECK_NOTHROW(passes_for(recipe, gpu));  // one rank holds them all
+  const RunSpec shared(recipe, {.rank = 1, .ranks = 2});
+  const std::string text = test::error_text(ExitCode::recipe, [&] { passes_for(shared, gpu); });
   CHECK_THAT(text, Catch::Matchers::StartsWith("command line:1:") &&
                        Catch::Matchers::ContainsSubstring("parallelism.shard_optimizer: ") &&
                        Catch::Matchers::ContainsSubstring("device.type=cpu"));
-  CHECK_NOTHROW(passes_for(*recipe, {.lr_table = {0.1f}, .is_async = false}));
+  CHECK_NOTHROW(passes_for(shared, {.lr_table = {0.1f}, .is_async = false}));
 }
 
 }  // namespace trainer

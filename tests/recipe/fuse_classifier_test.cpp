@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kSamplesOfClassifier = 5, kLength = 6, kClasses = 11;
 
 /// Tokens, a norm, and a head with a bias, or the embedding's table.
-std::unique_ptr<Recipe> classifier_recipe(bool tied, const std::string& loss,
-                                          const std::vector<std::string>& more) {
+std::shared_ptr<const Recipe> classifier_recipe(bool tied, const std::string& loss,
+                                                const std::vector<std::string>& more) {
   const std::string head = tied ? "{out_features: 11, bias: false, weight_of: tokens}" : "{out_features: 11}";
   return Recipe::parse(R"(version: 1
 model:
@@ -36,9 +36,9 @@ loss: )" + loss + "\n",
 }
 
 /// The passes of training, the classifier's with pieces of at most so many samples; 0: without it.
-Program classifier_program(const Recipe& recipe, int64_t of_piece) {
-  Program program = forward_program(recipe);
-  std::vector<Pass> passes = passes_for(recipe, {.lr_table = {0.5f}});
+Program classifier_program(const RunSpec& spec, int64_t of_piece) {
+  Program program = forward_program(spec);
+  std::vector<Pass> passes = passes_for(spec, {.lr_table = {0.5f}});
   const auto own = std::ranges::find(passes, "fuse_classifier", &Pass::name);
   REQUIRE(own != passes.end());
   *own = fuse_classifier(of_piece == 0 ? int64_t{1} << 40 : of_piece * kLength * kClasses * 4);
@@ -98,12 +98,12 @@ void check_same(const std::vector<std::vector<double>>& found,
   }
 }
 
-void check_pieces(const Recipe& recipe, const Backend& backend, double tolerance) {
+void check_pieces(const RunSpec& spec, const Backend& backend, double tolerance) {
   const Given given = given_tokens();
-  const auto expected = results_of(classifier_program(recipe, 0), backend, given);
+  const auto expected = results_of(classifier_program(spec, 0), backend, given);
   for (const int64_t of_piece : {1, 2, 4}) {
     INFO(of_piece << " samples a piece");
-    const Program program = classifier_program(recipe, of_piece);
+    const Program program = classifier_program(spec, of_piece);
     // Of logits or features, whichever are more; the whole logits would be 5 * 6 * 11.
     for (const char* entry : {entry_name::kTrainStep, entry_name::kEvaluate})
       CHECK(largest_made(program, entry) <=
@@ -123,8 +123,8 @@ TEST_CASE("a classifier in pieces gives the loss, the metrics and the steps of t
     for (const bool tied : {false, true}) {
       INFO(loss << (tied ? ", tied" : ""));
       const auto recipe = classifier_recipe(tied, loss, {});
-      check_pieces(*recipe, reference, 1e-12);
-      check_pieces(*recipe, cpu, 1e-5);
+      check_pieces(recipe, reference, 1e-12);
+      check_pieces(recipe, cpu, 1e-5);
     }
   }
 }
@@ -154,10 +154,10 @@ loss: {{name: binary_cross_entropy, pos_weight: [{}]}}
     given[input_name::kTargets].push_back(static_cast<float>(random.next_below(2)));
   const Backend backends[] = {make_reference_backend(), make_cpu_backend(2)};
   for (const Backend& backend : backends) {
-    const auto expected = results_of(classifier_program(*recipe, 0), backend, given);
+    const auto expected = results_of(classifier_program(recipe, 0), backend, given);
     for (const int64_t of_piece : {1, 2, 4}) {
       INFO(of_piece << " samples a piece");
-      const Program program = classifier_program(*recipe, of_piece);
+      const Program program = classifier_program(recipe, of_piece);
       for (const char* entry : {entry_name::kTrainStep, entry_name::kEvaluate})
         CHECK(largest_made(program, entry) <= std::max(of_piece, kFeatures) * kOutputs);  // or the weights'
       check_same(results_of(program, backend, given), expected, &backend == backends ? 1e-12 : 1e-5);
@@ -169,7 +169,7 @@ TEST_CASE("a classifier in pieces: with scaled losses and micro-batches") {
   const Backend reference = make_reference_backend();
   const auto recipe = classifier_recipe(true, "cross_entropy",
                                         {"training.global_batch_size=10", "training.micro_batch_size=5"});
-  Program program = classifier_program(*recipe, 2);
+  Program program = classifier_program(recipe, 2);
   for (const char* entry : {entry_name::kAccumulateFirst, entry_name::kAccumulateNext})
     CHECK(largest_made(program, entry) <= kSamplesOfClassifier * kLength * 8);
 }
@@ -188,7 +188,7 @@ data: {format: synthetic}
 training: {global_batch_size: 5}
 )",
                                     "r.yaml", {});
-  const Program program = classifier_program(*recipe, 1);
+  const Program program = classifier_program(recipe, 1);
   CHECK(largest_made(program, entry_name::kTrainStep) == kSamplesOfClassifier * kLength * kClasses);
   CHECK(program.find_entry(entry_name::kEvaluate)->output(output_name::kLogits) != kNone);
 }

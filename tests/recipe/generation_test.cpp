@@ -61,14 +61,15 @@ data: {format: text, train: none.txt, val: null}
 training: {global_batch_size: 1}
 )";
 
-std::unique_ptr<Recipe> recipe_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+std::shared_ptr<const Recipe> recipe_of(const std::string& text,
+                                        const std::vector<std::string>& overrides = {}) {
   return Recipe::parse(text, "r.yaml", overrides);
 }
 
 /// With bf16 emulated, so that every processor tests it.
-Backend backend_of(const Recipe& recipe) {
+Backend backend_of(const RunSpec& spec) {
   Backend backend = make_cpu_backend(2, nullptr, true);
-  if (const auto problem = backend.planner->set_precision(recipe.training.parsed_precision()))
+  if (const auto problem = backend.planner->set_precision(spec.recipe().training.parsed_precision()))
     throw std::runtime_error(*problem);
   return backend;
 }
@@ -76,9 +77,9 @@ Backend backend_of(const Recipe& recipe) {
 /// A network with weights that are large enough for its logits to differ much from place to place.
 class GeneratingNetwork {
  public:
-  GeneratingNetwork(const Recipe& recipe, Purpose purpose, const SequenceExtents& extents = {})
-      : backend_(backend_of(recipe)),
-        executable_(make_job(recipe, *backend_.planner, {.purpose = purpose, .extents = extents}).plan,
+  GeneratingNetwork(const RunSpec& spec, Purpose purpose, const SequenceExtents& extents = {})
+      : backend_(backend_of(spec)),
+        executable_(make_job(spec, *backend_.planner, {.purpose = purpose, .extents = extents}).plan,
                     *backend_.device) {
     initialize(executable_, 3);
     for (const Tensor& tensor : executable_.plan().tensors) {
@@ -108,8 +109,8 @@ std::vector<int32_t> tokens_of(int64_t count) {
 }
 
 /// The logits behind each of the tokens, computed for all places at once.
-std::vector<float> full_logits(const Recipe& recipe, std::vector<int32_t> tokens) {
-  GeneratingNetwork network(recipe, Purpose::predict);
+std::vector<float> full_logits(const RunSpec& spec, std::vector<int32_t> tokens) {
+  GeneratingNetwork network(spec, Purpose::predict);
   tokens.resize(kContext, 0);
   Executable& executable = network.executable();
   Buffer memory = executable.device().allocate_batch(kContext * 4);
@@ -127,10 +128,10 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 
 /// The largest difference of cached logits from those that `whole` gives for all places at once, from a
 /// prompt of so many tokens to the end.
-double cached_difference(const Recipe& recipe, int64_t prompt, int64_t sequences, const Recipe& whole) {
+double cached_difference(const RunSpec& spec, int64_t prompt, int64_t sequences, const RunSpec& whole) {
   const std::vector<int32_t> tokens = tokens_of(kContext);
   const std::vector<float> full = full_logits(whole, tokens);
-  GeneratingNetwork network(recipe, Purpose::generate,
+  GeneratingNetwork network(spec, Purpose::generate,
                             {.sequences = sequences, .positions = kContext, .piece = kPieceOfTest});
   Generation generation(network.executable(), kContext);
   generation.start(std::span(tokens).first(static_cast<size_t>(prompt)));
@@ -150,9 +151,9 @@ double cached_difference(const Recipe& recipe, int64_t prompt, int64_t sequences
 }
 
 /// Continuations of three tokens, one for each sequence.
-std::vector<std::vector<int32_t>> continuations(const Recipe& recipe, int64_t sequences,
+std::vector<std::vector<int32_t>> continuations(const RunSpec& spec, int64_t sequences,
                                                 const GenerationSettings& settings) {
-  GeneratingNetwork network(recipe, Purpose::generate, {.sequences = sequences});
+  GeneratingNetwork network(spec, Purpose::generate, {.sequences = sequences});
   Generation generation(network.executable(), kContext);
   std::vector<std::vector<int32_t>> found(static_cast<size_t>(sequences));
   continue_prompt(generation, tokens_of(3), settings, [&](int64_t sequence, int32_t token) {
@@ -175,7 +176,7 @@ TEST_CASE("generation: cached logits are those of the whole sequence at once") {
        {int64_t{1}, int64_t{2}, kP - 1, kP, kP + 1, kP + 2, 2 * kP + 1, kContext - 1, kContext}) {
     for (const int64_t sequences : {1, 3}) {
       INFO("prompt of " << prompt << ", " << sequences << " sequences");
-      CHECK(cached_difference(*recipe, prompt, sequences, *recipe) < 1e-5);
+      CHECK(cached_difference(recipe, prompt, sequences, recipe) < 1e-5);
     }
   }
 }
@@ -184,7 +185,7 @@ TEST_CASE("generation: positions go on behind the prompt") {
   const auto recipe = recipe_of(kPlaced);
   for (const int64_t prompt : {int64_t{1}, kPieceOfTest, kPieceOfTest + 2, kContext - 1}) {
     INFO("prompt of " << prompt);
-    CHECK(cached_difference(*recipe, prompt, 2, *recipe) < 1e-5);
+    CHECK(cached_difference(recipe, prompt, 2, recipe) < 1e-5);
   }
 }
 
@@ -193,11 +194,11 @@ TEST_CASE("generation: logits in bf16 are those in f32, as far as bf16 goes") {
   for (const char* network : {kNetwork, kPlaced}) {
     const auto exact = recipe_of(network);
     const auto low = recipe_of(network, {"training.precision=amp_bf16", "device.emulate_bf16=true"});
-    const std::vector<float> full = full_logits(*exact, tokens_of(kContext));
+    const std::vector<float> full = full_logits(exact, tokens_of(kContext));
     const double largest = largest_difference(full, std::vector<float>(full.size(), 0));
     for (const int64_t prompt : {int64_t{1}, kPieceOfTest + 2, kContext}) {
       INFO("prompt of " << prompt << ", logits up to " << largest);
-      const double difference = cached_difference(*low, prompt, 2, *exact);
+      const double difference = cached_difference(low, prompt, 2, exact);
       CHECK(difference < 0.01 * largest);  // a number of bf16 is off by up to 1 in 512, and a few lie between
       CHECK(difference > 0);
     }
@@ -208,7 +209,7 @@ TEST_CASE("generation: in bf16 the caches are bf16, and no weight is cast for a 
   const auto recipe = recipe_of(kNetwork, {"training.precision=amp_bf16", "device.emulate_bf16=true"});
   const auto cpu = make_cpu_backend(2, nullptr, true);
   if (cpu.planner->set_precision(Precision::amp_bf16)) return;
-  const Job job = make_job(*recipe, *cpu.planner, {.purpose = Purpose::generate});
+  const Job job = make_job(recipe, *cpu.planner, {.purpose = Purpose::generate});
   int caches = 0;
   for (const Tensor& tensor : job.plan.tensors) {
     caches += tensor.role == Role::cache ? 1 : 0;
@@ -226,7 +227,7 @@ TEST_CASE("generation: in bf16 the caches are bf16, and no weight is cast for a 
 
 TEST_CASE("generation: a key in the wrong place changes the logits") {
   const auto recipe = recipe_of(kNetwork);
-  GeneratingNetwork network(*recipe, Purpose::generate, {.positions = kContext, .piece = kPieceOfTest});
+  GeneratingNetwork network(recipe, Purpose::generate, {.positions = kContext, .piece = kPieceOfTest});
   Executable& executable = network.executable();
   const std::vector<int32_t> tokens = tokens_of(9);
   Generation generation(executable, kContext);
@@ -252,11 +253,11 @@ TEST_CASE("generation: a key in the wrong place changes the logits") {
 TEST_CASE("generation: greedy tokens are the largest logits of the whole sequence") {
   const auto recipe = recipe_of(kNetwork);
   const auto found =
-      continuations(*recipe, 1, {.tokens = 20, .vocabulary = kVocabulary, .rule = {.temperature = 0}});
+      continuations(recipe, 1, {.tokens = 20, .vocabulary = kVocabulary, .rule = {.temperature = 0}});
   REQUIRE(found[0].size() == 20);
   std::vector<int32_t> tokens = tokens_of(3);
   tokens.insert(tokens.end(), found[0].begin(), found[0].end());
-  const std::vector<float> full = full_logits(*recipe, tokens);
+  const std::vector<float> full = full_logits(recipe, tokens);
   for (size_t place = 3; place < tokens.size(); ++place) {
     const auto row = std::span(full).subspan((place - 1) * kVocabulary, kVocabulary);
     CHECK(tokens[place] == std::ranges::max_element(row) - row.begin());
@@ -267,37 +268,37 @@ TEST_CASE("generation: a seed gives the same text again, whatever is generated b
   const auto recipe = recipe_of(kNetwork);
   const GenerationSettings settings{
       .tokens = 15, .vocabulary = kVocabulary, .rule = {.temperature = 2}, .seed = 5};
-  const auto all = continuations(*recipe, 4, settings);
-  CHECK(all == continuations(*recipe, 4, settings));
+  const auto all = continuations(recipe, 4, settings);
+  CHECK(all == continuations(recipe, 4, settings));
   CHECK(std::set(all.begin(), all.end()).size() == 4);
-  const auto two = continuations(*recipe, 2, settings);
+  const auto two = continuations(recipe, 2, settings);
   CHECK(two[0] == all[0]);
   CHECK(two[1] == all[1]);
   GenerationSettings other = settings;
   other.seed = 6;
-  CHECK(continuations(*recipe, 4, other) != all);
+  CHECK(continuations(recipe, 4, other) != all);
 }
 
 TEST_CASE("generation: sequences end behind the token that ends a text, each for itself") {
   const auto recipe = recipe_of(kNetwork);
   GenerationSettings settings{.tokens = 20, .vocabulary = kVocabulary, .rule = {.temperature = 2}, .seed = 5};
-  const auto all = continuations(*recipe, 3, settings);
+  const auto all = continuations(recipe, 3, settings);
   settings.end = all[1][4];
-  const auto ended = continuations(*recipe, 3, settings);
+  const auto ended = continuations(recipe, 3, settings);
   for (size_t i = 0; i < all.size(); ++i) {
     const auto end = std::ranges::find(all[i], *settings.end);
     const std::vector<int32_t> expected(all[i].begin(), end == all[i].end() ? end : end + 1);
     CHECK(ended[i] == expected);
   }
   settings = {.tokens = 20, .vocabulary = 4, .rule = {.temperature = 2}};
-  for (const auto& tokens : continuations(*recipe, 3, settings)) CHECK(std::ranges::max(tokens) < 4);
+  for (const auto& tokens : continuations(recipe, 3, settings)) CHECK(std::ranges::max(tokens) < 4);
 }
 
 TEST_CASE("generation: memory is planned, and caches grow in place") {
   const auto recipe = recipe_of(kNetwork);
   const auto cpu = make_cpu_backend(2);
   const SequenceExtents extents{.sequences = 3, .positions = 16};
-  const Job job = make_job(*recipe, *cpu.planner, {.purpose = Purpose::generate, .extents = extents});
+  const Job job = make_job(recipe, *cpu.planner, {.purpose = Purpose::generate, .extents = extents});
   // Keys and values of 4 and of 6 features.
   CHECK(job.plan.persistent_by_kind.at("cache") == int64_t{3} * 16 * 4 * (4 + 4 + 6 + 6));
   for (const PlannedEntry& entry : job.plan.entries) {
@@ -348,7 +349,7 @@ TEST_CASE("generation: what a layer makes of a token depends on no other one, or
     INFO(layers);
     const auto recipe = recipe_of(text(layers));
     check_generation(*recipe);
-    const std::vector<float> before = full_logits(*recipe, tokens), after = full_logits(*recipe, changed);
+    const std::vector<float> before = full_logits(recipe, tokens), after = full_logits(recipe, changed);
     for (size_t i = 0; i < before.size(); ++i) {
       if (static_cast<int64_t>(i) / kVocabulary != kChanged) CHECK(before[i] == after[i]);
     }

@@ -43,7 +43,7 @@ constexpr const char* kPictures = R"(
 )";
 constexpr const char* kPictureData = "data: {format: synthetic}\n";
 
-std::unique_ptr<Recipe> recipe_of(const std::string& model_and_data, const std::string& training) {
+std::shared_ptr<const Recipe> recipe_of(const std::string& model_and_data, const std::string& training) {
   return Recipe::parse("version: 1\nmodel:" + model_and_data + "training: {global_batch_size: 4, " +
                            training +
                            "}\noptimizer: {name: muon, groups: [{pattern: \"*.bias\", lr_factor: 2}]}\n",
@@ -71,9 +71,9 @@ const std::vector<std::string> kTrainings = {"precision: fp32", "precision: amp_
                                              "precision: amp_bf16, micro_batch_size: 2",
                                              "precision: fp32, micro_batch_size: 1, ema: {decay: 0.9}"};
 
-Program muon_program(const Recipe& recipe, const std::optional<int64_t>& piece_bytes = std::nullopt) {
-  Program program = forward_program(recipe);
-  std::vector<Pass> passes = passes_for(recipe, {.lr_table = {0.1f}});
+Program muon_program(const RunSpec& spec, const std::optional<int64_t>& piece_bytes = std::nullopt) {
+  Program program = forward_program(spec);
+  std::vector<Pass> passes = passes_for(spec, {.lr_table = {0.1f}});
   if (piece_bytes) *std::ranges::find(passes, "fuse_classifier", &Pass::name) = fuse_classifier(*piece_bytes);
   run_passes(program, passes);
   return program;
@@ -86,12 +86,12 @@ TEST_CASE("muon leaves embeddings, positions and the head to AdamW, whatever typ
     INFO(training);
     const Names vectors = {"up.bias", "down.bias", "words.weight", "places.weight"};
     const auto tied = recipe_of(std::string(kText) + kTied + kTextData, training);
-    check_division(muon_program(*tied), {"up.weight", "down.weight"}, vectors);
+    check_division(muon_program(tied), {"up.weight", "down.weight"}, vectors);
     const auto own = recipe_of(std::string(kText) + kOwn + kTextData, training);
     Names others = vectors;
     others.insert({"head.weight", "head.bias"});
-    check_division(muon_program(*own), {"up.weight", "down.weight"}, others);
-    check_division(muon_program(*own, 1), {"up.weight", "down.weight"}, others);
+    check_division(muon_program(own), {"up.weight", "down.weight"}, others);
+    check_division(muon_program(own, 1), {"up.weight", "down.weight"}, others);
   }
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("muon leaves kernels, tokens and vectors to AdamW, and the head behind
   for (const std::string& training : kTrainings) {
     INFO(training);
     const auto recipe = recipe_of(std::string(kPictures) + kPictureData, training);
-    check_division(muon_program(*recipe), {"hidden.weight"},
+    check_division(muon_program(recipe), {"hidden.weight"},
                    {"conv.weight", "conv.bias", "norm.weight", "norm.bias", "hidden.bias", "token",
                     "head.weight", "head.bias"});
   }
@@ -116,7 +116,7 @@ TEST_CASE("muon leaves the last linear layer to AdamW under every loss") {
           "tanh, linear: {name: down, out_features: 48}" +
               end + kPictureData + "loss: " + loss.name + "\nvalidation: {metrics: []}\n",
           training);
-      check_division(muon_program(*recipe), {"up.weight"}, {"up.bias", "down.weight", "down.bias"});
+      check_division(muon_program(recipe), {"up.weight"}, {"up.bias", "down.weight", "down.bias"});
     }
   }
 }
@@ -149,7 +149,7 @@ TEST_CASE("muon finds the last linear layers whatever follows them") {
         "12}, " +
             each.layers + "]}\n" + kPictureData,
         "precision: fp32");
-    CHECK(with_moment(muon_program(*recipe), ".momentum") == each.matrices);
+    CHECK(with_moment(muon_program(recipe), ".momentum") == each.matrices);
   }
 }
 
@@ -165,14 +165,14 @@ TEST_CASE(
           training);
       Names others = {"mix.bias", "labels.weight"};
       if (!norm.empty()) others.insert({"norm.weight", "norm.bias"});
-      check_division(muon_program(*recipe), {"mix.weight"}, others);
+      check_division(muon_program(recipe), {"mix.weight"}, others);
     }
   }
 }
 
 TEST_CASE("muon multiplies in f32 whatever the precision") {
   const auto recipe = recipe_of(std::string(kPictures) + kPictureData, "precision: amp_bf16");
-  const Program program = muon_program(*recipe);
+  const Program program = muon_program(recipe);
   size_t products = 0;
   for (const Node& node : program.entries[0].nodes) {
     if (dynamic_cast<const MatMul*>(node.op.get()) == nullptr) continue;
@@ -187,7 +187,7 @@ TEST_CASE("a plan knows muon's moments: one of each matrix, two of all else") {
   const Backend reference = make_reference_backend();  // its layouts have no padding
   const int64_t matrices = 2 * 8 * 20, others = 23 * 8 + 12 * 8 + 20 + 8;
   const int64_t moments = reference.planner->element_bytes(DType::f32) * (matrices + 2 * others);
-  const int64_t bytes = make_job(*recipe, *reference.planner).plan.persistent_by_kind.at("optimizer");
+  const int64_t bytes = make_job(recipe, *reference.planner).plan.persistent_by_kind.at("optimizer");
   CHECK(bytes >= moments);
   CHECK(bytes < moments + 10 * kArenaAlignment);
 }

@@ -71,8 +71,8 @@ const std::map<std::string, std::string>& networks() {
   return table;
 }
 
-std::unique_ptr<Recipe> network_recipe(const std::string& network,
-                                       const std::string& optimizer = "{name: sgd}") {
+std::shared_ptr<const Recipe> network_recipe(const std::string& network,
+                                             const std::string& optimizer = "{name: sgd}") {
   return Recipe::parse("version: 1\nmodel:" + networks().at(network) +
                            "training: {global_batch_size: 4, max_duration: 20ba}\noptimizer: " + optimizer,
                        "r.yaml", {});
@@ -101,9 +101,9 @@ void give_batch(Session& session, const std::string& network, size_t batch) {
                {input_name::kLabels, batch_of(fixture, network + "/labels", batch)}});
 }
 
-Program training_program(const Recipe& recipe) {
-  Program program = forward_program(recipe);
-  run_passes(program, passes_for(recipe, {.lr_table = std::vector<float>(20, recipe.optimizer->lr)}));
+Program training_program(const RunSpec& spec) {
+  Program program = forward_program(spec);
+  run_passes(program, passes_for(spec, {.lr_table = std::vector<float>(20, spec.recipe().optimizer->lr)}));
   return program;
 }
 
@@ -125,7 +125,7 @@ void check_curve(const std::string& network, const std::string& name, const std:
   for (const int threads : {1, 2}) {
     const auto recipe = network_recipe(network, optimizer);
     const Backend backend = make_cpu_backend(threads);
-    Session session(training_program(*recipe), backend);
+    Session session(training_program(recipe), backend);
     load_published(session.executable(), network);
     session.set(input_name::kWeights, std::vector<float>(kSamples, 1.0f / kSamples));
     double bound = 1e-4;
@@ -147,7 +147,7 @@ TEST_CASE("networks: logits are those of transformers and timm, with their files
     INFO(network);
     const auto recipe = network_recipe(network);
     const Backend backend = make_cpu_backend(2);
-    Session session(training_program(*recipe), backend);
+    Session session(training_program(recipe), backend);
     load_published(session.executable(), network);
     session.set(input_name::kWeights, std::vector<float>(kSamples, 1.0f / kSamples));
     give_batch(session, network, 0);
@@ -164,7 +164,7 @@ TEST_CASE(
     INFO(network);
     const auto recipe = network_recipe(network);
     const auto cpu = make_cpu_backend(2);
-    Executable executable(make_job(*recipe, *cpu.planner,
+    Executable executable(make_job(recipe, *cpu.planner,
                                    {.purpose = Purpose::generate, .extents = {.positions = 24, .piece = 4}})
                               .plan,
                           *cpu.device);
@@ -214,7 +214,7 @@ TEST_CASE(
   };
   const auto recipe = network_recipe("gpt2");
   const Backend backend = make_cpu_backend(1);
-  Session session(training_program(*recipe), backend);
+  Session session(training_program(recipe), backend);
   const auto load_part = [&](const std::vector<std::string>& replaced) {
     return load_weights(session.executable(), scratch / "part.safetensors", {replaced, {}});
   };

@@ -26,15 +26,15 @@ Shapes published_tensors(const std::string& network) {
 }
 
 Program program_of(const std::string& network) {
-  return forward_program(*Recipe::load(
+  return forward_program(Recipe::load(
       kRoot / "configs/resnet50_imagenet.yaml",
       {"model.network=" + network, "data.format=synthetic", "data.augment=[]", "data.eval_transform=[]",
        "training.global_batch_size=2", "training.micro_batch_size=2"}));
 }
 
 Program text_program_of(const std::string& recipe) {
-  return forward_program(*Recipe::load(kRoot / "configs" / (recipe + "_tokens.yaml"),
-                                       {"training.global_batch_size=1", "training.micro_batch_size=1"}));
+  return forward_program(Recipe::load(kRoot / "configs" / (recipe + "_tokens.yaml"),
+                                      {"training.global_batch_size=1", "training.micro_batch_size=1"}));
 }
 
 bool is_weight_or_statistic(const Tensor& tensor) {
@@ -120,7 +120,7 @@ TEST_CASE("the vision transformers hold what timm's hold, under the same names")
 
 TEST_CASE("the small U-Net gives each pixel its classes") {
   const auto recipe = Recipe::load(kRoot / "configs/unet_synthetic.yaml", {"training.global_batch_size=2"});
-  const Program program = forward_program(*recipe);
+  const Program program = forward_program(recipe);
   const Entry* evaluate = program.find_entry(entry_name::kEvaluate);
   REQUIRE(evaluate != nullptr);
   const TensorId logits = evaluate->output(output_name::kLogits);

@@ -16,7 +16,7 @@ const std::string kBegin =
 
 DeviceChoice chosen(const std::string& type, const ResumePoint* from = nullptr, bool must_keep = true) {
   const auto recipe = Recipe::parse(kBegin + "device: {type: " + type + "}\n", "r.yaml", {});
-  return choose_device(*recipe, from, must_keep);
+  return choose_device(recipe->device, from, must_keep);
 }
 
 ResumePoint made_on(const std::string& device) {
@@ -66,7 +66,7 @@ TEST_CASE("what other runs found does not count for a run that resumes, or must 
   const test::ScratchDirectory scratch;
   const auto tuning = [&](const std::string& more, const ResumePoint* from = nullptr) {
     return earlier_tuning(
-        *Recipe::parse(kBegin + more, "r.yaml", {"run.output_dir=" + scratch.path().string()}), from);
+        Recipe::parse(kBegin + more, "r.yaml", {"run.output_dir=" + scratch.path().string()}), from);
   };
   CHECK(!tuning("runtime: {autotune: true}\n").keeps_own);
   CHECK(tuning("runtime: {autotune: true}\nrun: {deterministic: true}\n").keeps_own);

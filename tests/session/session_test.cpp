@@ -34,12 +34,12 @@ checkpoint: {interval: 4ba}
 logging: {interval: 1ba}
 )";
 
-std::unique_ptr<Recipe> recipe_in(const fs::path& directory, std::vector<std::string> overrides = {}) {
+std::shared_ptr<const Recipe> recipe_in(const fs::path& directory, std::vector<std::string> overrides = {}) {
   overrides.push_back("run.output_dir=" + directory.string());
   return Recipe::parse(kRecipe, "small.yaml", overrides);
 }
 
-Backend open_cpu(const Recipe&, Tuning&, const DeviceChoice&, Communicator*) {
+Backend open_cpu(const RunSpec&, Tuning&, const DeviceChoice&, Communicator*) {
   return make_cpu_backend(1);
 }
 
@@ -47,7 +47,7 @@ ExitCode run(const fs::path& directory, const std::vector<std::string>& override
              const OpenDevice& open = open_cpu) {
   StopSignals signals;
   test::QuietLog quiet;
-  return run_session(*recipe_in(directory, overrides), open, signals, quiet.screen);
+  return run_session(recipe_in(directory, overrides), open, signals, quiet.screen);
 }
 
 RunStatus status_of(const fs::path& directory) {
@@ -196,14 +196,14 @@ TEST_CASE("start: a checkpoint of another run in the run's own directory is refu
   const fs::path newest = list_checkpoints(checkpoint_root(own)).front();
   fs::remove_all(newest);
   fs::copy(list_checkpoints(checkpoint_root(other)).front(), newest, fs::copy_options::recursive);
-  CHECK_THAT(error_text(ExitCode::recipe, [&] { choose_start(*recipe_in(own, {eight})); }),
+  CHECK_THAT(error_text(ExitCode::recipe, [&] { choose_start(recipe_in(own, {eight})); }),
              ContainsSubstring("belongs to another run (run.seed is 4 there and 3 here)"));
-  CHECK(choose_start(*recipe_in(own, {eight, "run.allow_changes=[run.seed]"})).step() == 8);
+  CHECK(choose_start(recipe_in(own, {eight, "run.allow_changes=[run.seed]"})).step() == 8);
 }
 
 TEST_CASE("session: where nothing can begin the directory stays free") {
   const ScratchDirectory scratch;
-  const auto none = [](const Recipe&, Tuning&, const DeviceChoice&, Communicator*) -> Backend {
+  const auto none = [](const RunSpec&, Tuning&, const DeviceChoice&, Communicator*) -> Backend {
     throw Error(ExitCode::no_device, "no device");
   };
   CHECK(error_text(ExitCode::no_device, [&] { run(scratch / "run", {}, none); }) == "no device");
@@ -228,28 +228,28 @@ TEST_CASE("session: a run that an earlier version has stored as text goes on") {
 TEST_CASE("start: where a run resumes follows run.resume and what its directory holds") {
   const ScratchDirectory scratch;
   const fs::path own = scratch / "own", other = scratch / "other";
-  CHECK_FALSE(choose_start(*recipe_in(own)).from);
+  CHECK_FALSE(choose_start(recipe_in(own)).from);
   REQUIRE(run(other, {"training.max_duration=8ba"}) == ExitCode::done);
 
   const std::string from_other = "run.resume=" + other.string();
-  const Start start = choose_start(*recipe_in(own, {"training.max_duration=8ba", from_other}));
+  const Start start = choose_start(recipe_in(own, {"training.max_duration=8ba", from_other}));
   REQUIRE(start.from);
   CHECK_FALSE(start.is_own);
   CHECK(start.step() == 8);
-  CHECK_THAT(error_text(ExitCode::recipe, [&] { choose_start(*recipe_in(own, {from_other})); }),
+  CHECK_THAT(error_text(ExitCode::recipe, [&] { choose_start(recipe_in(own, {from_other})); }),
              ContainsSubstring("belongs to another run (training.max_duration is 8ba there and 20ba here)"));
-  CHECK(choose_start(*recipe_in(own, {from_other, "run.allow_changes=[training]"})).step() == 8);
+  CHECK(choose_start(recipe_in(own, {from_other, "run.allow_changes=[training]"})).step() == 8);
 
   const auto same = recipe_in(other, {"training.max_duration=8ba"});
-  CHECK(choose_start(*same).step() == 8);
-  CHECK(choose_start(*same).is_own);
+  CHECK(choose_start(same).step() == 8);
+  CHECK(choose_start(same).is_own);
   CHECK_THAT(error_text(ExitCode::recipe,
                         [&] {
-                          choose_start(*recipe_in(other, {"training.max_duration=8ba", "run.resume=never"}));
+                          choose_start(recipe_in(other, {"training.max_duration=8ba", "run.resume=never"}));
                         }),
              ContainsSubstring("which \"never\" would discard"));
-  require_steps_left(*same, choose_start(*same), 8);
-  CHECK_THROWS(require_steps_left(*same, choose_start(*same), 7));
+  require_steps_left(same, choose_start(same), 8);
+  CHECK_THROWS(require_steps_left(same, choose_start(same), 7));
 }
 
 TEST_CASE("start: other guards are told from the same ones") {
@@ -257,13 +257,13 @@ TEST_CASE("start: other guards are told from the same ones") {
   REQUIRE(run(scratch / "run", {"training.max_duration=8ba"}) == ExitCode::done);
   const auto same = recipe_in(scratch / "run", {"training.max_duration=8ba"});
   const auto changed = recipe_in(scratch / "run", {"training.max_duration=8ba", "guards.nonfinite=skip"});
-  Start start = choose_start(*same);
-  CHECK(guards_of(*same, start) == Guards::same);
-  CHECK(guards_of(*changed, start) == Guards::other);
-  require_rollbacks(*changed, start);
+  Start start = choose_start(same);
+  CHECK(guards_of(same, start) == Guards::same);
+  CHECK(guards_of(changed, start) == Guards::other);
+  require_rollbacks(changed, start);
   start.from->state.loop.guard.rollbacks = 1;
-  require_rollbacks(*same, start);
-  CHECK_THROWS(require_rollbacks(*changed, start));
+  require_rollbacks(same, start);
+  CHECK_THROWS(require_rollbacks(changed, start));
 }
 
 TEST_CASE("start: damaged checkpoints of its own do not let a run begin again") {
@@ -273,14 +273,14 @@ TEST_CASE("start: damaged checkpoints of its own do not let a run begin again") 
   const auto recipe = recipe_in(directory, {"training.max_duration=8ba"});
   for (const fs::path& checkpoint : list_checkpoints(checkpoint_root(directory)))
     fs::resize_file(checkpoint / kModelFile, 7);
-  const Start start = choose_start(*recipe);
+  const Start start = choose_start(recipe);
   CHECK_FALSE(start.from);
   CHECK(start.unusable.size() == 2);
-  CHECK_THAT(error_text(ExitCode::data, [&] { require_whole(*recipe, start); }),
+  CHECK_THAT(error_text(ExitCode::data, [&] { require_whole(recipe, start); }),
              ContainsSubstring("can be used"));
-  require_unchanged(*recipe, start);
+  require_unchanged(recipe, start);
   fs::remove_all(list_checkpoints(checkpoint_root(directory)).front());
-  CHECK_THROWS(require_unchanged(*recipe, start));
+  CHECK_THROWS(require_unchanged(recipe, start));
 }
 
 }  // namespace trainer

@@ -26,7 +26,7 @@ data: {format: synthetic, synthetic: {train_samples: 160, val_samples: 40}}
 training: {max_duration: 20ba, global_batch_size: 16}
 )";
 
-std::unique_ptr<Recipe> recipe_with(const std::vector<std::string>& words) {
+std::shared_ptr<const Recipe> recipe_with(const std::vector<std::string>& words) {
   return Recipe::parse(kSettings, "r.yaml", words);
 }
 
@@ -60,7 +60,7 @@ const RunIdentity& settings_with(const Words& words) {
   static std::map<Words, RunIdentity> known;
   const auto found = known.find(words);
   if (found != known.end()) return found->second;
-  return known.emplace(words, shared_settings(*recipe_with(words), {})).first->second;
+  return known.emplace(words, shared_settings(recipe_with(words), {})).first->second;
 }
 
 /// The keys in which a recipe with `more` differs from one with `words` alone; nothing where it is refused.
@@ -68,7 +68,7 @@ std::optional<std::vector<Difference>> changed_by(Words words, const std::string
   const RunIdentity& before = settings_with(words);
   words.push_back(more);
   try {
-    return differences(before, shared_settings(*recipe_with(words), {}));
+    return differences(before, shared_settings(recipe_with(words), {}));
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -179,7 +179,7 @@ std::vector<std::string> told(const std::vector<std::vector<std::string>>& words
       test::ThreadRank seat(table, rank);
       const auto recipe = recipe_with(words[rank]);
       try {
-        require_same_settings(*recipe, options[rank], seat);
+        require_same_settings(recipe, options[rank], seat);
       } catch (const Error& problem) {
         texts[rank] = problem.code() == ExitCode::recipe ? problem.what() : "another code";
       }
@@ -219,14 +219,14 @@ TEST_CASE("a rank with other options is told so") {
 TEST_CASE("an environment variable that differs among ranks is a difference") {
   setenv("TRAINER_TEST_INTERVAL", "2ba", 1);
   const auto one = recipe_with({"validation.interval=${env:TRAINER_TEST_INTERVAL}"});
-  const RunIdentity before = shared_settings(*one, {});
+  const RunIdentity before = shared_settings(one, {});
   setenv("TRAINER_TEST_INTERVAL", "3ba", 1);
   const auto other = recipe_with({"validation.interval=${env:TRAINER_TEST_INTERVAL}"});
-  const auto all = setting_differences(before, shared_settings(*other, {}));
+  const auto all = setting_differences(before, shared_settings(other, {}));
   REQUIRE(all.size() == 1);
   CHECK(all[0].path == "validation.interval");
   CHECK_THAT(difference_text(all), !ContainsSubstring("3ba"));  // it may be a secret
-  CHECK(setting_differences(before, shared_settings(*recipe_with({"validation.interval=2ba"}), {})).empty());
+  CHECK(setting_differences(before, shared_settings(recipe_with({"validation.interval=2ba"}), {})).empty());
   const auto told_of_plain = told({{"validation.interval=${env:TRAINER_TEST_INTERVAL}"}, {}, {}});
   CHECK_THAT(told_of_plain[1], ContainsSubstring("has validation.interval=1ep (") &&
                                    ContainsSubstring("has (an environment variable's value); start"));

@@ -91,7 +91,7 @@ Found train(const std::string& metric) {
 
   LoopSettings settings{.steps = kSteps,
                         .samples_per_epoch = kTrained,
-                        .global_batch_size = kBatchRows,
+                        .batch = {.global_batch = kBatchRows, .micro_batch = kBatchRows},
                         .validation_interval = 2,
                         .logging_interval = 5,
                         .validation_samples = kTrained,

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/recipe/run_spec.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+namespace {
+
+/// Nearest numbers of samples that the ranks can share.
+std::string nearest_multiples(int64_t samples, int64_t ranks) {
+  const int64_t below = samples / ranks * ranks, above = below + ranks;
+  return below == 0 ? std::to_string(above) : fmt::format("{} or {}", below, above);
+}
+
+BatchSplit split_of(const Recipe& recipe, RankShare share) {
+  const int64_t all = recipe.training.global_batch_size;
+  if (all % share.ranks != 0) {
+    fail_at(recipe.origin_of("training.global_batch_size"),
+            fmt::format("{} samples cannot be shared by {} ranks evenly; write {}", all, share.ranks,
+                        nearest_multiples(all, share.ranks)));
+  }
+  BatchSplit split{.global_batch = all, .micro_batch = all / share.ranks, .share = share};
+  const std::optional<AutoCount>& given = recipe.training.micro_batch_size;
+  if (!given || !given->count) return split;
+  split.micro_batch = *given->count;
+  if (split.rank_batch() % split.micro_batch != 0) {
+    fail_at(
+        recipe.origin_of("training.micro_batch_size"),
+        fmt::format("{} ranks with micro-batches of {} cannot share global_batch_size {} evenly; each has {} "
+                    "samples of a step",
+                    share.ranks, split.micro_batch, all, split.rank_batch()));
+  }
+  return split;
+}
+
+}  // namespace
+
+RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe) : RunSpec(std::move(recipe), RankShare{}) {}
+
+RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host)
+    : recipe_(std::move(recipe)), batch_(split_of(*recipe_, share)), ranks_on_host_(ranks_on_host) {
+  const std::optional<AutoCount>& given = recipe_->training.micro_batch_size;
+  searches_micro_batch_ = given && !given->count;
+}
+
+RunSpec RunSpec::with_micro_batch(int64_t samples) const {
+  RunSpec other = *this;
+  other.batch_.micro_batch = samples;
+  other.searches_micro_batch_ = false;
+  return other;
+}
+
+int64_t RunSpec::tokens_of_batch() const {
+  const Network& network = recipe_->model;
+  return network.kind() == InputKind::tokens ? network.input[0] * batch_.global_batch : 0;
+}
+
+}  // namespace trainer

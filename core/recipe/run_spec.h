@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/data/order.h"
+#include "core/recipe/recipe.h"
+
+namespace trainer {
+
+/// What a recipe means in one process of a run: the recipe, with everything resolved that it leaves open. It
+/// never changes. Code that learns more, such as a micro-batch that fits, makes another one.
+class RunSpec {
+ public:
+  /// A process that trains alone.
+  RunSpec(std::shared_ptr<const Recipe> recipe);
+  /// A rank of several; `ranks_on_host` of them share this host. Throws Error (exit 78) if the ranks cannot
+  /// share a batch evenly.
+  RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host = 1);
+
+  /// The same run with another number of samples computed at once. Training requires a divisor of the rank's
+  /// samples.
+  RunSpec with_micro_batch(int64_t samples) const;
+
+  const Recipe& recipe() const { return *recipe_; }
+  /// The samples of a step. While `searches_micro_batch()`, a micro-batch has all samples of a rank.
+  const BatchSplit& batch() const { return batch_; }
+  int64_t ranks() const { return batch_.share.ranks; }
+  int64_t ranks_on_host() const { return ranks_on_host_; }
+  /// Tokens of a global batch; 0 if the network reads none.
+  int64_t tokens_of_batch() const;
+  uint64_t seed() const { return static_cast<uint64_t>(recipe_->run.seed); }
+  /// Whether training.micro_batch_size is auto and no number has been chosen yet.
+  bool searches_micro_batch() const { return searches_micro_batch_; }
+
+ private:
+  std::shared_ptr<const Recipe> recipe_;
+  BatchSplit batch_;
+  int64_t ranks_on_host_;
+  bool searches_micro_batch_;
+};
+
+}  // namespace trainer
