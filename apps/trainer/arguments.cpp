@@ -309,7 +309,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* plan = app.add_subcommand("plan", "print layers, work and memory of a run; needs no data");
   add_recipe_options(*plan, arguments);
   plan->add_option("--dump", arguments.dump,
-                   "print `program`, `program:after=PASS` (`layers`: before any pass) or `plan` (each "
+                   "print `program`, `program:after=PASS` (`loss`: the forward part alone) or `plan` (each "
                    "operation's implementation and layouts)")
       ->type_name("program|program:after=PASS|plan");
   plan->add_option("--devices", arguments.devices,

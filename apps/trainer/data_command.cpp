@@ -19,7 +19,7 @@ namespace {
 
 /// The samples of a split as they are stored.
 std::unique_ptr<DataSource> open_split(const RunSpec& spec, Split split) {
-  return open_stored(spec.recipe().data, source_request(spec, forward_program(spec), split));
+  return open_stored(spec.recipe().data, source_request(spec, split));
 }
 
 std::string class_name(const SplitStatistics& found, size_t label) {
@@ -81,7 +81,7 @@ TokenStatistics measure_tokens(const RunSpec& spec, Split split) {
   const SplitTokens all = open_tokens(recipe.data, split);
   if (!all.warning.empty()) print_warning(all.warning);
   TokenStatistics found{.tokens = all.end - all.begin};
-  const int64_t vocabulary = class_count(recipe, forward_program(spec));
+  const int64_t vocabulary = class_count(spec);
   std::vector<bool> is_there;
   std::vector<int32_t> tokens;
   for (int64_t at = all.begin; at < all.end; at += kAtOnce) {
@@ -102,7 +102,7 @@ TokenStatistics measure_tokens(const RunSpec& spec, Split split) {
 void tell_tokens(const RunSpec& spec, Split split, const std::string& name, bool as_json, Json& report) {
   const Recipe& recipe = spec.recipe();
   const TokenStatistics found = measure_tokens(spec, split);
-  const int64_t windows = peek_source(recipe.data, source_request(spec, forward_program(spec), split))->size;
+  const int64_t windows = peek_source(recipe.data, source_request(spec, split))->size;
   if (as_json) {
     report[name] = {{"tokens", found.tokens},
                     {"windows", windows},

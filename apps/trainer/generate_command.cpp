@@ -10,7 +10,6 @@
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
 #include "core/host/stop.h"
-#include "core/recipe/generation.h"
 #include "core/recipe/tokenizer.h"
 #include "core/session/ranks.h"
 #include "core/text/text_stream.h"
@@ -180,13 +179,13 @@ int generate_command(const Arguments& arguments) {
   StopSignals signals(StopSignals::kPass);
   const GenerateArguments& wanted = arguments.generate;
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  check_generation(*recipe);
+  forward_program(recipe, Purpose::generate);  // refuses what cannot generate, before anything is read
   const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
   const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer);
-  const SequenceExtents extents{.sequences = wanted.samples,
-                                .positions = positions_for(prompts, wanted.tokens, *recipe)};
-  TrainedNetwork network(recipe, extents);
-  Generation generation(network.executable(), extents.positions);
+  const GenerationSize size{.sequences = wanted.samples,
+                            .positions = positions_for(prompts, wanted.tokens, *recipe)};
+  TrainedNetwork network(recipe, size);
+  Generation generation(network.executable(), size.positions);
   check_tokens(prompts, generation.vocabulary());
   signals.watch_loop();
   Writer(wanted, tokenizer, signals).continue_all(generation, prompts);

@@ -22,7 +22,7 @@ class Snapshot {
   explicit Snapshot(std::string pass) : pass_(std::move(pass)) {}
 
   void observe(const std::string& pass, const Program& program) {
-    if (pass == "layers") names_.clear();  // where several micro-batches are tried, the last one counts
+    if (pass == "forward") names_.clear();  // where several micro-batches are tried, the last one counts
     names_.push_back(pass);
     if (pass_.empty() || pass == pass_) text_ = to_text(program);
   }

@@ -70,8 +70,7 @@ std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<s
 
 Samples open_samples(const RunSpec& spec, const Arguments& arguments) {
   const Recipe& recipe = spec.recipe();
-  const Program program = forward_program(spec, Purpose::predict);
-  check_prediction(recipe, program);
+  check_prediction(spec);
   if (!arguments.inputs.empty())
     return {open_files(recipe, arguments.inputs), known_class_names(recipe.data), false};
   const Split split = arguments.split == "train" ? Split::train : Split::val;
@@ -81,8 +80,8 @@ Samples open_samples(const RunSpec& spec, const Arguments& arguments) {
                             split == Split::val ? "val" : "train", split == Split::val ? "train" : "val"));
   }
   require_data(recipe, split);
-  Samples samples{open_stored(recipe.data, source_request(spec, program, split)), {}, true};
-  require_labelling(recipe, program, split, as_images(*samples.source).has_label_sets());
+  Samples samples{open_stored(recipe.data, source_request(spec, split)), {}, true};
+  require_labelling(spec, split, as_images(*samples.source).has_label_sets());
   samples.class_names = samples.source->class_names();
   return samples;
 }
@@ -186,7 +185,7 @@ int predict_command(const Arguments& arguments) {
       open_pass(network.job(), network.device(), *samples.source,
                 [&](int64_t index, const UnreadableSample& found) { unreadable.add(index, found.reason); });
   Prediction prediction(network.executable(), *pipeline);
-  Report report(task_of(*recipe, network.job().program), samples, arguments, unreadable);
+  Report report(task_of(network.job().spec), samples, arguments, unreadable);
   const auto asked = [&] { return signals.asked(); };
   const auto write_all_lines = [&](const ByteSink& sink) {
     signals.watch_loop();

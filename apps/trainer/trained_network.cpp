@@ -87,10 +87,10 @@ TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optio
   if (averages) load_averages(*executable_, files_.averages);
 }
 
-TrainedNetwork::TrainedNetwork(const RunSpec& spec, const SequenceExtents& extents)
+TrainedNetwork::TrainedNetwork(const RunSpec& spec, const GenerationSize& size)
     : files_(weights_of(spec.recipe())) {
   open(spec);
-  load(spec, {.purpose = Purpose::generate, .extents = extents});
+  load(spec, {.purpose = Purpose::generate, .generation = size});
 }
 
 }  // namespace trainer

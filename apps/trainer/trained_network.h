@@ -18,8 +18,8 @@ class TrainedNetwork {
  public:
   /// With `most_rows` the job's micro-batch is no larger than that. Throws Error.
   TrainedNetwork(const RunSpec& given, Purpose purpose, std::optional<int64_t> most_rows = std::nullopt);
-  /// One that generates (core/recipe/generation.h).
-  TrainedNetwork(const RunSpec& spec, const SequenceExtents& extents);
+  /// One that generates (core/step/generation.h).
+  TrainedNetwork(const RunSpec& spec, const GenerationSize& size);
   TrainedNetwork(const TrainedNetwork&) = delete;
   TrainedNetwork& operator=(const TrainedNetwork&) = delete;
 

@@ -130,7 +130,6 @@ struct Entry {
 struct Program {
   std::vector<Tensor> tensors;
   std::vector<Entry> entries;
-  Shape output_shape = {};  ///< of the network's output, micro-batch first; empty where it is not known
   /// By the names given to `add`, which alone writes here; a place holds as long as the tensor has that name.
   std::map<std::string, TensorId, std::less<>> by_name = {};
 

@@ -39,7 +39,8 @@ SampleSet sample_set(const Recipe& recipe, const SourceInfo& info, Split split) 
 }
 
 /// Whatever has no sense on a device, whichever the samples.
-void check_cache(const Recipe& recipe, const Planner& planner, const Program& program) {
+void check_cache(const RunSpec& run, const Planner& planner) {
+  const Recipe& recipe = run.recipe();
   const Origin origin = recipe.origin_of("data.cache");
   if (!planner.is_async()) {
     fail_at(
@@ -49,6 +50,7 @@ void check_cache(const Recipe& recipe, const Planner& planner, const Program& pr
   }
   if (recipe.data.mix.any())
     fail_at(recipe.origin_of("data.mix"), "mixes samples on the host; write data.cache: none");
+  const Program program = forward_program(run);
   const TensorId labels = program.find(input_name::kLabels);
   if (labels != kNone && program.spec(labels).shape.size() > 1)
     fail_at(origin,
@@ -59,9 +61,10 @@ void check_cache(const Recipe& recipe, const Planner& planner, const Program& pr
 
 }  // namespace
 
-std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Planner& planner,
-                                                const SplitInfos& infos, const Program& program) {
-  check_cache(recipe, planner, program);
+std::map<std::string, SampleSet> cached_samples(const RunSpec& run, const Planner& planner,
+                                                const SplitInfos& infos) {
+  const Recipe& recipe = run.recipe();
+  check_cache(run, planner);
   const bool validates = has_split(recipe.data, Split::val);
   if (!infos.train || (validates && !infos.validation)) require_data(recipe);
   for (const std::optional<SourceInfo>* info : {&infos.train, &infos.validation}) {

@@ -8,7 +8,7 @@
 #include "core/data/source.h"
 #include "core/engine/planner.h"
 #include "core/passes/pass.h"
-#include "core/recipe/recipe.h"
+#include "core/recipe/run_spec.h"
 
 namespace trainer {
 
@@ -21,7 +21,7 @@ struct SplitInfos {
 /// The samples that data.cache: device puts into the device's memory, by the entry of the forward program
 /// that reads them. Throws Error (exit 78) at what the device cannot do, and where files are missing whose
 /// size must be known.
-std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Planner& planner,
-                                                const SplitInfos& infos, const Program& program);
+std::map<std::string, SampleSet> cached_samples(const RunSpec& run, const Planner& planner,
+                                                const SplitInfos& infos);
 
 }  // namespace trainer

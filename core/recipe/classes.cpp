@@ -27,7 +27,8 @@ std::string weights_of(const Program& program, const Node& node) {
   return "";
 }
 
-std::optional<Head> head_of(const Program& program) {
+std::optional<Head> head_of(const RunSpec& run) {
+  const Program program = forward_program(run, Purpose::predict);
   const std::vector<Node>& nodes = program.entries.back().nodes;
   const auto last = std::find_if(nodes.rbegin(), nodes.rend(),
                                  [&](const Node& node) { return !weights_of(program, node).empty(); });
@@ -52,8 +53,9 @@ std::string place_of(const Recipe& recipe, Split split) {
 
 }  // namespace
 
-void require_labelling(const Recipe& recipe, const Program& program, Split split, bool has_label_sets) {
-  const bool wants_sets = task_of(recipe, program).has_label_sets();
+void require_labelling(const RunSpec& run, Split split, bool has_label_sets) {
+  const Recipe& recipe = run.recipe();
+  const bool wants_sets = task_of(run).has_label_sets();
   if (has_label_sets == wants_sets) return;
   fail_at(
       recipe.origin_of("loss.name"),
@@ -66,20 +68,20 @@ void require_labelling(const Recipe& recipe, const Program& program, Split split
                         recipe.loss->chosen_as, place_of(recipe, split)));
 }
 
-void require_same_class_count(const Recipe& recipe, const Program& program, Split split,
-                              const SourceInfo& info) {
-  const int64_t outputs = class_count(recipe, program);
+void require_same_class_count(const RunSpec& run, Split split, const SourceInfo& info) {
+  const Recipe& recipe = run.recipe();
+  const int64_t outputs = class_count(run);
   if (outputs == 0) return;
-  require_labelling(recipe, program, split, info.has_label_sets);
+  require_labelling(run, split, info.has_label_sets);
   if (info.least_classes && outputs < *info.least_classes) {
-    const std::optional<Head> head = head_of(program);
+    const std::optional<Head> head = head_of(run);
     fail_at(head ? head->origin : recipe.origin_of("model"),
             fmt::format("the network has {} outputs, data.tokenizer ({}) has {} tokens; set {} to {} or more",
                         outputs, to_string(recipe.origin_of("data.tokenizer").where), *info.least_classes,
                         head ? head->key : "the last layer's outputs", *info.least_classes));
   }
   if (!info.classes || *info.classes == outputs) return;
-  const std::optional<Head> head = head_of(program);
+  const std::optional<Head> head = head_of(run);
   const bool is_loaded = recipe.model.initial_weights.has_value();
   fail_at(head ? head->origin : recipe.origin_of("model"),
           fmt::format(
@@ -89,11 +91,11 @@ void require_same_class_count(const Recipe& recipe, const Program& program, Spli
               head && is_loaded ? fmt::format(" and list \"{}\" in model.replace", head->parameters) : ""));
 }
 
-std::optional<std::string> unused_outputs(const Recipe& recipe, const Program& program,
-                                          const DataSource& train) {
-  const int64_t outputs = class_count(recipe, program);
+std::optional<std::string> unused_outputs(const RunSpec& run, const DataSource& train) {
+  const Recipe& recipe = run.recipe();
+  const int64_t outputs = class_count(run);
   if (train.classes() >= outputs) return std::nullopt;
-  const std::optional<Head> head = head_of(program);
+  const std::optional<Head> head = head_of(run);
   const Origin origin = head ? head->origin : recipe.origin_of("model");
   return fmt::format(
       "{}: {}: the network has {} outputs, but the highest label of data.train is {}; if there are no "

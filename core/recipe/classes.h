@@ -5,23 +5,20 @@
 #include <string>
 
 #include "core/data/source.h"
-#include "core/graph/program.h"
-#include "core/recipe/recipe.h"
+#include "core/recipe/run_spec.h"
 
 namespace trainer {
 
 /// Throws Error (exit 78) at the loss where it takes one label for each image and the split has sets of
 /// labels, or the other way round.
-void require_labelling(const Recipe& recipe, const Program& program, Split split, bool has_label_sets);
+void require_labelling(const RunSpec& run, Split split, bool has_label_sets);
 
 /// Throws Error (exit 78) at the layer that gives the network its number of outputs, where the split's data
-/// is known to have another number of classes. `program` is the forward part.
-void require_same_class_count(const Recipe& recipe, const Program& program, Split split,
-                              const SourceInfo& info);
+/// is known to have another number of classes.
+void require_same_class_count(const RunSpec& run, Split split, const SourceInfo& info);
 
 /// What to say of training labels that use fewer outputs than the network has, where only the labels tell how
 /// many classes there are: a part of a set may lack the last ones.
-std::optional<std::string> unused_outputs(const Recipe& recipe, const Program& program,
-                                          const DataSource& train);
+std::optional<std::string> unused_outputs(const RunSpec& run, const DataSource& train);
 
 }  // namespace trainer

@@ -14,7 +14,7 @@ std::unique_ptr<DataPipeline> open_batches(const Job& job, Device& device, const
                      .split = kTrains ? Split::train : Split::val,
                      .network_shape = recipe.model.input,
                      .network_origin = recipe.origin_of("model.input"),
-                     .inputs = batch_contents(recipe, job.program)};
+                     .inputs = batch_contents(job.spec, job.program)};
   if constexpr (kTrains) request.training = &batches;
   Loading loading = loading_of(job);
   loading.allocate = [&device](int64_t bytes) { return device.allocate_batch(bytes); };
@@ -41,7 +41,7 @@ Feed open_feed(const Job& job, Device& device, Split split, const std::filesyste
   const BatchSplit& batch = job.spec.batch();
   Feed feed;
   if (split == Split::val && !has_split(recipe.data, Split::val)) return feed;
-  SourceRequest request = source_request(job.spec, job.program, split);
+  SourceRequest request = source_request(job.spec, split);
   request.unreadable_list = unreadable_list.string();
   feed.source = open_source(recipe.data, request);
   if (split == Split::val) {

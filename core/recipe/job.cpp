@@ -37,8 +37,8 @@ LoopSettings loop_settings(const Job& job) {
   settings.averages = training.ema_decay.has_value();
   if (measures(job.purpose)) {
     const bool averages = job.purpose == Purpose::train ? settings.averages : job.averages;
-    settings.metrics = evaluated_metrics(recipe, job.program, averages);
-    settings.matrix = {class_count(recipe, job.program), task_of(recipe, job.program).has_label_sets()};
+    settings.metrics = evaluated_metrics(job.spec, averages);
+    settings.matrix = {class_count(job.spec), task_of(job.spec).has_label_sets()};
   }
   settings.guard = recipe.guards.settings();
   settings.early_stop = recipe.validation.early_stop_settings();
@@ -126,7 +126,7 @@ MemoryBudget memory_budget(const Job& job) {
   // Generation makes no batches: what it reads is a few tokens.
   if (job.purpose != Purpose::generate) {
     const int64_t ring =
-        DataPipeline::ring_bytes(batch_contents(job.spec.recipe(), job.program), rows, loading_of(job));
+        DataPipeline::ring_bytes(batch_contents(job.spec, job.program), rows, loading_of(job));
     add_bytes(host, "batches", shares_ring(job.plan) ? ring : feeds * ring);
   }
   const int64_t of_train = job.train ? job.train->resident_bytes : 0;
@@ -172,9 +172,9 @@ int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t avai
 }
 
 /// What is known of a split's data, whose classes are as many as the network's.
-std::optional<SourceInfo> peek_split(const RunSpec& spec, const Program& program, Split split) {
-  std::optional<SourceInfo> info = peek_source(spec.recipe().data, source_request(spec, program, split));
-  if (info) require_same_class_count(spec.recipe(), program, split, *info);
+std::optional<SourceInfo> peek_split(const RunSpec& spec, Split split) {
+  std::optional<SourceInfo> info = peek_source(spec.recipe().data, source_request(spec, split));
+  if (info) require_same_class_count(spec, split, *info);
   return info;
 }
 
@@ -186,14 +186,14 @@ int64_t MemoryBudget::total() const {
   return sum;
 }
 
-SourceRequest source_request(const RunSpec& spec, const Program& program, Split split) {
+SourceRequest source_request(const RunSpec& spec, Split split) {
   const Recipe& recipe = spec.recipe();
   const int32_t ignored = recipe.loss->ignored_label();
   return {.split = split,
           .network_shape = recipe.model.input,
-          .network_classes = class_count(recipe, program),
+          .network_classes = class_count(spec),
           .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
-          .wants_label_sets = task_of(recipe, program).has_label_sets(),
+          .wants_label_sets = task_of(spec).has_label_sets(),
           .seed = spec.seed(),
           .shares_budget = spec.ranks() > 1,
           .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte)};
@@ -207,24 +207,23 @@ Loading loading_of(const Job& job) {
 Job make_job(const RunSpec& spec, const Planner& planner, const JobOptions& options) {
   const Recipe& recipe = spec.recipe();
   Job job{.spec = spec, .purpose = options.purpose, .averages = options.averages};
-  job.program = forward_program(spec, options.purpose, options.extents);
-  if (options.observe) options.observe("layers", job.program);
+  forward_program(spec, options.purpose, options.generation);  // refuses a bad recipe before files are read
   const bool trains = options.purpose == Purpose::train;
-  if (trains) job.train = peek_split(spec, job.program, Split::train);
+  if (trains) job.train = peek_split(spec, Split::train);
   if (measures(options.purpose) && has_split(recipe.data, Split::val))
-    job.validation = peek_split(spec, job.program, Split::val);
+    job.validation = peek_split(spec, Split::val);
   job.settings = loop_settings(job);
   job.checkpoints = checkpoint_policy(job);
-  PassSetting setting{.purpose = options.purpose,
-                      .averages = options.averages,
-                      .lr_table = lr_table(spec, job.settings),
-                      .is_async = planner.is_async(),
-                      .disabled = options.disabled_passes,
-                      .planner = &planner};
-  if (trains && recipe.data.cache == "device") {
-    setting.samples = cached_samples(recipe, planner, {job.train, job.validation}, job.program);
-  }
-  run_passes(job.program, passes_for(spec, setting), options.observe);
+  ProgramRequest request{.purpose = options.purpose,
+                         .generation = options.generation,
+                         .averages = options.averages,
+                         .lr_table = lr_table(spec, job.settings),
+                         .is_async = planner.is_async(),
+                         .disabled = options.disabled_passes,
+                         .planner = &planner};
+  if (trains && recipe.data.cache == "device")
+    request.samples = cached_samples(spec, planner, {job.train, job.validation});
+  run_passes(job.program, passes_for(spec, request), options.observe);
   if (!options.plan) return job;
   job.plan = make_plan(job.program, planner, spec.batch().share.rank);
   job.memory = memory_budget(job);

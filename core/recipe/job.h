@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/formats.h"
 #include "core/data/pipeline.h"
 #include "core/engine/plan.h"
 #include "core/recipe/assemble.h"
@@ -40,8 +41,8 @@ struct JobOptions {
   PassObserver observe;
   bool plan = true;  ///< false: only the program is wanted; plan and memory stay empty
   Purpose purpose = Purpose::train;
-  bool averages = false;         ///< as Job's
-  SequenceExtents extents = {};  ///< generate
+  bool averages = false;  ///< as Job's
+  GenerationSize generation = {};
 };
 
 /// Throws Error: exit 78 if the recipe cannot work, 65 if a data file's header is bad.
@@ -81,6 +82,6 @@ inline bool shares_ring(const Plan& plan) {
 }
 
 /// The request for one split of the recipe's data.
-SourceRequest source_request(const RunSpec& spec, const Program& program, Split split);
+SourceRequest source_request(const RunSpec& spec, Split split);
 
 }  // namespace trainer

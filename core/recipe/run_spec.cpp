@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/step/forward.h"
+
 namespace trainer {
 namespace {
 
@@ -33,19 +35,29 @@ BatchSplit split_of(const Recipe& recipe, RankShare share) {
   return split;
 }
 
+/// For so many samples.
+Shape output_of(const Recipe& recipe, int64_t samples) try {
+  return output_shape(recipe.model, samples);
+} catch (const TooLarge& problem) {
+  fail_at(recipe.origin_of("model.input"), problem.what());
+}
+
 }  // namespace
 
 RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe) : RunSpec(std::move(recipe), RankShare{}) {}
 
 RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host)
-    : recipe_(std::move(recipe)), batch_(split_of(*recipe_, share)), ranks_on_host_(ranks_on_host) {
+    : recipe_(std::move(recipe)),
+      batch_(split_of(*recipe_, share)),
+      output_(output_of(*recipe_, batch_.micro_batch)),
+      ranks_on_host_(ranks_on_host) {
   const std::optional<AutoCount>& given = recipe_->training.micro_batch_size;
   searches_micro_batch_ = given && !given->count;
 }
 
 RunSpec RunSpec::with_micro_batch(int64_t samples) const {
   RunSpec other = *this;
-  other.batch_.micro_batch = samples;
+  other.batch_.micro_batch = other.output_[0] = samples;
   other.searches_micro_batch_ = false;
   return other;
 }

@@ -16,7 +16,7 @@ class RunSpec {
   /// A process that trains alone.
   RunSpec(std::shared_ptr<const Recipe> recipe);
   /// A rank of several; `ranks_on_host` of them share this host. Throws Error (exit 78) if the ranks cannot
-  /// share a batch evenly.
+  /// share a batch evenly, or if the shapes of layers do not fit.
   RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host = 1);
 
   /// The same run with another number of samples computed at once. Training requires a divisor of the rank's
@@ -28,6 +28,8 @@ class RunSpec {
   const BatchSplit& batch() const { return batch_; }
   int64_t ranks() const { return batch_.share.ranks; }
   int64_t ranks_on_host() const { return ranks_on_host_; }
+  /// The shape of the network's output for a micro-batch.
+  const Shape& output() const { return output_; }
   /// Tokens of a global batch; 0 if the network reads none.
   int64_t tokens_of_batch() const;
   uint64_t seed() const { return static_cast<uint64_t>(recipe_->run.seed); }
@@ -37,6 +39,7 @@ class RunSpec {
  private:
   std::shared_ptr<const Recipe> recipe_;
   BatchSplit batch_;
+  Shape output_;
   int64_t ranks_on_host_;
   bool searches_micro_batch_;
 };

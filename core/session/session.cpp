@@ -93,8 +93,7 @@ void announce_start(const Parts& run, const DataSource& train, const std::option
   if (other_data) run.log.warn(*other_data);
   for (const std::string& line : loaded) run.log.info(line);
   if (run.start.from) return;
-  const Program forward = forward_program(run.job.spec, Purpose::evaluate);
-  if (const auto note = unused_outputs(run.job.spec.recipe(), forward, train)) run.log.warn(*note);
+  if (const auto note = unused_outputs(run.job.spec, train)) run.log.warn(*note);
 }
 
 /// The confusion matrix of the last evaluation, where a metric is a function of it. A run does not end

@@ -89,11 +89,12 @@ Pass autodiff(bool scales_loss) {
     if (loss == kNone) throw std::logic_error("entry " + entry.name + " has no loss");
     ReverseWalk(program, entry).run(loss, seed);
   };
-  return {.name = "autodiff",
-          .help = "append the gradient of the loss",
-          .optional = false,
-          .run = run,
-          .after = {"mixed_precision", "fuse_residual", "fold_batch_norm", "fuse_relu", "pad_channels"}};
+  return {
+      .name = "autodiff",
+      .help = "append the gradient of the loss",
+      .optional = false,
+      .run = run,
+      .after = {"loss", "mixed_precision", "fuse_residual", "fold_batch_norm", "fuse_relu", "pad_channels"}};
 }
 
 }  // namespace trainer

@@ -97,7 +97,8 @@ Pass mixed_precision(DType low, const Planner* planner) {
   return {.name = "mixed_precision",
           .help = "compute products and what follows them in a type of two bytes (training.precision)",
           .optional = false,
-          .run = run};
+          .run = run,
+          .after = {"loss"}};
 }
 
 }  // namespace trainer

@@ -4,14 +4,20 @@
 #include <memory>
 
 #include "core/passes/pass.h"
+#include "core/step/forward.h"
 #include "core/step/update.h"
 
 namespace trainer {
 
 class Planner;
 
-// The stages of a step, a file each; step.cpp says in which order. The forward part, with its loss, is in the
-// program before (core/recipe/assemble.h).
+// The stages of a step, a file each; step.cpp says in which order.
+
+/// Writes the network's operations into the entries that the purpose needs, and notes their outputs in
+/// `logits`. Shapes that do not fit throw Error (exit 78) at their layer.
+Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
+/// Compares these outputs with targets: adds the loss to every entry, and to `evaluate` what else it reports.
+Pass loss(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
 
 /// The entry that the update is in: `update` where there are micro-batches, else `train_step`.
 const char* updating_entry(const Program& program);

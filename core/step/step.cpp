@@ -54,8 +54,11 @@ class Sequence {
 std::vector<Pass> training_step(const StepSpec& spec) {
   const std::optional<DType> low = low_type(spec.precision);
   const bool is_scaled = scales_loss(spec.precision), has_peers = spec.ranks > 1;
+  const auto logits = std::make_shared<Logits>();
   const auto update = std::make_shared<UpdateState>();
   Sequence step(spec.passes);
+  step.stage(forward(spec.forward, logits));
+  step.stage(loss(spec.forward, logits));
   step.passes(Place::forward);
   if (low) step.stage(mixed_precision(*low, spec.passes.planner));
   step.passes(Place::inputs);
@@ -65,7 +68,7 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.passes(Place::micro_batch);
   step.stage(accumulate(spec.micro_batches));
   step.passes(Place::accumulated);
-  if (spec.update.guards.loss || spec.counts_targets || has_peers) step.stage(sum_losses());
+  if (spec.update.guards.loss || spec.forward.loss->counts() || has_peers) step.stage(sum_losses());
   if (has_peers) step.stage(data_parallel(spec.ranks, spec.micro_batches, spec.bucket_bytes));
   step.passes(Place::reduced);
   step.stage(learning_rate(spec.update, update));
@@ -81,19 +84,27 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   return step.without(spec.left_out);
 }
 
+std::vector<Pass> forward_stages(const ForwardSpec& spec) {
+  const auto logits = std::make_shared<Logits>();
+  std::vector<Pass> stages = {forward(spec, logits)};
+  if (spec.has_targets()) stages.push_back(loss(spec, logits));
+  return stages;
+}
+
 std::vector<Pass> inference(const StepSpec& spec, bool evaluates_averages) {
   const std::optional<DType> low = low_type(spec.precision);
-  Sequence forward(spec.passes);
-  forward.passes(Place::forward);
-  if (low) forward.stage(mixed_precision(*low, spec.passes.planner));
-  forward.passes(Place::inputs);
-  forward.passes(Place::backward);
-  forward.passes(Place::micro_batch);
-  forward.passes(Place::accumulated);
-  forward.passes(Place::reduced);
-  if (evaluates_averages) forward.stage(given_averages());
-  forward.passes(Place::finished);
-  return forward.without(spec.left_out);
+  Sequence step(spec.passes);
+  for (Pass& stage : forward_stages(spec.forward)) step.stage(std::move(stage));
+  step.passes(Place::forward);
+  if (low) step.stage(mixed_precision(*low, spec.passes.planner));
+  step.passes(Place::inputs);
+  step.passes(Place::backward);
+  step.passes(Place::micro_batch);
+  step.passes(Place::accumulated);
+  step.passes(Place::reduced);
+  if (evaluates_averages) step.stage(given_averages());
+  step.passes(Place::finished);
+  return step.without(spec.left_out);
 }
 
 }  // namespace trainer

@@ -7,12 +7,14 @@
 
 #include "core/base/precision.h"
 #include "core/passes/table.h"
+#include "core/step/forward.h"
 #include "core/step/update.h"
 
 namespace trainer {
 
-/// How a program is completed from the forward part and its loss, which the network gives.
+/// What a program is made of.
 struct StepSpec {
+  ForwardSpec forward;
   PassOptions passes;  ///< with the device's planner
   Precision precision = Precision::fp32;
   int64_t micro_batches = 1;                 ///< that one rank computes in a step
@@ -20,7 +22,6 @@ struct StepSpec {
   bool sync_batch_norm = false;              ///< statistics are those of all ranks
   bool shard_optimizer = false;              ///< each rank holds a share of the moments
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of gradients that are all-reduced together
-  bool counts_targets = false;               ///< the loss is normalised by its valid targets
   UpdateSpec update;
   std::optional<double> ema_decay;
   std::vector<std::string> left_out;  ///< optional passes that shall not run
@@ -29,6 +30,9 @@ struct StepSpec {
 /// The stages of a training step in their order, and between them the optional passes of that place. Throws
 /// Error (exit 64) where `left_out` names what is no optional pass.
 std::vector<Pass> training_step(const StepSpec& spec);
+
+/// The first stages alone: the forward part, and the loss unless there are no targets.
+std::vector<Pass> forward_stages(const ForwardSpec& spec);
 
 /// The same for a program that is not trained: evaluation, prediction, generation. `evaluates_averages`:
 /// weights have running averages, which another run has kept, and these are evaluated too.

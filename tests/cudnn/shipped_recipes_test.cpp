@@ -279,7 +279,7 @@ TEST_CASE("pictures go to a GPU as bytes, but those that mixup blends") {
     const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/resnet18_cifar10.yaml";
     const auto recipe = Recipe::load(path, overrides);
     const Job job = make_job(recipe, *gpu, {.disabled_passes = disabled, .plan = false});
-    const BatchInputs inputs = batch_contents(*recipe, job.program);
+    const BatchInputs inputs = batch_contents(recipe, job.program);
     return inputs[*find_input(inputs, input_name::kImages)].dtype;
   };
   CHECK(type({}, {}) == DType::u8);

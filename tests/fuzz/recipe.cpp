@@ -19,9 +19,9 @@ std::shared_ptr<const Recipe> read(const std::string& text) {
 }
 
 /// Layers that do not fit together are found only where they are built.
-void build(const RunSpec& spec) {
+void build(const std::shared_ptr<const Recipe>& recipe) {
   try {
-    forward_program(spec);
+    forward_program(recipe);
   } catch (const Error& error) {
     if (error.code() != ExitCode::recipe) std::abort();
   }

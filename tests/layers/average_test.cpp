@@ -22,7 +22,7 @@ layers:
   - flatten
   - linear: {out_features: 3, name: fc}
 )";
-const std::vector<std::string> kAveraged = {
+const std::vector<std::string> kAveragedTensors = {
     "conv.weight",      "norm.weight", "norm.bias", "norm.running_mean",
     "norm.running_var", "fc.weight",   "fc.bias"};
 
@@ -41,7 +41,7 @@ using Values = std::map<std::string, std::vector<double>>;
 
 Values values_of(const Session& session, const std::string& suffix) {
   Values all;
-  for (const std::string& name : kAveraged) all[name] = session.persistent(name + suffix);
+  for (const std::string& name : kAveragedTensors) all[name] = session.persistent(name + suffix);
   return all;
 }
 
@@ -55,14 +55,14 @@ void follow(Values& averages, const Values& now) {
 
 /// Averages begin as copies.
 void start(Session& session) {
-  for (const std::string& name : kAveraged) {
+  for (const std::string& name : kAveragedTensors) {
     const std::vector<double> values = session.persistent(name);
     session.set(name + ".ema", {values.begin(), values.end()});
   }
 }
 
 void check_close(const Values& found, const Values& expected, double tolerance) {
-  for (const std::string& name : kAveraged) {
+  for (const std::string& name : kAveragedTensors) {
     INFO(name);
     CHECK(relative_error(found.at(name), expected.at(name)) < tolerance);
   }
@@ -131,5 +131,5 @@ TEST_CASE("the averages of a convolution's weights lie as the weights do") {
   auto layout = [&](const std::string& name) {
     return plan.placements[static_cast<size_t>(plan.find(name))].layout;
   };
-  for (const std::string& name : kAveraged) CHECK(layout(name) == layout(name + ".ema"));
+  for (const std::string& name : kAveragedTensors) CHECK(layout(name) == layout(name + ".ema"));
 }

@@ -195,7 +195,7 @@ Program guarded(const Planner* planner) {
       network_from(residual_network("{conv2d: {out_channels: 4, kernel_size: 1}}, ")), kRowsOfTrained);
   const auto rule = optimizer_from("{name: sgd}");
   run_passes(program,
-             training_step(
+             rest_of_step(
                  {.passes = {.least_saved = 0, .planner = planner},
                   .precision = Precision::amp_bf16,
                   .update = {.optimizer = rule.get(), .learning_rates = {0.01f}, .guards = {.loss = true}}}));

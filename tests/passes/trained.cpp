@@ -27,7 +27,7 @@ std::map<std::string, std::vector<double>> trained(const std::string& network, S
   Program program = forward_program(network_from(network), kRowsOfTrained);
   const auto rule = optimizer_from("{name: sgd, momentum: 0.9}");
   spec.update = {.optimizer = rule.get(), .learning_rates = {0.01f, 0.01f, 0.01f}};
-  run_passes(program, training_step(spec));
+  run_passes(program, rest_of_step(spec));
   if (text != nullptr) *text = to_text(program);
   const Backend reference = make_reference_backend();
   Session session(program, reference);

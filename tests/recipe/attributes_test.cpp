@@ -68,16 +68,16 @@ TEST_CASE(
   for (const auto& file : std::filesystem::directory_iterator(std::string(TRAINER_SOURCE_DIR) + "/configs")) {
     if (file.path().extension() != ".yaml") continue;
     INFO(file.path().string());
-    const auto recipe =
+    const RunSpec spec =
         Recipe::load(file.path().string(), {"data.format=synthetic", "data.val_fraction=0",
                                             "training.global_batch_size=4", "training.micro_batch_size=4"});
-    Program program = forward_program(recipe);
+    Program program = forward_program(spec);
     const Entry& entry = program.entry(entry_name::kTrainStep);
     const Node* loss = maker_in(entry, entry.output(output_name::kLoss));
     REQUIRE(loss != nullptr);
     const auto judged = loss->op->judged_input();
     REQUIRE(judged.has_value());
-    CHECK(program.spec(loss->inputs[*judged]).shape == program.output_shape);
+    CHECK(program.spec(loss->inputs[*judged]).shape == spec.output());
     for (const Node& node : entry.nodes) {
       if (node.op->name() != "assign" || program.tensor(node.inputs[Assign::kState]).role != Role::state)
         continue;

@@ -75,7 +75,7 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
 
 TEST_CASE("GPUs do not share the optimizer's moments, which is said where the recipe asks for it") {
   const auto recipe = Recipe::load(kConfigs + "fashion_mnist_mlp.yaml", {"parallelism.shard_optimizer=true"});
-  const PassSetting gpu{.lr_table = {0.1f}, .is_async = true};
+  const ProgramRequest gpu{.lr_table = {0.1f}, .is_async = true};
   CHECK_NOTHROW(passes_for(recipe, gpu));  // one rank holds them all
   const RunSpec shared(recipe, {.rank = 1, .ranks = 2});
   const std::string text = test::error_text(ExitCode::recipe, [&] { passes_for(shared, gpu); });

@@ -37,7 +37,7 @@ loss: )" + loss + "\n",
 
 /// The passes of training, the classifier's with pieces of at most so many samples; 0: without it.
 Program classifier_program(const RunSpec& spec, int64_t of_piece) {
-  Program program = forward_program(spec);
+  Program program;
   std::vector<Pass> passes = passes_for(spec, {.lr_table = {0.5f}});
   const auto own = std::ranges::find(passes, "fuse_classifier", &Pass::name);
   REQUIRE(own != passes.end());

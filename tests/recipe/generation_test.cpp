@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/recipe/generation.h"
 
 #include <fmt/format.h>
 
@@ -77,9 +76,9 @@ Backend backend_of(const RunSpec& spec) {
 /// A network with weights that are large enough for its logits to differ much from place to place.
 class GeneratingNetwork {
  public:
-  GeneratingNetwork(const RunSpec& spec, Purpose purpose, const SequenceExtents& extents = {})
+  GeneratingNetwork(const RunSpec& spec, Purpose purpose, const GenerationSize& size = {})
       : backend_(backend_of(spec)),
-        executable_(make_job(spec, *backend_.planner, {.purpose = purpose, .extents = extents}).plan,
+        executable_(make_job(spec, *backend_.planner, {.purpose = purpose, .generation = size}).plan,
                     *backend_.device) {
     initialize(executable_, 3);
     for (const Tensor& tensor : executable_.plan().tensors) {
@@ -164,7 +163,7 @@ std::vector<std::vector<int32_t>> continuations(const RunSpec& spec, int64_t seq
 
 std::string refusal(const std::string& text) {
   const auto recipe = recipe_of(text);
-  return test::error_text(ExitCode::recipe, [&] { check_generation(*recipe); });
+  return test::error_text(ExitCode::recipe, [&] { forward_program(recipe, Purpose::generate); });
 }
 
 }  // namespace
@@ -297,8 +296,8 @@ TEST_CASE("generation: sequences end behind the token that ends a text, each for
 TEST_CASE("generation: memory is planned, and caches grow in place") {
   const auto recipe = recipe_of(kNetwork);
   const auto cpu = make_cpu_backend(2);
-  const SequenceExtents extents{.sequences = 3, .positions = 16};
-  const Job job = make_job(recipe, *cpu.planner, {.purpose = Purpose::generate, .extents = extents});
+  const GenerationSize size{.sequences = 3, .positions = 16};
+  const Job job = make_job(recipe, *cpu.planner, {.purpose = Purpose::generate, .generation = size});
   // Keys and values of 4 and of 6 features.
   CHECK(job.plan.persistent_by_kind.at("cache") == int64_t{3} * 16 * 4 * (4 + 4 + 6 + 6));
   for (const PlannedEntry& entry : job.plan.entries) {
@@ -348,7 +347,7 @@ TEST_CASE("generation: what a layer makes of a token depends on no other one, or
         "linear: {out_features: 12, name: left}, mul: {inputs: [left, tokens]}"}) {
     INFO(layers);
     const auto recipe = recipe_of(text(layers));
-    check_generation(*recipe);
+    forward_program(recipe, Purpose::generate);
     const std::vector<float> before = full_logits(recipe, tokens), after = full_logits(recipe, changed);
     for (size_t i = 0; i < before.size(); ++i) {
       if (static_cast<int64_t>(i) / kVocabulary != kChanged) CHECK(before[i] == after[i]);

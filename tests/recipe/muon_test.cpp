@@ -72,7 +72,7 @@ const std::vector<std::string> kTrainings = {"precision: fp32", "precision: amp_
                                              "precision: fp32, micro_batch_size: 1, ema: {decay: 0.9}"};
 
 Program muon_program(const RunSpec& spec, const std::optional<int64_t>& piece_bytes = std::nullopt) {
-  Program program = forward_program(spec);
+  Program program;
   std::vector<Pass> passes = passes_for(spec, {.lr_table = {0.1f}});
   if (piece_bytes) *std::ranges::find(passes, "fuse_classifier", &Pass::name) = fuse_classifier(*piece_bytes);
   run_passes(program, passes);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/recipe/generation.h"
 #include "core/recipe/job.h"
 #include "core/run/weights.h"
 #include "core/storage/safetensors.h"
@@ -102,7 +101,7 @@ void give_batch(Session& session, const std::string& network, size_t batch) {
 }
 
 Program training_program(const RunSpec& spec) {
-  Program program = forward_program(spec);
+  Program program;
   run_passes(program, passes_for(spec, {.lr_table = std::vector<float>(20, spec.recipe().optimizer->lr)}));
   return program;
 }
@@ -164,10 +163,11 @@ TEST_CASE(
     INFO(network);
     const auto recipe = network_recipe(network);
     const auto cpu = make_cpu_backend(2);
-    Executable executable(make_job(recipe, *cpu.planner,
-                                   {.purpose = Purpose::generate, .extents = {.positions = 24, .piece = 4}})
-                              .plan,
-                          *cpu.device);
+    Executable executable(
+        make_job(recipe, *cpu.planner,
+                 {.purpose = Purpose::generate, .generation = {.positions = 24, .piece = 4}})
+            .plan,
+        *cpu.device);
     initialize(executable, 1);
     load_published(executable, network);
     const std::vector<float> stored = fixture.values(network + "/greedy");

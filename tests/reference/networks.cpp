@@ -149,6 +149,14 @@ Program forward_program(const Network& network, int64_t batch, uint64_t seed, co
   return program;
 }
 
+std::vector<Pass> rest_of_step(StepSpec spec) {
+  const std::unique_ptr<Loss> usual = losses().front().make();
+  if (spec.forward.loss == nullptr) spec.forward.loss = usual.get();
+  std::vector<Pass> passes = training_step(spec);
+  std::erase_if(passes, [](const Pass& pass) { return pass.name == "forward" || pass.name == "loss"; });
+  return passes;
+}
+
 Program training_program(const Network& network, int64_t batch, const Optimizer& optimizer,
                          const std::vector<float>& lr_table, const std::vector<Pass>& optional_passes) {
   Program program = forward_program(network, batch);

@@ -10,6 +10,7 @@
 #include "core/layers/network.h"
 #include "core/optim/optimizer.h"
 #include "core/step/stages.h"
+#include "core/step/step.h"
 
 namespace trainer {
 
@@ -42,6 +43,9 @@ std::unique_ptr<Loss> loss_from(const std::string& text);
 /// `evaluate` has "logits" too. Inputs: "images", "labels" (one for each pixel of logits (N, C, H, W)) or, as
 /// the loss wants, "targets" of the logits' shape or none, "weights", "sample_index".
 Program forward_program(const Network& network, int64_t batch, uint64_t seed = 1, const Loss* loss = nullptr);
+
+/// The stages and passes of a training step that come after the forward part and its loss.
+std::vector<Pass> rest_of_step(StepSpec spec);
 
 /// The same ready to train: passes, gradients, update.
 Program training_program(const Network& network, int64_t batch, const Optimizer& optimizer,

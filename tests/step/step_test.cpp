@@ -21,14 +21,15 @@ std::vector<std::string> names_of(const std::vector<Pass>& passes) {
 
 /// One with every stage and every pass.
 StepSpec everything(const Optimizer& optimizer, const Planner& planner) {
+  static const std::unique_ptr<Loss> counting = loss_from("{name: cross_entropy, ignore_index: 0}");
   StepSpec spec{
+      .forward = {.loss = counting.get()},
       .passes = {.planner = &planner},
       .precision = Precision::amp_fp16,
       .micro_batches = 2,
       .ranks = 2,
       .sync_batch_norm = true,
       .shard_optimizer = true,
-      .counts_targets = true,
       .update = {.optimizer = &optimizer, .learning_rates = {0.1f}, .guards = {.loss = true, .counts = true}},
       .ema_decay = 0.9};
   spec.passes.pixels[entry_name::kTrainStep] = {.scale = {1}, .offset = {0}};
@@ -42,7 +43,9 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
   const auto optimizer = optimizer_from("{name: sgd}");
   const RefusingPlanner planner;
   CHECK(names_of(training_step(everything(*optimizer, planner))) ==
-        std::vector<std::string>{"fuse_residual",
+        std::vector<std::string>{"forward",
+                                 "loss",
+                                 "fuse_residual",
                                  "fold_batch_norm",
                                  "fuse_relu",
                                  "mixed_precision",
@@ -73,14 +76,16 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
                                  "average_weights",
                                  "dead_code",
                                  "fuse_horizontally"});
-  CHECK(names_of(training_step({.update = {.optimizer = optimizer.get(), .learning_rates = {0.1f}}})) ==
-        std::vector<std::string>{"fuse_residual", "fold_batch_norm", "fuse_relu", "autodiff",
-                                 "fuse_gradient_sum", "fuse_classifier", "recompute", "accumulate",
-                                 "keep_low_weights", "learning_rate", "mean_loss", "guard", "clip_gradients",
-                                 "update", "dead_code"});
-  CHECK(names_of(inference({.passes = {.trains = false}}, true)) ==
-        std::vector<std::string>{"fuse_residual", "fold_batch_norm", "fuse_relu", "fuse_classifier",
-                                 "given_averages", "dead_code"});
+  const auto loss = loss_from("{name: cross_entropy}");
+  CHECK(names_of(training_step({.forward = {.loss = loss.get()},
+                                .update = {.optimizer = optimizer.get(), .learning_rates = {0.1f}}})) ==
+        std::vector<std::string>{"forward", "loss", "fuse_residual", "fold_batch_norm", "fuse_relu",
+                                 "autodiff", "fuse_gradient_sum", "fuse_classifier", "recompute",
+                                 "accumulate", "keep_low_weights", "learning_rate", "mean_loss", "guard",
+                                 "clip_gradients", "update", "dead_code"});
+  CHECK(names_of(inference({.forward = {.purpose = Purpose::evaluate}, .passes = {.trains = false}}, true)) ==
+        std::vector<std::string>{"forward", "loss", "fuse_residual", "fold_batch_norm", "fuse_relu",
+                                 "fuse_classifier", "given_averages", "dead_code"});
 }
 
 TEST_CASE("what a pass has to come after exists, and is looked at before any pass runs") {
@@ -92,7 +97,7 @@ TEST_CASE("what a pass has to come after exists, and is looked at before any pas
   for (const Pass& pass : all) {
     INFO(pass.name);
     for (const std::string& earlier : pass.after) CHECK(known.contains(earlier));
-    if (!pass.optional && pass.name != "mixed_precision") CHECK_FALSE(pass.after.empty());  // the first
+    if (!pass.optional && pass.name != "forward") CHECK_FALSE(pass.after.empty());  // the first
   }
   Program program;
   CHECK_THROWS_WITH(run_passes(program, {autodiff(), mixed_precision(DType::bf16)}),
@@ -103,7 +108,9 @@ TEST_CASE("what a pass has to come after exists, and is looked at before any pas
 
 TEST_CASE("only optional passes can be left out") {
   const auto optimizer = optimizer_from("{name: sgd}");
-  StepSpec spec{.update = {.optimizer = optimizer.get(), .learning_rates = {0.1f}},
+  const auto loss = loss_from("{name: cross_entropy}");
+  StepSpec spec{.forward = {.loss = loss.get()},
+                .update = {.optimizer = optimizer.get(), .learning_rates = {0.1f}},
                 .left_out = {"fuse_relu"}};
   const std::vector<std::string> names = names_of(training_step(spec));
   CHECK(std::ranges::find(names, "fuse_relu") == names.end());

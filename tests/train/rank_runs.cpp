@@ -50,7 +50,7 @@ Program shared_program(const char* network, const char* optimizer, const Divisio
       .bucket_bytes = division.bucket_bytes,
       .update = {.optimizer = rule.get(), .learning_rates = rates, .guards = guards ? counted : StepGuards{}},
       .ema_decay = division.ema_decay};
-  run_passes(program, training_step(spec));
+  run_passes(program, rest_of_step(spec));
   return program;
 }
 

@@ -84,9 +84,9 @@ TEST_CASE("a rank that computes by itself normalises with its own statistics") {
   std::vector<std::vector<double>> losses;
   for (const bool sync : {false, true}) {
     Program program = forward_program(network, 4);
-    run_passes(program, training_step({.ranks = 3,
-                                       .sync_batch_norm = sync,
-                                       .update = {.optimizer = rule.get(), .learning_rates = {0.1f}}}));
+    run_passes(program, rest_of_step({.ranks = 3,
+                                      .sync_batch_norm = sync,
+                                      .update = {.optimizer = rule.get(), .learning_rates = {0.1f}}}));
     Session session(program, backend);
     RandomStream random(7);
     for (const char* name : {"images", "weights"}) {

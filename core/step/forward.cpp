@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/forward.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "core/config/patterns.h"
+#include "core/graph/ops/embedding.h"
+#include "core/step/generation.h"
+#include "core/step/stages.h"
+
+namespace trainer {
+namespace {
+
+/// Declares the network's input. Sizes that cannot be addressed throw Error (exit 78).
+TensorId declare_input(Program& program, const ForwardSpec& spec) try {
+  return spec.network->declare_input(program, spec.samples);
+} catch (const TooLarge& problem) {
+  fail_at(spec.task.origin_of("model.input"), problem.what());
+}
+
+void add_network(Program& program, const ForwardSpec& spec, TensorId input, const char* name,
+                 Logits& logits) {
+  Entry entry(name);
+  Builder build(program, entry);
+  const LayerContext context{.build = build,
+                             .name = "",
+                             .training = std::string_view(name) == entry_name::kTrainStep,
+                             .seed = spec.seed,
+                             .sample_index = program.find(input_name::kSampleIndex),
+                             .step = step_counter(program),
+                             .document_start = program.find(input_name::kDocumentStart)};
+  logits[name] = spec.network->build(context, input).back();
+  if (spec.purpose == Purpose::predict) entry.outputs.push_back({output_name::kLogits, logits[name]});
+  program.entries.push_back(std::move(entry));
+}
+
+/// Throws Error (exit 78) if model.freeze names nothing, or everything.
+void check_freeze(const Program& program, const ForwardSpec& spec) {
+  const std::vector<std::string>& patterns = spec.network->freeze;
+  if (patterns.empty()) return;
+  std::vector<std::string> names;
+  bool trains = false;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role != Role::parameter && tensor.role != Role::state) continue;
+    if (tensor.spec.dtype == DType::f32) names.push_back(tensor.name);
+    trains = trains || (tensor.role == Role::parameter && !tensor.frozen);
+  }
+  Diagnostics diagnostics;
+  const Origin origin = spec.task.origin_of("model.freeze");
+  check_patterns(patterns, names, "parameter or running statistic", origin, diagnostics);
+  if (!trains) diagnostics.error(origin, "leaves no parameter to train; freeze fewer");
+  diagnostics.throw_if_any();
+}
+
+/// Throws Error (exit 78) at an embedding whose table is smaller than the network's outputs: token ids reach
+/// these.
+void check_vocabulary(const Program& program, int64_t outputs) {
+  for (const Entry& entry : program.entries) {
+    for (const Node& node : entry.nodes) {
+      if (dynamic_cast<const Embedding*>(node.op.get()) == nullptr) continue;
+      const int64_t rows = program.spec(node.inputs[Embedding::kTable]).shape[0];
+      if (rows >= outputs) continue;
+      fail_at(node.origin,
+              fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "
+                          "vocabulary to {} or more",
+                          rows, outputs - 1, outputs, outputs));
+    }
+  }
+}
+
+void add_forward(Program& program, const ForwardSpec& spec, Logits& logits) {
+  const TensorId input = declare_input(program, spec);
+  program.input(input_name::kSampleIndex, {{spec.samples}, DType::i32});
+  if (spec.masks_documents && spec.purpose != Purpose::predict)
+    program.input(input_name::kDocumentStart, {{spec.samples, spec.network->input[0]}, DType::i32});
+  const auto add = [&](const char* name) { add_network(program, spec, input, name, logits); };
+  if (spec.purpose == Purpose::train) add(entry_name::kTrainStep);
+  add(spec.purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
+  check_freeze(program, spec);
+}
+
+}  // namespace
+
+Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits) {
+  const auto run = [spec, logits](Program& program) {
+    if (spec.purpose == Purpose::generate) {
+      add_generation(program, spec, *logits);
+    } else {
+      add_forward(program, spec, *logits);
+    }
+    const Shape& output = program.spec(logits->begin()->second).shape;
+    check_vocabulary(program, task_for(output, spec.loss->target_kind()).classes(output));
+  };
+  return {.name = "forward", .help = "the network's operations", .run = run};
+}
+
+Shape output_shape(const Network& network, int64_t samples) {
+  Program program;
+  Entry entry(entry_name::kEvaluate);
+  Builder build(program, entry);
+  const TensorId input = network.declare_input(program, samples);
+  const LayerContext context{.build = build,
+                             .name = "",
+                             .sample_index = program.input(input_name::kSampleIndex, {{samples}, DType::i32}),
+                             .step = step_counter(program)};
+  return build.shape(network.build(context, input).back());
+}
+
+}  // namespace trainer

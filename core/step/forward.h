@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/layers/network.h"
+#include "core/tasks/task.h"
+
+namespace trainer {
+
+/// What a program is for: training has the entry points `train_step` and `evaluate`, evaluation `evaluate`,
+/// prediction `predict`, which gives the logits of images without labels, and generation `prefill` and
+/// `decode`.
+enum class Purpose { train, evaluate, predict, generate };
+
+/// What generation computes at once.
+struct GenerationSize {
+  int64_t sequences = 1;  ///< side by side, all at the same position
+  int64_t positions = 0;  ///< of each, that caches hold; 0: as many as the network's input has
+  int64_t piece = 0;      ///< positions of `prefill`; 0: as many as suit the positions
+};
+
+/// What the forward part of a program is made of. Network and loss must outlive the stages.
+struct ForwardSpec {
+  Purpose purpose = Purpose::train;
+  const Network* network = nullptr;
+  const Loss* loss = nullptr;
+  TaskSetting task;
+  int64_t samples = 1;           ///< of a micro-batch
+  uint64_t seed = 0;             ///< of the run
+  bool masks_documents = false;  ///< tokens attend to their own document only
+  std::vector<Metric> metrics;   ///< that evaluation reports, the loss first
+  bool has_matrix = false;       ///< evaluation puts out the cells of a confusion matrix
+  GenerationSize generation;
+
+  /// Whether the network's output is compared with anything.
+  bool has_targets() const { return purpose == Purpose::train || purpose == Purpose::evaluate; }
+};
+
+/// The network's output in each entry, which the loss is computed from.
+using Logits = std::map<std::string, TensorId>;
+
+/// The shape of the network's output for so many samples. Shapes that do not fit throw Error (exit 78) at
+/// their layer.
+Shape output_shape(const Network& network, int64_t samples);
+
+}  // namespace trainer

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+
+#include "core/graph/names.h"
+#include "core/step/forward.h"
+#include "core/step/stages.h"
+
+namespace trainer {
+namespace {
+
+bool is_wanted(const std::vector<Metric>& metrics, const std::string& sum) {
+  return std::ranges::any_of(metrics, [&](const Metric& metric) {
+    return std::ranges::find(metric.sums, sum) != metric.sums.end();
+  });
+}
+
+/// What evaluation reports besides the loss.
+void add_metrics(Builder& build, const ForwardSpec& spec, const Task& task, TensorId logits,
+                 const Targets& targets) {
+  std::vector<NamedTensor>& outputs = build.entry().outputs;
+  build.set_origin(spec.task.origin_of("validation.metrics"));
+  for (const MetricSum& sum : task.sums()) {
+    if (is_wanted(spec.metrics, sum.output))
+      outputs.push_back({sum.output, sum.build(build, logits, targets)});
+  }
+  if (spec.has_matrix)
+    outputs.push_back({output_name::kConfusionCells, task.build_cells(build, logits, targets)});
+}
+
+void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId logits) {
+  const bool training = entry.name == entry_name::kTrainStep;
+  Builder build(program, entry);
+  build.set_origin(spec.network->layers.back()->origin);  // an output that does not fit is named there
+  const Task& task = task_for(build.shape(logits), spec.loss->target_kind());
+  Targets targets = task.declare_inputs(program, spec.task, training);
+  targets.ignored_label = spec.loss->ignored_label();
+  const LossSums loss = task.build_loss(build, *spec.loss, logits, targets);
+  entry.outputs.push_back({output_name::kLoss, loss.sum});
+  if (loss.weight != kNone) entry.outputs.push_back({output_name::kLossWeight, loss.weight});
+  if (training) return;
+  if (loss.counted != kNone) entry.outputs.push_back({output_name::kCounted, loss.counted});
+  add_metrics(build, spec, task, logits, targets);
+  entry.outputs.push_back({output_name::kLogits, logits});
+}
+
+}  // namespace
+
+Pass loss(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits) {
+  const auto run = [spec, logits](Program& program) {
+    for (Entry& entry : program.entries) add_loss(program, spec, entry, logits->at(entry.name));
+  };
+  return {.name = "loss",
+          .help = "the loss, and what evaluation reports beside it",
+          .run = run,
+          .after = {"forward"}};
+}
+
+}  // namespace trainer
