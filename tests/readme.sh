@@ -91,7 +91,7 @@ model:
   input: [64]
   input_kind: tokens
   layers:
-    - embedding: {vocabulary: 256, features: 16}
+    - embedding: {vocab_size: 256, features: 16}
     - linear: 48
     - attention: {heads: 2, causal: true}
     - linear: 256

@@ -74,11 +74,6 @@ Field& Field::required() {
   return *this;
 }
 
-Field& Field::formerly(const std::string& old_name) {
-  former_name = old_name;
-  return *this;
-}
-
 Field& Field::bare() {
   is_bare = true;
   return *this;

@@ -34,7 +34,6 @@ class Field {
   Field& one_of(std::vector<std::string> allowed);  ///< for text, and each text of a list
   Field& required();
   Field& bare();  ///< `component: value` may stand for `component: {this: value}`
-  Field& formerly(const std::string& old_name);               ///< which is refused with the present name
   Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
   Field& keeps_mathematics();  ///< a change leaves the numbers of a run alone: not part of a run's identity
 
@@ -48,7 +47,6 @@ class Field {
   std::optional<double> minimum, maximum;
   bool minimum_excluded = false, maximum_excluded = false;
   std::vector<std::string> names;
-  std::string former_name;  ///< or empty
   bool (*is_path)(const std::string& text) = nullptr;
   bool is_required = false, is_bare = false, is_mathematics = true, is_left_to_samples = false;
 

@@ -8,6 +8,7 @@
 
 #include "core/config/field_values.h"
 #include "core/config/messages.h"
+#include "core/config/old_keys.h"
 #include "core/config/reading.h"
 
 namespace trainer {
@@ -57,10 +58,13 @@ Field* Fields::find_field(const std::string& name) {
   return found == fields_.end() ? nullptr : &*found;
 }
 
-const Field* Fields::find_renamed(const std::string& name) const {
-  const auto found = std::find_if(fields_.begin(), fields_.end(),
-                                  [&](const Field& field) { return field.former_name == name; });
-  return found == fields_.end() ? nullptr : &*found;
+std::string Fields::new_name_of(const Value::Entry& entry, const std::string& path) {
+  const Leaf now = under_new_name({path, entry.value.text});
+  const std::string name = now.path.substr(now.path.rfind('.') + 1);
+  if (now.path == path || find_field(name) == nullptr) return "";
+  const bool has_new_value = now.value != entry.value.text;
+  return fmt::format("this key is now called '{}'{}", name,
+                     has_new_value ? fmt::format("; write '{}: {}'", name, now.value) : "");
 }
 
 Group* Fields::find_group(const std::string& name) {
@@ -99,8 +103,8 @@ void Fields::read_map(const Value& value, const std::string& path, Reading& read
     } else if (Group* group = find_group(entry.key)) {
       given_[entry.key] = {entry.key, entry.where, {}};
       read_group(*group, entry, entry_path, reading);
-    } else if (const Field* renamed = find_renamed(entry.key)) {
-      reading.error(entry.where, entry_path, fmt::format("this key is now called '{}'", renamed->name));
+    } else if (const std::string advice = new_name_of(entry, entry_path); !advice.empty()) {
+      reading.error(entry.where, entry_path, advice);
     } else {
       strangers.push_back(&entry);
     }

@@ -97,7 +97,7 @@ class Fields {
     as_written,   ///< relative paths aside, which become absolute
     canonical,    ///< one text for each value, those from environment variables hidden
     mathematics,  ///< one text for each value, of the keys that affect results only
-    identity,     ///< the same with values from environment variables hidden
+    identity,     ///< the same under the names that identities keep, values from environment variables hidden
   };
   /// After read: the whole map with defaults filled in; the place of a default is {"default"}.
   Value resolved(Form form = Form::as_written) const;
@@ -117,8 +117,8 @@ class Fields {
   Group& add_group(Group::Kind kind, const std::string& name, const std::string& help);
   Field* find_field(const std::string& name);
   Group* find_group(const std::string& name);
-  /// The field that once had this name, or null.
-  const Field* find_renamed(const std::string& name) const;
+  /// The message about a key that this map had under another name, or empty.
+  std::string new_name_of(const Value::Entry& entry, const std::string& path);
   void check_is_new(const std::string& name) const;
 
   void read_map(const Value& value, const std::string& path, Reading& reading,
@@ -143,8 +143,9 @@ class Fields {
   std::map<std::string, Location> written() const;
 
   void collect(const std::string& path, Reading& reading) const;
+  Value resolved_map(Form form, const std::string& map_name) const;
   static Value resolved_group(const Group& group, Form form);
-  static Value resolved_component(const Group::Member& member, Form form);
+  static Value resolved_component(const Group& group, Form form);
   static Value resolved_item(const Group::Member& member, Form form);
 
   std::deque<Field> fields_;

@@ -4,6 +4,7 @@
 #include <utility>
 #include "core/config/environment.h"
 #include "core/config/fields.h"
+#include "core/config/old_keys.h"
 
 namespace trainer {
 namespace {
@@ -31,16 +32,27 @@ struct FromAnywhere {
   void operator()(const T*) const {}
 };
 
+void use_stored_name(const std::string& map_name, std::string& name, Value& value) {
+  const Leaf stored = as_in_identities({map_name + "." + name, value.text});
+  name = stored.path.substr(map_name.size() + 1);
+  if (stored.value != value.text) value.text = value.raw = stored.value;
+}
+
 }  // namespace
 
 Value Fields::resolved(Form form) const {
+  return resolved_map(form, "");
+}
+
+/// `map_name` is that of the component or else the key that has these fields.
+Value Fields::resolved_map(Form form, const std::string& map_name) const {
   Value map;
   map.kind = Value::Kind::map;
   map.where = kDefault;
   for (const Key& key : keys_) {
     const bool is_mathematics = key.field ? key.field->is_mathematics : key.group->is_mathematics;
     if (!is_mathematics && (form == Form::mathematics || form == Form::identity)) continue;
-    const std::string& name = key.field ? key.field->name : key.group->name;
+    std::string name = key.field ? key.field->name : key.group->name;
     const auto given = given_.find(name);
     const Location where = given == given_.end() ? kDefault : given->second.where;
     Value value;
@@ -52,6 +64,7 @@ Value Fields::resolved(Form form) const {
       std::visit(FromAnywhere{value}, key.field->target);
     } else {
       value = current_value(*key.field);
+      if (form == Form::identity) use_stored_name(map_name, name, value);
       const bool is_hidden =
           form != Form::mathematics && given != given_.end() && reads_environment(given->second.value);
       if (is_hidden) value = key.field->is_left_to_samples ? left_to_samples() : hidden(name, value);
@@ -63,23 +76,24 @@ Value Fields::resolved(Form form) const {
 }
 
 Value Fields::resolved_group(const Group& group, Form form) {
-  if (group.kind == Group::Kind::section) return group.section->resolved(form);
+  if (group.kind == Group::Kind::section) return group.section->resolved_map(form, group.name);
   if (group.kind == Group::Kind::component) {
     if (group.members_.empty()) return Value{};
-    return resolved_component(group.members_.front(), form);
+    return resolved_component(group, form);
   }
   Value list;
   list.kind = Value::Kind::list;
   for (const Group::Member& member : group.members_) {
-    list.items.push_back(group.kind == Group::Kind::maps ? member.fields->resolved(form)
+    list.items.push_back(group.kind == Group::Kind::maps ? member.fields->resolved_map(form, group.name)
                                                          : resolved_item(member, form));
     list.items.back().where = member.where;
   }
   return list;
 }
 
-Value Fields::resolved_component(const Group::Member& member, Form form) {
-  Value map = member.fields->resolved(form);
+Value Fields::resolved_component(const Group& group, Form form) {
+  const Group::Member& member = group.members_.front();
+  Value map = member.fields->resolved_map(form, group.name);
   Value name;
   name.kind = Value::Kind::scalar;
   name.text = name.raw = member.component->chosen_as;
@@ -90,8 +104,8 @@ Value Fields::resolved_component(const Group::Member& member, Form form) {
 
 /// `name` alone where there are no parameters, else `name: {…}`.
 Value Fields::resolved_item(const Group::Member& member, Form form) {
-  Value parameters = member.fields->resolved(form);
   const std::string& name = member.component->chosen_as;
+  Value parameters = member.fields->resolved_map(form, name);
   Value item;
   item.where = parameters.where = member.where;
   if (parameters.entries.empty()) {

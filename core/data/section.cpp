@@ -44,11 +44,9 @@ void DataSection::declare(Fields& fields) {
            "token that ends a document; null: the tokenizer's own, <|endoftext|> or </s>")
       .at_least(0)
       .at_most(2147483646);
-  fields
-      .add("documents", &documents,
-           "join: windows continue across the ends of documents; separate: attention and positions restart "
-           "after each end_of_text")
-      .one_of({"join", "separate"});
+  fields.add(
+      "mask_documents", &mask_documents,
+      "true: attention and positions restart after each end_of_text; false: windows continue across it");
   fields.add("val", &val, "validation samples, as train; null or empty: no validation").left_to_samples();
   fields
       .add("val_fraction", &val_fraction,

@@ -32,8 +32,8 @@ struct DataSection {
   std::string token_type = "uint16";
   std::optional<FilePath> tokenizer;  ///< or "bytes", which is what a text has without it
   std::optional<int64_t> end_of_text;
-  std::string documents = "join";  ///< or separate
-  std::shared_ptr<Texts> texts;    ///< what has been tokenized already; not a key
+  bool mask_documents = false;   ///< tokens of a stream do not see those of other documents
+  std::shared_ptr<Texts> texts;  ///< what has been tokenized already; not a key
   TransformList augment, eval_transform;
   Mix mix;
   int64_t synthetic_train_samples = 6400, synthetic_val_samples = 1280;
@@ -53,8 +53,6 @@ struct DataSection {
   std::string path(Split split) const {
     return split == Split::train || val_fraction > 0 ? train.resolved : val.value_or("").resolved;
   }
-  /// Whether documents of a stream of tokens are kept apart.
-  bool separates() const { return documents == "separate"; }
   const TransformList& transform_list(Split split) const {
     return split == Split::train ? augment : eval_transform;
   }

@@ -25,7 +25,7 @@ class AttentionLayer final : public Layer {
         .extent(1);
     fields.add("causal", &causal_, "causal mask: a position attends only to itself and earlier ones");
     fields
-        .add("window", &window_,
+        .add("sliding_window", &sliding_window_,
              "sliding window, with causal: a position attends to this many positions, itself included")
         .extent(1);
     fields.add("dropout", &dropout_, "dropout probability of the attention weights").at_least(0).below(1);
@@ -33,13 +33,14 @@ class AttentionLayer final : public Layer {
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    if (window_ && !causal_) fail_at(origin_of("window"), "is for causal attention only; set causal: true");
+    if (sliding_window_ && !causal_)
+      fail_at(origin_of("sliding_window"), "is for causal attention only; set causal: true");
     std::vector<TensorId> given(in::kInputCount, kNone);
     std::ranges::copy(x, given.begin() + in::kQ);
     AttentionRule rule{.heads = heads_,
                        .kv_heads = kv_heads_.value_or(heads_),
                        .causal = causal_,
-                       .window = window_.value_or(0),
+                       .window = sliding_window_.value_or(0),
                        .scale = scale_.value_or(0)};
     if (!causal_ && context.document_start != kNone)
       fail_at(origin, "documents are kept apart in causal attention only; set causal: true");
@@ -87,7 +88,7 @@ class AttentionLayer final : public Layer {
   }
 
   int64_t heads_ = 1;
-  std::optional<int64_t> kv_heads_, window_;
+  std::optional<int64_t> kv_heads_, sliding_window_;
   bool causal_ = false;
   double dropout_ = 0;
   std::optional<double> scale_;

@@ -10,7 +10,7 @@ namespace {
 class EmbeddingLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("vocabulary", &vocabulary_, "number of rows of the table; token ids must be smaller")
+    fields.add("vocab_size", &vocab_size_, "number of rows of the table; token ids must be smaller")
         .required()
         .extent(1);
     fields.add("features", &features_, "features of each token").required().extent(1);
@@ -19,12 +19,12 @@ class EmbeddingLayer final : public Layer {
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     return {
-        context.build.emit<Embedding>({x[0], context.parameter("weight", {vocabulary_, features_},
-                                                               initializer_.table(vocabulary_, features_))})};
+        context.build.emit<Embedding>({x[0], context.parameter("weight", {vocab_size_, features_},
+                                                               initializer_.table(vocab_size_, features_))})};
   }
 
  private:
-  int64_t vocabulary_ = 0, features_ = 0;
+  int64_t vocab_size_ = 0, features_ = 0;
   Initializer initializer_;
 };
 

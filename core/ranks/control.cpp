@@ -45,7 +45,7 @@ void Control::begin() {
   if (waker_.number() < 0) throw Error(ExitCode::out_of_memory, "no further file can be opened");
   thread_ = std::thread([this] { run(); });
   std::unique_lock lock(mutex_);
-  const auto patience = 3 * request_.deadline;
+  const auto patience = 3 * request_.timeout;
   if (changed_.wait_for(lock, patience, [this] { return end_->is_complete() || end_->loss(); })) return;
   const std::string text = fmt::format("no sign of {} of {} within {} s", end_->missing(),
                                        request_.identity.ranks, patience.count());

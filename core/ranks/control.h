@@ -23,7 +23,7 @@ struct ControlRequest {
   Identity identity;
   std::string host;  ///< of this rank, for messages
   Secret secret;
-  std::chrono::seconds deadline{100};  ///< for a rank to be heard of; three of them for all to join
+  std::chrono::seconds timeout{100};  ///< for a rank to be heard of; three of them for all to join
   std::function<Whereabouts()> whereabouts;
   /// Called once, by a thread of its own, where another rank is gone or has said farewell: with the exit code
   /// that this rank is to have, and why.

@@ -208,7 +208,7 @@ void Hub::find_lost() {
     if (!peer.line || peer.has_left) continue;
     if (peer.closed && Line::Clock::now() - *peer.closed >= kPatienceWithClosed)
       lose(ExitCode::peer_lost, fmt::format("{} is gone{}", name(rank), where_text(peer.where)));
-    if (!peer.closed && peer.line->silence() > request_.deadline) {
+    if (!peer.closed && peer.line->silence() > request_.timeout) {
       lose(ExitCode::peer_lost, fmt::format("{} has not been heard of for {:.0f} s{}", name(rank),
                                             seconds(peer.line->silence()), where_text(peer.where)));
     }
@@ -228,21 +228,21 @@ bool Hub::is_in_step(const Peer& peer) {
   return is_warm && (doing == Doing::awaiting_data || doing == Doing::computing);
 }
 
-/// Where another rank waits longer for the last one than the deadline, or three of them outside of steps; and
+/// Where another rank waits longer for the last one than the timeout, or three of them outside of steps; and
 /// where no rank at all goes on. Whoever computes for long keeps nobody waiting, or the others say so.
 void Hub::find_stuck() {
   if (!is_complete()) return;
-  constexpr const char* kAdvice = "raise parallelism.deadline if that is no fault";
+  constexpr const char* kAdvice = "raise parallelism.timeout if that is no fault";
   Line::Clock::duration longest(0), shortest = Line::Clock::duration::max();
   for (const Peer& peer : peers_) {
     const Line::Clock::duration still = Line::Clock::now() - peer.moved;
     if (peer.where.waits) longest = std::max(longest, still);
     shortest = std::min(shortest, still);
   }
-  if (last_ != nullptr && longest > (is_in_step(*last_) ? 1 : 3) * request_.deadline)
+  if (last_ != nullptr && longest > (is_in_step(*last_) ? 1 : 3) * request_.timeout)
     lose(ExitCode::peer_lost,
          fmt::format("{}; others have waited for it for {:.0f} s; {}", laggard_, seconds(longest), kAdvice));
-  if (shortest > 3 * request_.deadline)
+  if (shortest > 3 * request_.timeout)
     lose(ExitCode::peer_lost,
          fmt::format("{}no rank has gone on for {:.0f} s; {}", laggard_.empty() ? "" : laggard_ + "; ",
                      seconds(shortest), kAdvice));

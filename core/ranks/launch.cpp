@@ -80,7 +80,7 @@ std::optional<int> told_code(const std::vector<int>& codes, int64_t ranks) {
 
 /// For ranks that have not ended though another has. One that leaves tells the others, which end within six
 /// seconds, and mpirun kills them sooner. So this is for those that hear nothing: a rank that is stopped ends
-/// within ten seconds after the deadline in which the others miss it.
+/// within ten seconds after the timeout in which the others miss it.
 constexpr std::chrono::seconds kPatienceWithRanks(8);
 
 /// mpirun ends within milliseconds of its ranks. Where one is killed at its start, mpirun 4.1 sometimes waits

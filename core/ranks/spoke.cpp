@@ -27,7 +27,7 @@ std::optional<Frame> await(Line& line, Line::Clock::time_point end) {
 
 Spoke::Spoke(const ControlRequest& request, const Endpoint& first) : request_(request) {
   const Identity& identity = request.identity;
-  const auto patience = 3 * request.deadline;
+  const auto patience = 3 * request.timeout;
   const auto end = Line::Clock::now() + patience;
   try {
     while (!join(first, end)) {
@@ -112,7 +112,7 @@ void Spoke::beat(const Whereabouts& own) {
     lose(ExitCode::peer_lost, fmt::format("{} is gone{}", name(), where_text(first_where_)));
   if (closed_) return;
   line_->send(encode(FrameKind::position, encode_where(own)));
-  if (line_->silence() <= request_.deadline) return;
+  if (line_->silence() <= request_.timeout) return;
   const double silence = std::chrono::duration<double>(line_->silence()).count();
   lose(ExitCode::peer_lost,
        fmt::format("{} has not been heard of for {:.0f} s{}", name(), silence, where_text(first_where_)));

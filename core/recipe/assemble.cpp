@@ -93,7 +93,7 @@ ForwardSpec forward_spec(const RunSpec& run, Purpose purpose, const GenerationSi
                    .task = task_setting(run),
                    .samples = run.batch().micro_batch,
                    .seed = run.seed(),
-                   .masks_documents = recipe.data.separates(),
+                   .masks_documents = recipe.data.mask_documents,
                    .generation = generation};
   if (!spec.has_targets()) return spec;
   spec.metrics = wanted_metrics(run);

@@ -303,8 +303,8 @@ void Recipe::check_bytes(Diagnostics& diagnostics) const {
 
 void Recipe::check_format(Diagnostics& diagnostics) const {
   const SourceFormat& format = source_format(data);
-  if (data.separates() && format.kind != InputKind::tokens)
-    diagnostics.error(origin_of("data.documents"), "only streams of tokens have documents; remove it");
+  if (data.mask_documents && format.kind != InputKind::tokens)
+    diagnostics.error(origin_of("data.mask_documents"), "only streams of tokens have documents; remove it");
   if (format.kind == model.kind()) {
     return format.check(
         data, model.input, [this](const std::string& key) { return origin_of(key); }, diagnostics);

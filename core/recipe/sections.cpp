@@ -125,7 +125,7 @@ void RuntimeSection::declare(Fields& fields) {
 }
 
 /// Seconds; a week.
-constexpr int64_t kMostDeadline = 7 * 24 * 3600;
+constexpr int64_t kMostTimeout = 7 * 24 * 3600;
 
 void ParallelismSection::declare(Fields& fields) {
   fields
@@ -140,10 +140,10 @@ void ParallelismSection::declare(Fields& fields) {
            "bucket size: gradients are all-reduced in buckets of this size, overlapping the backward pass")
       .keeps_mathematics();
   fields
-      .add("deadline", &deadline,
+      .add("timeout", &timeout,
            "time after which a rank that waits for the others ends the run with exit code 76")
       .at_least(2)
-      .at_most(kMostDeadline)
+      .at_most(kMostTimeout)
       .keeps_mathematics();
   fields
       .add("verify", &verify,

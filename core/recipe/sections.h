@@ -72,7 +72,7 @@ struct RuntimeSection {
 struct ParallelismSection {
   std::optional<AutoCount> data = AutoCount{};
   ByteSize bucket{int64_t{25} << 20};
-  TimeSpan deadline{100};
+  TimeSpan timeout{100};
   Duration verify{1000, Duration::Unit::batches};
   bool sync_batch_norm = false, shard_optimizer = false;
   void declare(Fields& fields);

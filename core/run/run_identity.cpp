@@ -11,6 +11,7 @@
 #include "core/config/environment.h"
 #include "core/config/fields.h"
 #include "core/config/messages.h"
+#include "core/config/old_keys.h"
 
 namespace trainer {
 namespace {
@@ -73,13 +74,17 @@ std::string expand_name(const std::string& pattern,
 
 std::vector<Difference> differences(const RunIdentity& before, const RunIdentity& after) {
   std::vector<Difference> result;
+  const auto add = [&](const std::string& path, const std::string& there, const std::string& here) {
+    const auto [name, value] = under_new_name({path, there});
+    result.push_back({name, value, under_new_name({path, here}).value});
+  };
   for (const auto& [path, value] : before.values) {
     const auto found = after.values.find(path);
     const std::string now = found == after.values.end() ? "" : found->second;
-    if (!is_same_leaf(path, value, now)) result.push_back({path, value, now});
+    if (!is_same_leaf(path, value, now)) add(path, value, now);
   }
   for (const auto& [path, value] : after.values) {
-    if (!before.values.contains(path)) result.push_back({path, "", value});
+    if (!before.values.contains(path)) add(path, "", value);
   }
   return result;
 }

@@ -14,7 +14,7 @@ namespace trainer {
 
 /// What makes two runs the same one: the resolved keys that alter the numbers.
 struct RunIdentity {
-  std::string mathematics;                    ///< as YAML; this is what is stored and hashed
+  std::string mathematics;                    ///< as YAML, stored and hashed; with the first names of keys
   std::map<std::string, std::string> values;  ///< the same by path: "optimizer.lr" is "0.1"
   std::string program_version;                ///< recorded, not compared
 };
@@ -34,7 +34,7 @@ std::string expand_name(const std::string& pattern,
                         const Origin& origin, Diagnostics& diagnostics,
                         const std::vector<std::string>& known = {});
 
-/// One key in which two runs differ; a value is empty where its run lacks the key.
+/// One key in which two runs differ, under its present name. A value is empty if its run lacks the key.
 struct Difference {
   std::string path;  ///< `optimizer.lr`, `model.layers[2].units`
   std::string before, after;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/regular_file.h"
+#include "core/config/old_keys.h"
 #include "core/config/value.h"
 
 namespace trainer {
@@ -33,7 +34,13 @@ Settings read_settings(const std::filesystem::path& directory) {
   const std::filesystem::path file = directory / "recipe.yaml";
   const std::optional<std::string> text = read_text(file, Links::refuse);
   Diagnostics ignored;
-  return text ? leaves(parse_yaml(*text, file.string(), ignored)) : Settings();
+  Settings settings;
+  if (!text) return settings;
+  for (const auto& [path, value] : leaves(parse_yaml(*text, file.string(), ignored))) {
+    Leaf leaf = under_new_name({path, value});
+    settings[leaf.path] = leaf.value;
+  }
+  return settings;
 }
 
 std::vector<std::string> differing_keys(const std::vector<Settings>& runs) {

@@ -72,32 +72,32 @@ Ranks::Ranks(const RunSpec& spec, const Identity& identity) : identity_(identity
     communicator_ = std::make_unique<OneRank>();
     return;
   }
-  const std::chrono::seconds deadline(recipe.parallelism.deadline.seconds);
+  const std::chrono::seconds timeout(recipe.parallelism.timeout.seconds);
   const bool by_mpi = is_of_mpi(identity_) || choose_device(recipe.device).type == "cpu";
   adds_up_on_cpus_ = by_mpi;
   try {
-    by_mpi ? join_by_mpi(deadline) : join_by_address(recipe, deadline);
+    by_mpi ? join_by_mpi(timeout) : join_by_address(recipe, timeout);
   } catch (const std::exception& problem) {
     leave_with(problem);
     throw;
   }
 }
 
-ControlRequest Ranks::control_request(const Secret& secret, std::chrono::seconds deadline) {
+ControlRequest Ranks::control_request(const Secret& secret, std::chrono::seconds timeout) {
   return {.identity = identity_,
           .host = host_name(),
           .secret = secret,
-          .deadline = deadline,
+          .timeout = timeout,
           .whereabouts = [this] { return communicator_->whereabouts(); },
           .on_lost = [this](ExitCode code, const std::string& why) { told(code, why); }};
 }
 
 /// MPI passes on where rank 0 listens, and the secret where the environment has none.
-void Ranks::join_by_mpi(std::chrono::seconds deadline) {
+void Ranks::join_by_mpi(std::chrono::seconds timeout) {
   communicator_ = load_communicator(
       "mpi", {.rank = identity_.rank,
               .ranks = identity_.ranks,
-              .patience = 3 * deadline,
+              .patience = 3 * timeout,
               .on_lost = [this](const std::string& text) { leave(ExitCode::peer_lost, text); }});
   std::optional<Listener> listener;
   const std::string text = from_first(*communicator_, [&] {
@@ -106,7 +106,7 @@ void Ranks::join_by_mpi(std::chrono::seconds deadline) {
     return to_text({listener->endpoint(), given ? *given : random_bytes()}, !given);
   });
   const Meeting meeting = parse_meeting(text);
-  const ControlRequest request = control_request(meeting.secret, deadline);
+  const ControlRequest request = control_request(meeting.secret, timeout);
   control_ = listener ? std::make_unique<Control>(request, std::move(*listener))
                       : std::make_unique<Control>(request, meeting.endpoint);
   watched_ = control_.get();
@@ -114,7 +114,7 @@ void Ranks::join_by_mpi(std::chrono::seconds deadline) {
 }
 
 /// The launcher has told where rank 0 listens; the secret is in the environment, or in the run's directory.
-void Ranks::join_by_address(const Recipe& recipe, std::chrono::seconds deadline) {
+void Ranks::join_by_address(const Recipe& recipe, std::chrono::seconds timeout) {
   auto communicator = std::make_unique<ControlCommunicator>(identity_);
   ControlCommunicator& over_control = *communicator;
   communicator_ = std::move(communicator);
@@ -127,9 +127,9 @@ void Ranks::join_by_address(const Recipe& recipe, std::chrono::seconds deadline)
     are_finished_ = state == RunDirectory::State::finished;
     if (are_finished_) return;
     if (is_first()) std::filesystem::create_directories(directory);
-    secret = secret_of_file(directory / kSecretFile, is_first(), 3 * deadline);
+    secret = secret_of_file(directory / kSecretFile, is_first(), 3 * timeout);
   }
-  const ControlRequest request = control_request(*secret, deadline);
+  const ControlRequest request = control_request(*secret, timeout);
   control_ = is_first() ? std::make_unique<Control>(request, Listener(first.host, first.port))
                         : std::make_unique<Control>(request, first);
   over_control.use(*control_);

@@ -58,9 +58,9 @@ class Ranks {
   void require_same_samples(const DataSource& own, const std::string& split) const;
 
  private:
-  void join_by_mpi(std::chrono::seconds deadline);
-  void join_by_address(const Recipe& recipe, std::chrono::seconds deadline);
-  ControlRequest control_request(const Secret& secret, std::chrono::seconds deadline);
+  void join_by_mpi(std::chrono::seconds timeout);
+  void join_by_address(const Recipe& recipe, std::chrono::seconds timeout);
+  ControlRequest control_request(const Secret& secret, std::chrono::seconds timeout);
   void told(ExitCode code, const std::string& text);
   [[noreturn]] void leave(ExitCode code, const std::string& text) const;
 

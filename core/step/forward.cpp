@@ -64,7 +64,7 @@ void check_vocabulary(const Program& program, int64_t outputs) {
       if (rows >= outputs) continue;
       fail_at(node.origin,
               fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "
-                          "vocabulary to {} or more",
+                          "vocab_size to {} or more",
                           rows, outputs - 1, outputs, outputs));
     }
   }

@@ -42,7 +42,7 @@ model:
   input_kind: tokens
   input: [16]
   layers:
-    - embedding: {vocabulary: 432, features: 8}
+    - embedding: {vocab_size: 432, features: 8}
     - positions: {max_positions: 16}
     - linear: {name: qkv, out_features: 24}
     - attention: {heads: 2, causal: true}

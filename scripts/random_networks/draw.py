@@ -153,7 +153,7 @@ def attended(d, causal, by_hand=False):
         if d.maybe(0.4):
             d.add("rotary", heads=heads + 2 * kv_heads, rotated=heads + kv_heads, style=d.one_of(["half", "interleaved"]),
                   features=d.one_of([2, size]), theta=d.one_of([100.0, 10000.0]))
-        window = {"window": d.between(2, 4)} if causal and d.maybe(0.3) else {}
+        window = {"sliding_window": d.between(2, 4)} if causal and d.maybe(0.3) else {}
         d.add("attention", heads=heads, kv_heads=kv_heads, causal=causal, **window, **({"scale": 0.3} if d.maybe(0.2) else {}))
     branch = d.add("linear", out_features=width)
     d.add("add", inputs=[before, branch])
@@ -228,7 +228,7 @@ def network_of_inputs(d):
 
 def network_of_tokens(d, vocabulary):
     width = d.one_of([6, 8, 12])
-    table = d.add("embedding", vocabulary=vocabulary, features=width)
+    table = d.add("embedding", vocab_size=vocabulary, features=width)
     if d.maybe(0.6):
         d.add("positions", max_positions=d.shape[0] + d.between(0, 3), kind=d.one_of(["learned", "sinusoidal"]), bare=False)
     sequence(d, True, d.between(1, 2))

@@ -73,7 +73,7 @@ def attention(p, q, o, k=None, v=None):
     scores = q @ k.transpose(2, 3) * o.get("scale", q.shape[3] ** -0.5)
     if o.get("causal"):
         behind = torch.arange(q.shape[2])[:, None] - torch.arange(k.shape[2])
-        scores = scores.masked_fill((behind < 0) | (behind >= o.get("window", k.shape[2])), -torch.inf)
+        scores = scores.masked_fill((behind < 0) | (behind >= o.get("sliding_window", k.shape[2])), -torch.inf)
     return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
 
@@ -164,7 +164,7 @@ LAYERS = {
     "attention": attention, "rotary": rotary, "positions": positions, "squeeze_excite": squeeze_excite, "scale": scale,
     "upsample": upsample, "max_pool2d": pool(F.max_pool2d), "avg_pool2d": pool(F.avg_pool2d), "to_images": to_images, "pad": pad,
     "slice": cut, "matmul": matmul,
-    "embedding": lambda p, x, o: F.embedding(x, p("weight", o["vocabulary"], o["features"])),
+    "embedding": lambda p, x, o: F.embedding(x, p("weight", o["vocab_size"], o["features"])),
     "global_avg_pool2d": lambda p, x, o: x.mean((2, 3), keepdim=True),
     "adaptive_avg_pool2d": lambda p, x, o: F.adaptive_avg_pool2d(x, pair(o["output_size"])),
     "flatten": lambda p, x, o: x.flatten(1), "reshape": lambda p, x, o: x.reshape(x.shape[0], *o["shape"]),

@@ -20,7 +20,7 @@ ANY = ['1', '2', '3', '8', '32', '0.5', '0.25', '1.5', '5ba', '3ep', '7s', '1MiB
 FOLDER = ['data.format=image_folder', 'data.train=a', 'model.input=[3, 8, 8]', 'data.augment=[{random_resized_crop: 8}]',
           'data.eval_transform=[{resize: 8}, {center_crop: 8}]']
 TOKENS = ['data.format=tokens', 'data.train=a', 'data.end_of_text=1', 'model.input_kind=tokens', 'model.input=[8]',
-          'model.layers=[{embedding: {vocabulary: 9, features: 4}}, {linear: 9}]']
+          'model.layers=[{embedding: {vocab_size: 9, features: 4}}, {linear: 9}]']
 PLATEAU = ['lr_scheduler.name=plateau', 'lr_scheduler.metric=loss']
 STEPS = ['lr_scheduler.name=multi_step', 'lr_scheduler.milestones=[3ba]']
 # Keys that need others as well.
@@ -126,7 +126,7 @@ exec "$TRAINER" "$@" </dev/null
         (run.directory / 'words.txt').write_text(''.join(f'{each}\n' for each in more))
         with open(run.directory / 'stderr.txt', 'w') as log:
             code = subprocess.run(['mpirun', '--allow-run-as-root', '--oversubscribe', '--bind-to', 'none', '-np', '2', 'sh', str(script), *run.words,
-                                   'parallelism.deadline=20s'], cwd=run.directory, stdout=subprocess.DEVNULL, stderr=log, timeout=100,
+                                   'parallelism.timeout=20s'], cwd=run.directory, stdout=subprocess.DEVNULL, stderr=log, timeout=100,
                                   env={**os.environ, 'OMP_WAIT_POLICY': 'passive', 'TRAINER': str(Ranks.trainer)}).returncode
         if code == 0:
             require(run.weights() == expected.weights(), f'{word} on one rank: the run has other weights')

@@ -44,7 +44,7 @@ def faults(scratch, recipes, options):
     def check(ranks, victim, blow, code, moment):
         name = f'{signal.Signals(blow).name} to rank {victim} of {ranks} after {moment:.2f} s'
         run = Ranks(scratch, name.replace(' ', '_'), recipes['mlp'], *words, 'training.global_batch_size=48')
-        found, seconds = strike(run, ranks, victim, blow, moment, f'parallelism.deadline={DEADLINE}s')
+        found, seconds = strike(run, ranks, victim, blow, moment, f'parallelism.timeout={DEADLINE}s')
         require(found == code, f'{name}: exit code {found}, not {code}:\n{run.errors}')
         require(not processes_of(run.directory), f'{name}: processes are left')
         named = re.search(rf'rank {victim} on \S+ (is gone|has not been heard of|.*not heard of).*', run.errors)
@@ -59,7 +59,7 @@ def faults(scratch, recipes, options):
 
 def undisturbed(scratch, recipe, words):
     """A hang-up under nohup, and a job that is suspended for longer than the deadline: the run goes on."""
-    run = Ranks(scratch, 'undisturbed', recipe, *words, 'parallelism.deadline=2s')
+    run = Ranks(scratch, 'undisturbed', recipe, *words, 'parallelism.timeout=2s')
     process = run.start(2, ignored=[signal.SIGHUP])
     while not run.saved():
         require(process.poll() is None, f'undisturbed:\n{run.errors}')

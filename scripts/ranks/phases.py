@@ -81,7 +81,7 @@ class Phases:
         run = Ranks(self.scratch, re.sub(r'\W+', '_', name), self.recipe)
         call, about, number = self.place(ranks, rank, phase)
         log, begins = run.directory / 'calls.txt', run.directory / 'begins'
-        process = run.start(ranks, f'parallelism.deadline={DEADLINE}s', environment=self.environment(
+        process = run.start(ranks, f'parallelism.timeout={DEADLINE}s', environment=self.environment(
             rank, calls=call, path=about, at=number, action=BLOWS.get(blow, 'stall'), until=begins, log=log))
         self.await_phase(run, process, log, name)
         begins.touch()

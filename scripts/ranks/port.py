@@ -189,7 +189,7 @@ def begin(run, steps, library):
 
 def port(scratch, recipes, options):
     seconds = options.seconds or (3 if options.short else 60)
-    words = ['validation.interval=100ba', 'training.global_batch_size=48', 'parallelism.deadline=10s', 'logging.interval=10ba',
+    words = ['validation.interval=100ba', 'training.global_batch_size=48', 'parallelism.timeout=10s', 'logging.interval=10ba',
              'checkpoint.interval=50ba', 'run.allow_changes=[training.max_duration]']
     expected, steps = undisturbed(scratch, recipes['mlp'], words, seconds)
     run = Ranks(scratch, 'attacked', recipes['mlp'], *words)

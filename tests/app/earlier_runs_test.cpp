@@ -73,7 +73,7 @@ TEST_CASE(
   run.check_evaluates();
   const Outcome refused = run.run("");
   CHECK(refused.code == 78);
-  CHECK_THAT(refused.errors, ContainsSubstring("data.documents is absent there and join here") &&
+  CHECK_THAT(refused.errors, ContainsSubstring("data.mask_documents is absent there and false here") &&
                                  ContainsSubstring(" more in data, guards, ") &&
                                  ContainsSubstring("list their keys in run.allow_changes"));
   run.check_resumes(
@@ -83,6 +83,18 @@ TEST_CASE(
 TEST_CASE("a run of 2026-11-26 is evaluated, and resumes as it went on") {
   const EarlierRun run("2026-11-26");
   run.check_evaluates();
+  run.check_resumes("");
+}
+
+TEST_CASE(
+    "a run on text of 2026-11-26, whose keys had other names, resumes; changes have their present names") {
+  const EarlierRun run("2026-11-26-text");
+  run.check_evaluates();
+  const Outcome refused = run.run("data.mask_documents=false 'model.layers[2].attention.sliding_window=3'");
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.errors,
+             ContainsSubstring("data.mask_documents is true there and false here") &&
+                 ContainsSubstring("model.layers[2].attention.sliding_window is 4 there and 3 here"));
   run.check_resumes("");
 }
 

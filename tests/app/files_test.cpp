@@ -135,7 +135,7 @@ TEST_CASE("a device as tokenizer is named") {
   const Workspace workspace;
   workspace.write("text.txt", "some text, again and again");
   workspace.write("r.yaml", R"(version: 1
-model: {input: [4], input_kind: tokens, layers: [embedding: {vocabulary: 256, features: 8}, linear: 256]}
+model: {input: [4], input_kind: tokens, layers: [embedding: {vocab_size: 256, features: 8}, linear: 256]}
 data: {format: text, train: text.txt, tokenizer: /dev/zero}
 training: {global_batch_size: 2, max_duration: 1ba}
 )");

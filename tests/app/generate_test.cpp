@@ -19,7 +19,7 @@ model:
   input: [16]
   input_kind: tokens
   layers:
-    - embedding: {vocabulary: 256, features: 16, name: e}
+    - embedding: {vocab_size: 256, features: 16, name: e}
     - linear: {out_features: 48, bias: false}
     - attention: {heads: 2, causal: true, name: a}
     - add: {inputs: [a, e]}

@@ -27,7 +27,7 @@ Outcome run_with_mpirun(const std::string& script, const Workspace& workspace) {
   fs::permissions(workspace.path() / "bin/mpirun", fs::perms::owner_all);
   return run_shell(
       "PATH=\"$PWD/bin:$PATH\" timeout 60 \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2 "
-      "parallelism.deadline=2s",
+      "parallelism.timeout=2s",
       workspace.path());
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("two ranks: unreadable samples of both count against one budget, and a
     workspace.write(name, "");
   const auto train = [&](const std::string& more) {
     return run_ranks(
-        "\"$TRAINER\" --config r.yaml parallelism.data=2 device.threads=1 parallelism.deadline=20s " + more,
+        "\"$TRAINER\" --config r.yaml parallelism.data=2 device.threads=1 parallelism.timeout=20s " + more,
         workspace.path());
   };
   const Outcome well = train("data.error_budget=10");
@@ -89,7 +89,7 @@ TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whicheve
   const Outcome ends = run_ranks(
       "mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh --config ../r.yaml data.train=train "
       "data.val=val "
-      "device.threads=1 parallelism.deadline=20s run.output_dir=run",
+      "device.threads=1 parallelism.timeout=20s run.output_dir=run",
       workspace.path());
   INFO(ends.errors);
   CHECK(ends.code == 78);
@@ -108,7 +108,7 @@ TEST_CASE("two ranks: a key that differs is named before anything begins, unless
     return run_ranks(
         "WORD=" + word +
             " mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 sh rank.sh --config "
-            "r.yaml device.threads=1 parallelism.deadline=20s run.output_dir=run",
+            "r.yaml device.threads=1 parallelism.timeout=20s run.output_dir=run",
         workspace.path());
   };
   // scripts/ranks does so with every key.
@@ -133,7 +133,7 @@ TEST_CASE(
   const auto train = [&](const std::string& words, const std::string& fault = "") {
     return run_ranks(
         "LD_PRELOAD=" TRAINER_FAULTS " FAULT_RANK=0 FAULT_CALLS=broadcast FAULT_PATH=mpi/1 " + fault +
-            " \"$TRAINER\" --config r.yaml device.type=cpu device.threads=1 parallelism.deadline=20s "
+            " \"$TRAINER\" --config r.yaml device.type=cpu device.threads=1 parallelism.timeout=20s "
             "checkpoint.interval=4ba run.allow_changes=[training.max_duration] " +
             words,
         workspace.path());
@@ -200,7 +200,7 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
                   "[ $OMPI_COMM_WORLD_RANK = 1 ] && export TRAINER_SECRET=00000000000000000000000000000001\n"
                   "exec \"$TRAINER\" \"$@\"\n");
   const Outcome stranger =
-      start("mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh parallelism.deadline=10s");
+      start("mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh parallelism.timeout=10s");
   CHECK(stranger.code == 69);
   CHECK_THAT(stranger.errors,
              ContainsSubstring("rank 1 on ") && ContainsSubstring("cannot join rank 0 at 127.0.0.1 port ") &&
@@ -211,7 +211,7 @@ TEST_CASE(
     "ranks that would meet in the directory of another run, or of a finished one, leave no file there") {
   const Workspace workspace;
   workspace.write("r.yaml", kSmallRecipe);
-  const std::string words = " --config r.yaml parallelism.deadline=2s run.output_dir=";
+  const std::string words = " --config r.yaml parallelism.timeout=2s run.output_dir=";
   REQUIRE(run_shell("\"$TRAINER\"" + words + "finished device.type=cpu", workspace.path()).code == 0);
   workspace.write("foreign/notes.txt", "mine");
   for (const char* rank : {"0", "1"}) {

@@ -19,7 +19,7 @@ model:
   input_kind: tokens
   input: [8]
   layers:
-    - embedding: {vocabulary: 432, features: 16}
+    - embedding: {vocab_size: 432, features: 16}
     - linear: {name: head, out_features: 432}
 data:
   format: text
@@ -99,7 +99,7 @@ TEST_CASE("text: a file is tokenized at the start, and its shards give the same 
 TEST_CASE("text: documents that are separate begin behind the end of a text, in shards and in text") {
   const TextWorkspace text;
   const std::string attends =
-      "'model.layers=[{embedding: {vocabulary: 432, features: 16}}, {linear: 48}, "
+      "'model.layers=[{embedding: {vocab_size: 432, features: 16}}, {linear: 48}, "
       "{attention: {heads: 2, causal: true}}, {linear: 432}]' 'validation.metrics=[perplexity]' ";
   const auto train = [&](const std::string& more, const std::string& run) {
     text.run_well("train", attends + more + " run.output_dir=" + run);
@@ -109,18 +109,18 @@ TEST_CASE("text: documents that are separate begin behind the end of a text, in 
   text.run_well("data tokenize", "--out val.bin --split val");
   const std::string shards =
       "data.format=tokens data.train=train.bin data.val=val.bin data.tokenizer=null data.end_of_text=420 ";
-  const std::string separate = train("data.documents=separate", "runs/separate");
+  const std::string separate = train("data.mask_documents=true", "runs/separate");
   CHECK_THAT(separate, ContainsSubstring("perplexity"));
-  CHECK(train(shards + "data.documents=separate", "runs/shards") == separate);
-  CHECK(train("data.documents=join", "runs/join") != separate);
+  CHECK(train(shards + "data.mask_documents=true", "runs/shards") == separate);
+  CHECK(train("data.mask_documents=false", "runs/join") != separate);
   text.refuse("train",
-              attends + shards + "data.documents=separate data.end_of_text=432 run.output_dir=runs/c", 78,
+              attends + shards + "data.mask_documents=true data.end_of_text=432 run.output_dir=runs/c", 78,
               "data.end_of_text: expected a token below 432");
 }
 
 TEST_CASE("text: what does not fit together is refused, and what is no UTF-8 is counted") {
   const TextWorkspace text;
-  const std::string small = "'model.layers=[{embedding: {vocabulary: 423, features: 8}}, {linear: 423}]'";
+  const std::string small = "'model.layers=[{embedding: {vocab_size: 423, features: 8}}, {linear: 423}]'";
   for (const char* command : {"plan", "train"})
     text.refuse(command, small, 78,
                 "the network has 423 outputs, data.tokenizer (r.yaml:13:3) has 424 tokens; set "
@@ -143,7 +143,7 @@ TEST_CASE("text: a weighted loss is a mean over what counts, in training and in 
   std::string weights = "0.5";
   for (int i = 1; i < 256; ++i) weights += i % 2 == 0 ? ", 2" : ", 3";
   const std::string command =
-      "'model.layers=[{embedding: {vocabulary: 256, features: 2}}, {linear: {out_features: 256, bias: false, "
+      "'model.layers=[{embedding: {vocab_size: 256, features: 2}}, {linear: {out_features: 256, bias: false, "
       "init: normal, init_std: 1.0e-30}}]' data.tokenizer=bytes 'validation.metrics=[perplexity, top1]' "
       "optimizer.lr=0 training.max_duration=2ba logging.interval=1ba 'loss={name: cross_entropy, "
       "ignore_index: "
@@ -167,7 +167,7 @@ TEST_CASE("text: a network of tokens trains on made-up text, without files") {
   const TextWorkspace text;
   text.run_well(
       "train",
-      "'model.layers=[{embedding: {vocabulary: 300, features: 32}}, {linear: 300}]' data.format=synthetic "
+      "'model.layers=[{embedding: {vocab_size: 300, features: 32}}, {linear: 300}]' data.format=synthetic "
       "data.tokenizer=null training.max_duration=200ba training.global_batch_size=16 optimizer.lr=0.05 "
       "run.output_dir=runs/synthetic "
       "'validation.metrics=[perplexity, bits_per_byte]'");
@@ -179,7 +179,7 @@ TEST_CASE("text: a network of tokens trains on made-up text, without files") {
   CHECK(loss > 1.5);
   CHECK(line["bits_per_byte"].get<double>() == Approx(loss / std::log(2.0)));
   text.refuse("data stats", "data.format=synthetic", 78, "the text of synthetic is made up");
-  text.refuse("train", "data.format=synthetic data.documents=separate", 78, "made-up text has no documents");
+  text.refuse("train", "data.format=synthetic data.mask_documents=true", 78, "made-up text has no documents");
 }
 
 TEST_CASE("text: commands for images say what to use instead, and stats counts tokens") {

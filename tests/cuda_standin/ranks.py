@@ -149,7 +149,7 @@ def hangs(scratch):
     for interval in '1ba', '48ba':
         run = Run(scratch, f'hangs_{interval}', [recipe.with_suffix('')], 'data.format=image_folder', 'data.augment=[random_resized_crop: 4]',
                   'data.eval_transform=[resize: 6, center_crop: 4]', 'logging.interval=1000ba', 'validation.interval=100ep',
-                  f'parallelism.deadline={deadline}s', f'checkpoint.interval={interval}', 'data.prefetch=4')
+                  f'parallelism.timeout={deadline}s', f'checkpoint.interval={interval}', 'data.prefetch=4')
         log = run.directory / 'calls.txt'
         process = run.start(2, LD_PRELOAD=str(PROGRAMS.parent / 'bin/libfaults.so'), FAULT_RANK='1', FAULT_PATH='pictures/train',
                             FAULT_CALLS='open', FAULT_AT='392', FAULT_ACTION='stall', FAULT_LOG=str(log))
@@ -196,7 +196,7 @@ def cut_off(scratch):
         print('left out: a link that is cut, which needs root and iproute2')
         return
     deadline = 3
-    run = Run(scratch, 'cut_off', [*MLP, 'training.max_duration=100000ba', f'parallelism.deadline={deadline}s'])
+    run = Run(scratch, 'cut_off', [*MLP, 'training.max_duration=100000ba', f'parallelism.timeout={deadline}s'])
     hosts = Hosts()
     try:
         ranks = []

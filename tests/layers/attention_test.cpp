@@ -25,7 +25,7 @@ input: [1, 20, 12]
 layers:
   - reshape: {name: x, shape: [20, 12]}
   - linear: {out_features: 20, bias: false}
-  - attention: {name: a, heads: 6, kv_heads: 2, causal: true, window: 7, dropout: 0.2}
+  - attention: {name: a, heads: 6, kv_heads: 2, causal: true, sliding_window: 7, dropout: 0.2}
   - add: {name: b, inputs: [a, x]}
   - linear: {name: q, inputs: [b], out_features: 8, bias: false}
   - linear: {name: k, inputs: [b], out_features: 8, bias: false}

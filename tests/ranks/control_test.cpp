@@ -36,26 +36,26 @@ struct Told {
 
 /// Some ranks in this process.
 struct Star {
-  explicit Star(size_t count, std::chrono::seconds deadline = std::chrono::seconds(20))
+  explicit Star(size_t count, std::chrono::seconds timeout = std::chrono::seconds(20))
       : told(count), where(count) {
     Listener listener(kHost, 0);
     port = listener.endpoint().port;
     std::vector<std::future<std::unique_ptr<Control>>> others;
     for (size_t rank = 1; rank < count; ++rank) {
-      others.push_back(std::async(std::launch::async, [this, rank, count, deadline] {
-        return std::make_unique<Control>(request(rank, count, deadline), Endpoint{kHost, port});
+      others.push_back(std::async(std::launch::async, [this, rank, count, timeout] {
+        return std::make_unique<Control>(request(rank, count, timeout), Endpoint{kHost, port});
       }));
     }
-    ranks.push_back(std::make_unique<Control>(request(0, count, deadline), std::move(listener)));
+    ranks.push_back(std::make_unique<Control>(request(0, count, timeout), std::move(listener)));
     for (auto& each : others) ranks.push_back(each.get());
   }
 
-  ControlRequest request(size_t rank, size_t count, std::chrono::seconds deadline) {
+  ControlRequest request(size_t rank, size_t count, std::chrono::seconds timeout) {
     Identity identity{.rank = static_cast<int64_t>(rank), .ranks = static_cast<int64_t>(count)};
     return {.identity = identity,
             .host = fmt::format("host{}", rank),
             .secret = secret,
-            .deadline = deadline,
+            .timeout = timeout,
             .whereabouts = [this, rank] { return where[rank].ask(); },
             .on_lost =
                 [this, rank](ExitCode code, const std::string& text) {
@@ -181,7 +181,7 @@ TEST_CASE("a rank that leaves takes all others along, with its code and its reas
   CHECK(star.told[1].text() == "65: data.path: no such file");
 }
 
-TEST_CASE("a rank that is silent is named after the deadline") {
+TEST_CASE("a rank that is silent is named after the timeout") {
   const size_t silent = GENERATE(0, 1);
   Star star(2, std::chrono::seconds(2));
   star.where[silent].step = 5;
@@ -194,7 +194,7 @@ TEST_CASE("a rank that is silent is named after the deadline") {
   star.where[silent].is_frozen = false;
 }
 
-TEST_CASE("a rank that keeps the others waiting longer than the deadline is named") {
+TEST_CASE("a rank that keeps the others waiting longer than the timeout is named") {
   Star star(2, std::chrono::seconds(1));
   star.where[0].step = star.where[1].step = 5;
   star.where[0].waits = true;
@@ -205,7 +205,7 @@ TEST_CASE("a rank that keeps the others waiting longer than the deadline is name
   }
 }
 
-TEST_CASE("in its first step a rank has three deadlines") {
+TEST_CASE("in its first step a rank has three timeouts") {
   Star star(2, std::chrono::seconds(1));
   star.where[1].first_step = 5;
   star.where[0].step = star.where[1].step = 5;
@@ -303,7 +303,7 @@ TEST_CASE("a rank joins no stranger that listens where rank 0 should") {
     const Control control({.identity = {.rank = 1, .ranks = 2},
                            .host = "host1",
                            .secret = secret,
-                           .deadline = std::chrono::seconds(1),
+                           .timeout = std::chrono::seconds(1),
                            .whereabouts = [] { return Whereabouts{}; },
                            .on_lost = [](ExitCode, const std::string&) {}},
                           Endpoint{kHost, port});
@@ -328,7 +328,7 @@ TEST_CASE("who is missing is named, and where nobody answers") {
     return ControlRequest{.identity = {.rank = rank, .ranks = 3},
                           .host = "host",
                           .secret = {},
-                          .deadline = std::chrono::seconds(0),
+                          .timeout = std::chrono::seconds(0),
                           .whereabouts = [] { return Whereabouts{}; },
                           .on_lost = [](ExitCode, const std::string&) {}};
   };

@@ -81,13 +81,42 @@ TEST_CASE("overrides reach templates, their arguments and uses, counted as they 
           Catch::Matchers::EndsWith("1 error, nothing was started"));
 }
 
+TEST_CASE(
+    "an identity keeps the first names of keys, also of hidden values; a difference has their present "
+    "names") {
+  const std::string text = R"(version: 1
+model:
+  input: [8]
+  input_kind: tokens
+  layers:
+    - embedding: {vocab_size: 9, features: 4}
+    - attention: {heads: 2, causal: true, sliding_window: 3}
+    - linear: 9
+data: {format: tokens, train: shard.bin, end_of_text: 1, mask_documents: true}
+)";
+  const auto identity_with = [&](const std::string& word) {
+    return Recipe::parse(text, "r.yaml", {word})->identity();
+  };
+  const std::string size = "model.layers[0].embedding.vocab_size=";
+  const RunIdentity here = identity_with(size + "9");
+  for (const char* line : {"        vocabulary: 9\n", "        window: 3\n", "  documents: separate\n"})
+    CHECK_THAT(here.mathematics, Catch::Matchers::ContainsSubstring(line));
+  setenv("SIZE_OF_A_TEST", "9", 1);
+  const RunIdentity hidden = identity_with(size + "${env:SIZE_OF_A_TEST}");
+  CHECK(hidden.mathematics != here.mathematics);
+  CHECK(differences(here, hidden).empty());
+  const auto changed = differences(identity_with(size + "11"), hidden);
+  REQUIRE(changed.size() == 1);
+  CHECK(changed[0].path == "model.layers[0].embedding.vocab_size");
+  CHECK(differences(here, identity_with("data.mask_documents=false"))[0].before == "true");
+}
+
 TEST_CASE("of what ranks do, only what they share of batch normalisation is part of a run's identity") {
   const std::string path = TRAINER_SOURCE_DIR "/configs/fashion_mnist_mlp.yaml";
   const RunIdentity one = Recipe::load(path, {})->identity();
-  const RunIdentity ranks =
-      Recipe::load(path, {"parallelism.data=4", "parallelism.bucket=1MiB", "parallelism.deadline=5s",
-                          "parallelism.shard_optimizer=true"})
-          ->identity();
+  const RunIdentity ranks = Recipe::load(path, {"parallelism.data=4", "parallelism.bucket=1MiB",
+                                                "parallelism.timeout=5s", "parallelism.shard_optimizer=true"})
+                                ->identity();
   CHECK(differences(one, ranks).empty());
   const RunIdentity synchronised = Recipe::load(path, {"parallelism.sync_batch_norm=true"})->identity();
   const std::vector<Difference> different = differences(one, synchronised);

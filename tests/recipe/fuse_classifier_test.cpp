@@ -24,7 +24,7 @@ model:
   input: [6]
   input_kind: tokens
   layers:
-    - embedding: {vocabulary: 11, features: 8, name: tokens}
+    - embedding: {vocab_size: 11, features: 8, name: tokens}
     - layer_norm
     - linear: )" + head + R"(
 data: {format: synthetic}
@@ -180,7 +180,7 @@ model:
   input: [6]
   input_kind: tokens
   layers:
-    - embedding: {vocabulary: 11, features: 8}
+    - embedding: {vocab_size: 11, features: 8}
     - linear: {out_features: 11, name: head}
     - gelu
     - add: {inputs: [head, "2"]}

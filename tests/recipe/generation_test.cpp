@@ -25,9 +25,9 @@ model:
   input: [23]
   input_kind: tokens
   layers:
-    - embedding: {vocabulary: 19, features: 12, name: tokens}
+    - embedding: {vocab_size: 19, features: 12, name: tokens}
     - linear: {out_features: 20, bias: false, name: packed}
-    - attention: {heads: 6, kv_heads: 2, causal: true, window: 9, name: first}
+    - attention: {heads: 6, kv_heads: 2, causal: true, sliding_window: 9, name: first}
     - add: {inputs: [first, tokens], name: sum}
     - linear: {out_features: 12, inputs: [sum], name: q}
     - linear: {out_features: 6, inputs: [sum], name: k}
@@ -46,7 +46,7 @@ model:
   input: [23]
   input_kind: tokens
   layers:
-    - embedding: {vocabulary: 19, features: 12, name: tokens}
+    - embedding: {vocab_size: 19, features: 12, name: tokens}
     - positions: {max_positions: 23, name: placed}
     - rms_norm: {inputs: [placed]}
     - linear: {out_features: 20, bias: false}
@@ -329,7 +329,7 @@ TEST_CASE("generation: networks that do not go token by token are refused") {
 TEST_CASE("generation: what a layer makes of a token depends on no other one, or the layer is refused") {
   const auto text = [](const std::string& layers) {
     return fmt::format(
-        "version: 1\nmodel:\n  input: [23]\n  input_kind: tokens\n  layers: [embedding: {{vocabulary: 19, "
+        "version: 1\nmodel:\n  input: [23]\n  input_kind: tokens\n  layers: [embedding: {{vocab_size: 19, "
         "features: 12, name: tokens}}, {}, linear: {{out_features: 19, name: head}}]\n"
         "data: {{format: text, train: none.txt, val: null}}\ntraining: {{global_batch_size: 1}}\n",
         layers);
@@ -374,7 +374,7 @@ TEST_CASE("generation: tables that are too small are refused, however short the 
   CHECK_THAT(with("input: [23]", "input: [90]"),
              ContainsSubstring("layers[1].positions.max_positions") && ContainsSubstring("write 90 or more"));
   CHECK_THAT(with("out_features: 19, bias: false, weight_of: tokens", "out_features: 20"),
-             ContainsSubstring("layers[0]") && ContainsSubstring("set vocabulary to 20 or more"));
+             ContainsSubstring("layers[0]") && ContainsSubstring("set vocab_size to 20 or more"));
 }
 
 }  // namespace trainer

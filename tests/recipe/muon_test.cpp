@@ -18,7 +18,7 @@ constexpr const char* kText = R"(
   input: [12]
   input_kind: tokens
   layers:
-    - embedding: {name: words, vocabulary: 23, features: 8}
+    - embedding: {name: words, vocab_size: 23, features: 8}
     - positions: {name: places, max_positions: 12}
     - linear: {name: up, out_features: 20}
     - gelu

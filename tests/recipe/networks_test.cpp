@@ -27,7 +27,7 @@ constexpr const char* kGpt2 = R"(
   input: [24]
   input_kind: tokens
   layers:
-    - embedding: {name: transformer.wte, vocabulary: 131, features: 32}
+    - embedding: {name: transformer.wte, vocab_size: 131, features: 32}
     - positions: {name: transformer.wpe, max_positions: 24}
     - gpt2_block: {name: "transformer.h.${index}", features: 32, heads: 4, residual_std: 0.02}
       repeat: 2
@@ -40,7 +40,7 @@ constexpr const char* kLlama = R"(
   input: [24]
   input_kind: tokens
   layers:
-    - embedding: {name: model.embed_tokens, vocabulary: 131, features: 32}
+    - embedding: {name: model.embed_tokens, vocab_size: 131, features: 32}
     - llama_block:
         name: model.layers.${index}
         features: 32

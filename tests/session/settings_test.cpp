@@ -38,13 +38,13 @@ const Words kFolder = {"data.format=image_folder", "data.train=a", "model.input=
 const Words kTokens = {
     "data.format=tokens", "data.train=a",
     "data.end_of_text=1", "model.input_kind=tokens",
-    "model.input=[8]",    "model.layers=[{embedding: {vocabulary: 9, features: 4}}, {linear: 9}]"};
+    "model.input=[8]",    "model.layers=[{embedding: {vocab_size: 9, features: 4}}, {linear: 9}]"};
 
 /// Keys that are allowed beside others only.
 const std::map<std::string, Words> kBeside = {
-    {"data.documents", kTokens},
     {"data.eval_transform", kFolder},
     {"data.labels", kFolder},
+    {"data.mask_documents", kTokens},
     {"data.val_fraction", kFolder},
     {"lr_scheduler.metric", {"lr_scheduler.name=plateau", "lr_scheduler.metric=loss"}},
     {"lr_scheduler.milestones", {"lr_scheduler.name=multi_step", "lr_scheduler.milestones=[3ba]"}},

@@ -128,7 +128,7 @@ def train_on_two_nodes(site, name, words, **variables):
 
 def killed_rank(site, uncut):
     """The other one leaves, and the job comes back on both nodes."""
-    words = ("training.max_duration=20000ba", "checkpoint.interval=500ba", "parallelism.deadline=10s", "run.grace_period=4s")
+    words = ("training.max_duration=20000ba", "checkpoint.interval=500ba", "parallelism.timeout=10s", "run.grace_period=4s")
     expected = run_uncut(site.trainer, site.home / "uncut-ranks", "parallelism.data=2", *words)
     jobs = [train_on_two_nodes(site, f"killed{rank}", words) for rank in (0, 1)]
     for rank, job in enumerate(jobs):

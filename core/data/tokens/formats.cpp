@@ -37,7 +37,7 @@ WindowRequest windows_of(const TokenStream& stream, const DataSection& section,
                         .vocabulary = request.network_classes,
                         .shifts = request.split == Split::train,
                         .seed = request.seed};
-  if (section.separates()) windows.end_of_text = end_of_text_of(section);
+  if (section.mask_documents) windows.end_of_text = end_of_text_of(section);
   if (windows.end_of_text && *windows.end_of_text >= request.network_classes) {
     throw Error(ExitCode::recipe,
                 fmt::format("data.end_of_text: expected a token below {}, the network's outputs, got {}: no "
@@ -102,11 +102,11 @@ void check_tokenizer(const DataSection& section, const OriginOf& origin_of, Diag
                       fmt::format("must be below the tokenizer's {} tokens, got {}", tokenizer->vocabulary(),
                                   *section.end_of_text));
   }
-  if (section.separates() && !end_of_text_of(section)) {
-    diagnostics.error(origin_of("data.documents"),
-                      tokenizer == nullptr ? "separate needs the token that ends a document: name it in "
+  if (section.mask_documents && !end_of_text_of(section)) {
+    diagnostics.error(origin_of("data.mask_documents"),
+                      tokenizer == nullptr ? "needs the token that ends a document: name it in "
                                              "data.end_of_text, or its tokenizer in data.tokenizer"
-                                           : fmt::format("separate needs the token that ends a document, and "
+                                           : fmt::format("needs the token that ends a document, and "
                                                          "the tokenizer ({}) has none: name one in "
                                                          "data.end_of_text",
                                                          tokenizer->name()));

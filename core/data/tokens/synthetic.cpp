@@ -81,8 +81,9 @@ SourceFormat synthetic_tokens_format() {
               [](const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
                  Diagnostics& diagnostics) {
                 check_windows(section, network_shape, origin_of, diagnostics);
-                if (section.separates())
-                  diagnostics.error(origin_of("data.documents"), "made-up text has no documents; remove it");
+                if (section.mask_documents)
+                  diagnostics.error(origin_of("data.mask_documents"),
+                                    "made-up text has no documents; remove it");
               }};
 }
 

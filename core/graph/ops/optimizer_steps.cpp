@@ -23,7 +23,6 @@ class RuleReporter {
   RuleReporter& above(double) { return *this; }
   RuleReporter& at_most(double) { return *this; }
   RuleReporter& below(double) { return *this; }
-  RuleReporter& formerly(const char*) { return *this; }
 
  private:
   AttributeVisitor& visit_;

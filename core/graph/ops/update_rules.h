@@ -138,8 +138,7 @@ struct Lars : Sgd {
   void declare(F& fields) {
     Sgd::declare(fields);
     fields.add("trust_coefficient", &trust_coefficient, "ratio of a step's norm to the norm of the weights")
-        .above(0)
-        .formerly("trust");
+        .above(0);
     fields.add("eps", &eps, "added to the denominator for numerical stability").at_least(0);
   }
 
