@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "core/graph/ops/batch_norm.h"
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "cpu/columns.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
@@ -164,18 +164,18 @@ std::unique_ptr<Kernel> compile_fold(const OpContext& context, const Choice& cho
   });
 }
 
-TRAINER_MULTIVERSION void blend_range(float share, float scale, const float* old, const float* fresh,
-                                      float* y, int64_t count) {
+TRAINER_MULTIVERSION void lerp_range(float share, float scale, const float* old, const float* fresh, float* y,
+                                     int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) y[i] = old[i] + share * (scale * fresh[i] - old[i]);
 }
 
-std::unique_ptr<Kernel> compile_blend(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const auto& op = static_cast<const Blend&>(context.op);
-  const int64_t count = stored_elements(choice.inputs[Blend::kOld], context.inputs[Blend::kOld].shape);
+std::unique_ptr<Kernel> compile_lerp(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const auto& op = static_cast<const Lerp&>(context.op);
+  const int64_t count = stored_elements(choice.inputs[Lerp::kOld], context.inputs[Lerp::kOld].shape);
   return kernel([=, share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
-                 old = slots.inputs[Blend::kOld], fresh = slots.inputs[Blend::kFresh],
-                 y = slots.outputs[Blend::kY], skip = slots.inputs[Blend::kSkip]] {
+                 old = slots.inputs[Lerp::kOld], fresh = slots.inputs[Lerp::kFresh],
+                 y = slots.outputs[Lerp::kY], skip = slots.inputs[Lerp::kSkip]] {
     const bool skips = skip != nullptr && *at<const float>(skip) != 0;
     if (skips && *old == *y) return;
     parallel_elements(count, [&](int64_t begin, int64_t end) {
@@ -183,8 +183,8 @@ std::unique_ptr<Kernel> compile_blend(const OpContext& context, const Choice& ch
       if (skips) {
         std::copy(from + begin, from + end, at<float>(y) + begin);
       } else {
-        blend_range(share, scale, from + begin, at<const float>(fresh) + begin, at<float>(y) + begin,
-                    end - begin);
+        lerp_range(share, scale, from + begin, at<const float>(fresh) + begin, at<float>(y) + begin,
+                   end - begin);
       }
     });
   });
@@ -203,13 +203,12 @@ void add_batch_norm_inference(Handlers& handlers) {
                                      },
                                      compile_fold,
                                      {}};
-  handlers[typeid(Blend)] = {[](const OpContext& context, const OpenLayouts& inputs) {
-                               return select_same(
-                                   context,
-                                   {inputs[Blend::kOld] ? inputs[Blend::kOld] : inputs[Blend::kFresh]}, true);
-                             },
-                             compile_blend,
-                             {}};
+  handlers[typeid(Lerp)] = {
+      [](const OpContext& context, const OpenLayouts& inputs) {
+        return select_same(context, {inputs[Lerp::kOld] ? inputs[Lerp::kOld] : inputs[Lerp::kFresh]}, true);
+      },
+      compile_lerp,
+      {}};
 }
 
 }  // namespace trainer::cpu

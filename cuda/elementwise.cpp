@@ -2,7 +2,7 @@
 #include "cuda/elementwise.h"
 
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/unary.h"
 #include "cuda/table.h"
 
@@ -13,8 +13,8 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   return same_layout(context, inputs, "loop");
 }
 
-Choice select_blend(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
-  return same_layout(context, {inputs[Blend::kOld] ? inputs[Blend::kOld] : inputs[Blend::kFresh]}, "loop");
+Choice select_lerp(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
+  return same_layout(context, {inputs[Lerp::kOld] ? inputs[Lerp::kOld] : inputs[Lerp::kFresh]}, "loop");
 }
 
 /// No layout of the GPU has padding, so an element-wise loop runs over the elements as they lie.
@@ -51,15 +51,15 @@ std::unique_ptr<Kernel> compile_binary(const Gpu& gpu, const OpContext& context,
   });
 }
 
-std::unique_ptr<Kernel> compile_blend(const Gpu& gpu, const OpContext& context, const Choice&,
-                                      const Slots& slots) {
-  const auto& op = static_cast<const Blend&>(context.op);
+std::unique_ptr<Kernel> compile_lerp(const Gpu& gpu, const OpContext& context, const Choice&,
+                                     const Slots& slots) {
+  const auto& op = static_cast<const Lerp&>(context.op);
   return kernel(context,
                 [share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
-                 dtype = context.inputs[Blend::kOld].dtype, n = count(context), stream = gpu.stream.get(),
-                 in = slots.inputs, skip = slots.inputs[Blend::kSkip], y = slots.outputs[Blend::kY]] {
-                  return launch_blend(share, scale, optional_at<const float>(skip), dtype, *in[Blend::kOld],
-                                      *in[Blend::kFresh], *y, n, stream);
+                 dtype = context.inputs[Lerp::kOld].dtype, n = count(context), stream = gpu.stream.get(),
+                 in = slots.inputs, skip = slots.inputs[Lerp::kSkip], y = slots.outputs[Lerp::kY]] {
+                  return launch_lerp(share, scale, optional_at<const float>(skip), dtype, *in[Lerp::kOld],
+                                     *in[Lerp::kFresh], *y, n, stream);
                 });
 }
 
@@ -69,7 +69,7 @@ void add_elementwise(Handlers& handlers) {
   handlers[typeid(Unary)] = {select, compile_unary, floats_only};
   handlers[typeid(UnaryBackward)] = {select, compile_unary_backward, floats_only};
   handlers[typeid(Binary)] = {select, compile_binary, floats_only};
-  handlers[typeid(Blend)] = {select_blend, compile_blend, floats_only};
+  handlers[typeid(Lerp)] = {select_lerp, compile_lerp, floats_only};
 }
 
 }  // namespace trainer::cuda

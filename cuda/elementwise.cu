@@ -25,16 +25,16 @@ struct Mul {
   TRAINER_HD float operator()(float a, float b) const { return a * b; }
 };
 
-struct BlendIn {
+struct LerpIn {
   float share, scale;
-  static __device__ BlendIn of(const TensorPointers& tensors) { return {tensors.share, tensors.scale}; }
+  static __device__ LerpIn of(const TensorPointers& tensors) { return {tensors.share, tensors.scale}; }
   TRAINER_HD float operator()(float old, float fresh) const { return old + share * (scale * fresh - old); }
 };
 
 /// The same unless *skip is not 0, which is read once.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    blend_unless(BlendIn f, const float* skip, int64_t count, T* y, const T* old, const T* fresh) {
+    lerp_unless(LerpIn f, const float* skip, int64_t count, T* y, const T* old, const T* fresh) {
   wait_for_previous_kernels();
   const bool skips = *skip != 0;
   for (int64_t i = first_element(); i < count; i += all_elements()) {
@@ -120,13 +120,13 @@ cudaError_t launch_mul(DType dtype, const void* a, const void* b, void* y, int64
   return launch_stored(Mul{}, dtype, count, stream, y, a, b);
 }
 
-cudaError_t launch_blend(float share, float scale, const float* skip, DType dtype, const void* old,
-                         const void* fresh, void* y, int64_t count, cudaStream_t stream) {
-  const BlendIn f{share, scale};
+cudaError_t launch_lerp(float share, float scale, const float* skip, DType dtype, const void* old,
+                        const void* fresh, void* y, int64_t count, cudaStream_t stream) {
+  const LerpIn f{share, scale};
   if (skip == nullptr) return launch_stored(f, dtype, count, stream, y, old, fresh);
   return with_storage(dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(blend_unless<T>, blocks_for(count), dim3(kThreads), stream, f, skip, count,
+    return launch(lerp_unless<T>, blocks_for(count), dim3(kThreads), stream, f, skip, count,
                   static_cast<T*>(y), static_cast<const T*>(old), static_cast<const T*>(fresh));
   });
 }
@@ -135,9 +135,9 @@ cudaError_t launch_add_all(DType dtype, std::span<const TensorPointers> tensors,
   return launch_combine_all<Add>(nullptr, dtype, tensors, stream);
 }
 
-cudaError_t launch_blend_all(const float* skip, DType dtype, std::span<const TensorPointers> tensors,
-                             cudaStream_t stream) {
-  return launch_combine_all<BlendIn>(skip, dtype, tensors, stream);
+cudaError_t launch_lerp_all(const float* skip, DType dtype, std::span<const TensorPointers> tensors,
+                            cudaStream_t stream) {
+  return launch_combine_all<LerpIn>(skip, dtype, tensors, stream);
 }
 
 }  // namespace trainer::cuda

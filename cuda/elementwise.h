@@ -28,12 +28,12 @@ cudaError_t launch_add(DType dtype, const void* a, const void* b, void* y, int64
 cudaError_t launch_mul(DType dtype, const void* a, const void* b, void* y, int64_t count,
                        cudaStream_t stream);
 /// y = old + share * (scale * fresh - old), or old where *skip is not 0; skip may be nullptr
-cudaError_t launch_blend(float share, float scale, const float* skip, DType dtype, const void* old,
-                         const void* fresh, void* y, int64_t count, cudaStream_t stream);
+cudaError_t launch_lerp(float share, float scale, const float* skip, DType dtype, const void* old,
+                        const void* fresh, void* y, int64_t count, cudaStream_t stream);
 /// y = x + other for many tensors of one type
 cudaError_t launch_add_all(DType dtype, std::span<const TensorPointers> tensors, cudaStream_t stream);
-/// The blend for many (old, fresh) of one type, each with a share and a scale of its own.
-cudaError_t launch_blend_all(const float* skip, DType dtype, std::span<const TensorPointers> tensors,
-                             cudaStream_t stream);
+/// The lerp for many (old, fresh) of one type, each with a share and a scale of its own.
+cudaError_t launch_lerp_all(const float* skip, DType dtype, std::span<const TensorPointers> tensors,
+                            cudaStream_t stream);
 
 }  // namespace trainer::cuda

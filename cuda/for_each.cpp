@@ -6,9 +6,9 @@
 #include <typeinfo>
 
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/lerp.h"
 #include "cuda/elementwise.h"
 #include "cuda/movement.h"
 #include "cuda/table.h"
@@ -32,7 +32,7 @@ bool is_add(const ForEach& op) {
 
 std::optional<std::string> why_not_each(const Gpu& gpu, const OpContext& context) {
   const Operation& each = *op_of(context).ops[0];
-  if (typeid(each) == typeid(Cast) || typeid(each) == typeid(Blend) || is_add(op_of(context)))
+  if (typeid(each) == typeid(Cast) || typeid(each) == typeid(Lerp) || is_add(op_of(context)))
     return floats_only(gpu, context);
   return fmt::format("no GPU kernel does {} for many tensors", each.name());
 }
@@ -46,7 +46,7 @@ Layout layout_of_set(const TensorSpec& x, const OpenLayouts& inputs, size_t firs
   return x.shape.size() == 4 ? channels_last(x.shape) : Layout{};
 }
 
-/// A blend's last input is a number.
+/// A lerp's last input is a number.
 size_t tensors_of_set(const ForEach& op) {
   return is_cast(op) ? 1 : 2;
 }
@@ -69,10 +69,10 @@ std::unique_ptr<Kernel> compile_each(const Gpu& gpu, const OpContext& context, c
   std::vector<TensorPointers> all(context.outputs.size());
   for (size_t set = 0; set < all.size(); ++set) {
     all[set].count = numel(context.outputs[set].shape);
-    const auto* blend = dynamic_cast<const Blend*>(op.ops[set].get());
-    if (blend == nullptr) continue;
-    all[set].share = static_cast<float>(blend->share);
-    all[set].scale = static_cast<float>(blend->scale);
+    const auto* lerp = dynamic_cast<const Lerp*>(op.ops[set].get());
+    if (lerp == nullptr) continue;
+    all[set].share = static_cast<float>(lerp->share);
+    all[set].scale = static_cast<float>(lerp->scale);
   }
   auto now = [all, slots, step = op.inputs_of_set, two = tensors_of_set(op) == 2]() mutable {
     for (size_t set = 0; set < all.size(); ++set) {
@@ -86,8 +86,8 @@ std::unique_ptr<Kernel> compile_each(const Gpu& gpu, const OpContext& context, c
   cudaStream_t stream = gpu.stream.get();
   if (is_cast(op)) return kernel(context, [=]() mutable { return launch_cast_all(from, to, now(), stream); });
   if (is_add(op)) return kernel(context, [=]() mutable { return launch_add_all(from, now(), stream); });
-  return kernel(context, [=, skip = slots.inputs[Blend::kSkip]]() mutable {
-    return launch_blend_all(optional_at<const float>(skip), from, now(), stream);
+  return kernel(context, [=, skip = slots.inputs[Lerp::kSkip]]() mutable {
+    return launch_lerp_all(optional_at<const float>(skip), from, now(), stream);
   });
 }
 

@@ -8,7 +8,7 @@
 namespace trainer::cuda {
 
 /// What one kernel does to one of many tensors: y of x, and of another where there is one, by the numbers of
-/// a blend.
+/// a lerp.
 struct TensorPointers {
   const void *x, *other;
   void* y;

@@ -8,7 +8,7 @@
 // clang-format off
 #define TRAINER_CUDA_OWN(row) \
   row(add_all_reduce) \
-  row(add_append_rows) \
+  row(add_append_to_cache) \
   row(add_attention) \
   row(add_batch_norm) \
   row(add_channels) \

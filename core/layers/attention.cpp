@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/graph/ops/append_rows.h"
+#include "core/graph/ops/append_to_cache.h"
 #include "core/graph/ops/concat.h"
 #include "core/layers/table.h"
 
@@ -82,7 +82,7 @@ class AttentionLayer final : public Layer {
     const TensorSpec spec{{shape[0], context.cached_positions, shape.back()}, DType::f32};
     const TensorId cache =
         context.build.program().persistent(context.name + "." + suffix, spec, Role::cache, {});
-    const TensorId value = context.build.emit<AppendRows>({cache, rows, context.first_position});
+    const TensorId value = context.build.emit<AppendToCache>({cache, rows, context.first_position});
     context.build.assign(cache, value);
     return value;
   }

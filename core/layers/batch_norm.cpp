@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/layers/table.h"
 
 namespace trainer {
@@ -32,10 +32,10 @@ class BatchNormLayer final : public Layer {
         context.build.emit_all(std::make_shared<BatchNorm>(eps_), {x[0], gamma, beta, kNone});
     const int64_t count = numel(in) / in[1];
     const auto values = static_cast<double>(count);
-    context.build.assign(mean, context.build.emit<Blend>({mean, y[BatchNorm::kMean]}, momentum_));
+    context.build.assign(mean, context.build.emit<Lerp>({mean, y[BatchNorm::kMean]}, momentum_));
     // As in PyTorch the running variance is the unbiased one.
-    context.build.assign(variance, context.build.emit<Blend>({variance, y[BatchNorm::kVariance]}, momentum_,
-                                                             values / (values - 1)));
+    context.build.assign(variance, context.build.emit<Lerp>({variance, y[BatchNorm::kVariance]}, momentum_,
+                                                            values / (values - 1)));
     return {y[BatchNorm::kY]};
   }
 

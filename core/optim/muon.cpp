@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/graph/operation.h"
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/matmul.h"
 
@@ -106,7 +106,7 @@ constexpr double kX = 3.4445, kCube = -4.7750, kFifth = 2.0315;
 
 /// a * x + b * y. a may not be 1.
 TensorId combined(Builder& build, double a, TensorId x, double b, TensorId y) {
-  return build.emit<Blend>({x, y}, 1 - a, b / (1 - a));
+  return build.emit<Lerp>({x, y}, 1 - a, b / (1 - a));
 }
 
 /// The Newton-Schulz iteration: a matrix with the singular vectors of u, and singular values near 1, times
@@ -172,10 +172,10 @@ class Muon final : public Optimizer {
     if (inputs.scale != kNone) g = build.emit<MultiplyBy>({g, inputs.scale});
     inputs.scale = kNone;
     const TensorId momentum = program.persistent(matrix.name + ".momentum", matrix.spec, Role::optimizer, {});
-    std::vector<TensorId> blended = {momentum, g};
-    if (inputs.skip != kNone) blended.push_back(inputs.skip);
-    const TensorId mean = build.emit<Blend>(blended, 1 - momentum_);
-    const TensorId u = nesterov_ ? build.emit<Blend>({g, mean}, momentum_) : mean;
+    std::vector<TensorId> averaged = {momentum, g};
+    if (inputs.skip != kNone) averaged.push_back(inputs.skip);
+    const TensorId mean = build.emit<Lerp>(averaged, 1 - momentum_);
+    const TensorId u = nesterov_ ? build.emit<Lerp>({g, mean}, momentum_) : mean;
     build.assign(momentum, mean);
     const Shape& shape = matrix.spec.shape;
     const double longer =

@@ -8,10 +8,10 @@
 #include "core/engine/planner.h"
 #include "core/graph/attribute.h"
 #include "core/graph/ops/assign.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/zeros.h"
 #include "core/passes/table.h"
 #include "core/passes/uses.h"
@@ -22,7 +22,7 @@ namespace {
 /// Casts, what moves running statistics, and what adds gradients to those of other micro-batches.
 bool is_kind(const Program& program, const Node& node) {
   const Operation& op = *node.op;
-  if (typeid(op) == typeid(Cast) || typeid(op) == typeid(Blend)) return true;
+  if (typeid(op) == typeid(Cast) || typeid(op) == typeid(Lerp)) return true;
   return is_sum(node) && std::ranges::any_of(node.inputs, [&](TensorId id) {
            return program.tensor(id).role == Role::gradient_sum;
          });
@@ -106,14 +106,14 @@ class Joiner {
     return !only_rank(program_.tensors, node) && !planner_.why_not(context_of(joined({node})));
   }
 
-  /// All blends of a group are skipped by one number.
+  /// All lerps of a group are skipped by one number.
   bool are_alike(const Node& a, const Node& b) const {
     const Operation &one = *a.op, &other = *b.op;
     if (typeid(one) != typeid(other) ||
         !std::ranges::equal(specs_of(program_.tensors, a.inputs), specs_of(program_.tensors, b.inputs), {},
                             &TensorSpec::dtype, &TensorSpec::dtype))
       return false;
-    if (typeid(one) == typeid(Blend)) return a.inputs[Blend::kSkip] == b.inputs[Blend::kSkip];
+    if (typeid(one) == typeid(Lerp)) return a.inputs[Lerp::kSkip] == b.inputs[Lerp::kSkip];
     return std::ranges::equal(attributes_of(one), attributes_of(other), {}, &Attribute::value,
                               &Attribute::value);
   }

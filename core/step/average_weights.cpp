@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/builder.h"
 #include "core/graph/ops/assign.h"
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/step/copy_entry.h"
 #include "core/step/stages.h"
 
@@ -58,7 +58,7 @@ void average(Program& program, double decay) {
     const auto changed = values.find(state);
     build.set_origin({{}, program.tensor(averaged).name});
     const TensorId now = changed == values.end() ? state : changed->second;
-    build.assign(averaged, build.emit<Blend>({averaged, now, skip}, 1 - decay));
+    build.assign(averaged, build.emit<Lerp>({averaged, now, skip}, 1 - decay));
   }
   add_evaluation(program, averages);
 }

@@ -10,7 +10,7 @@
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/step/copy_entry.h"
 #include "core/step/running_statistics.h"
 #include "core/step/stages.h"
@@ -100,7 +100,7 @@ bool is_of_all_ranks(const Node& node) {
 }
 
 /// What running statistics have come to by the micro-batches of all ranks, which count in their order.
-/// With one micro-batch of each rank: s + p (b - s) for each b in turn is one blend with the sum of all b,
+/// With one micro-batch of each rank: s + p (b - s) for each b in turn is one lerp with the sum of all b,
 /// each decayed by the later ones.
 class SharedStatistics {
  public:
@@ -109,14 +109,14 @@ class SharedStatistics {
     found_ = statistics_of(program, entry);
     const std::map<TensorId, size_t> made = makers(entry);
     std::erase_if(found_, [&](const Statistic& each) {
-      return is_of_all_ranks(entry.nodes[made.at(each.blend.inputs[Blend::kFresh])]);
+      return is_of_all_ranks(entry.nodes[made.at(each.lerp.inputs[Lerp::kFresh])]);
     });
     Builder build(program, entry);
     build.set_phase(Phase::backward);
     build.set_role(Role::gradient);
     remove_assigns();
     for (const Statistic& each : found_) {
-      build.set_origin(each.blend.origin);
+      build.set_origin(each.lerp.origin);
       decayed_.push_back(build.emit<DecayByRank>({travels(each)}, decay(each)));
     }
   }
@@ -129,7 +129,7 @@ class SharedStatistics {
     Builder build(program_, entry_);
     build.set_phase(Phase::backward);
     for (size_t i = 0; i < found_.size(); ++i) {
-      build.set_origin(found_[i].blend.origin);
+      build.set_origin(found_[i].lerp.origin);
       const TensorId sum = sums.at(decayed_[i]);
       build.assign(found_[i].state,
                    kept.empty() ? from_batches(build, found_[i], sum) : from_states(build, i, kept[i], sum));
@@ -139,14 +139,14 @@ class SharedStatistics {
   const std::vector<Statistic>& found() const { return found_; }
 
  private:
-  static const Blend& blend_of(const Statistic& each) { return static_cast<const Blend&>(*each.blend.op); }
+  static const Lerp& lerp_of(const Statistic& each) { return static_cast<const Lerp&>(*each.lerp.op); }
   bool is_whole() const { return micro_batches_ == 1; }
   /// What is left of a value after one rank's micro-batches.
   double decay(const Statistic& each) const {
-    return std::pow(1 - blend_of(each).share, static_cast<double>(micro_batches_));
+    return std::pow(1 - lerp_of(each).share, static_cast<double>(micro_batches_));
   }
   TensorId travels(const Statistic& each) const {
-    return is_whole() ? each.blend.inputs[Blend::kFresh] : each.blend.outputs[Blend::kY];
+    return is_whole() ? each.lerp.inputs[Lerp::kFresh] : each.lerp.outputs[Lerp::kY];
   }
   void remove_assigns() {
     if (is_whole()) return remove_moves(entry_, found_);
@@ -158,12 +158,12 @@ class SharedStatistics {
     });
   }
 
-  /// (1 - p)^R s + p f sum, as one blend.
+  /// (1 - p)^R s + p f sum, as one lerp.
   TensorId from_batches(Builder& build, const Statistic& each, TensorId sum) const {
-    const Blend& one = blend_of(each);
-    if (one.share == 0) return build.emit<Blend>({each.state, sum}, 0.0);
+    const Lerp& one = lerp_of(each);
+    if (one.share == 0) return build.emit<Lerp>({each.state, sum}, 0.0);
     const double share = 1 - std::pow(1 - one.share, static_cast<double>(ranks_));
-    return build.emit<Blend>({each.state, sum}, share, one.scale * one.share / share);
+    return build.emit<Lerp>({each.state, sum}, share, one.scale * one.share / share);
   }
 
   /// Every rank's value began from what all had kept, and only the first one's may: s = sum - kept * (d + d^2
@@ -171,7 +171,7 @@ class SharedStatistics {
   TensorId from_states(Builder& build, size_t i, TensorId kept, TensorId sum) const {
     double surplus = 0;
     for (int64_t r = 1; r < ranks_; ++r) surplus += std::pow(decay(found_[i]), static_cast<double>(r));
-    return build.emit<Blend>({kept, sum}, 1 + surplus, 1 / (1 + surplus));
+    return build.emit<Lerp>({kept, sum}, 1 + surplus, 1 / (1 + surplus));
   }
 
   Program& program_;
@@ -242,7 +242,7 @@ std::vector<TensorId> keep_statistics(Program& program, const std::vector<Statis
     const Tensor statistic = program.tensor(each.state);
     kept.push_back(
         program.persistent(statistic.name + state_suffix::kShared, statistic.spec, Role::gradient_sum, {}));
-    keep.set_origin(each.blend.origin);
+    keep.set_origin(each.lerp.origin);
     keep.assign(kept.back(), each.state);
   }
   Entry& first = program.entry(entry_name::kAccumulateFirst);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/builder.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/keep.h"
+#include "core/graph/ops/lerp.h"
 #include "core/step/running_statistics.h"
 #include "core/step/stages.h"
 
@@ -15,9 +15,9 @@ void put_off(Program& program, Entry& entry, TensorId skip) {
   Builder build(program, entry);
   build.set_phase(Phase::update);
   for (const Statistic& each : statistics) {
-    build.set_origin(each.blend.origin);
-    const auto value = build.emit_all(
-        each.blend.op, {each.blend.inputs[Blend::kOld], each.blend.inputs[Blend::kFresh], skip});
+    build.set_origin(each.lerp.origin);
+    const auto value =
+        build.emit_all(each.lerp.op, {each.lerp.inputs[Lerp::kOld], each.lerp.inputs[Lerp::kFresh], skip});
     build.assign(each.state, value[0]);
   }
 }
@@ -32,9 +32,9 @@ void restore(Program& program, Entry& first, Entry& update, TensorId skip) {
     const Tensor statistic = program.tensor(each.state);
     const TensorId before =
         program.persistent(statistic.name + state_suffix::kBefore, statistic.spec, Role::gradient_sum, {});
-    keep.set_origin(each.blend.origin);
+    keep.set_origin(each.lerp.origin);
     keep.assign(before, each.state);
-    build.set_origin(each.blend.origin);
+    build.set_origin(each.lerp.origin);
     build.assign(each.state, build.emit<Keep>({before, each.state, skip}));
   }
   first.nodes.insert(first.nodes.begin(), copies.nodes.begin(), copies.nodes.end());

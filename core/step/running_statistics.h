@@ -7,14 +7,14 @@
 
 namespace trainer {
 
-/// A running statistic as an entry moves it: `blend` is the node that makes its next value.
+/// A running statistic as an entry moves it: `lerp` is the node that makes its next value.
 struct Statistic {
   TensorId state = kNone;
-  Node blend;
+  Node lerp;
 };
 
 /// Those that the entry moves before its update, in order. Throws std::logic_error where one is moved by
-/// anything but a Blend.
+/// anything but a Lerp.
 std::vector<Statistic> statistics_of(const Program& program, const Entry& entry);
 
 /// Removes the nodes that move them, and leaves what they are moved by.

@@ -8,7 +8,7 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/batch_norm.h"
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/step/stages.h"
 
 namespace trainer {
@@ -31,7 +31,7 @@ class Synchronised {
       throw std::logic_error(std::string(node.op->name()) + " cannot take its statistics over all ranks");
     }
     if (const auto* op = dynamic_cast<const BatchNormBackward*>(node.op.get())) share_sums(build, *op, node);
-    if (const auto* op = dynamic_cast<const Blend*>(node.op.get())) make_unbiased(*op, node);
+    if (const auto* op = dynamic_cast<const Lerp*>(node.op.get())) make_unbiased(*op, node);
     before.nodes.push_back(std::move(node));
     return std::move(before.nodes);
   }
@@ -67,10 +67,10 @@ class Synchronised {
   }
 
   /// The running variance is the unbiased one of the values of all ranks.
-  void make_unbiased(const Blend& op, Node& blend) const {
-    const auto values = values_.find(blend.inputs[Blend::kFresh]);
+  void make_unbiased(const Lerp& op, Node& lerp) const {
+    const auto values = values_.find(lerp.inputs[Lerp::kFresh]);
     if (values != values_.end())
-      blend.op = std::make_shared<Blend>(op.share, values->second / (values->second - 1));
+      lerp.op = std::make_shared<Lerp>(op.share, values->second / (values->second - 1));
   }
 
   TensorId summed(Builder& build, TensorId table) {

@@ -6,12 +6,12 @@
 #include <algorithm>
 
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/confusion_cells.h"
 #include "core/graph/ops/counted_cross_entropy.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/unary.h"
 #include "tests/ops/functions.h"
 
@@ -93,9 +93,9 @@ void add_elementwise_cases(std::vector<KernelCase>& cases) {
         return sketch.build().emit<Binary>({a, b}, kind);
       }));
     }
-    cases.push_back({fmt::format("blend {}", to_string(shape)), [=](Sketch& sketch) {
+    cases.push_back({fmt::format("lerp {}", to_string(shape)), [=](Sketch& sketch) {
                        const TensorId old = sketch.input("old", shape), fresh = sketch.input("fresh", shape);
-                       sketch.output("y", sketch.build().emit<Blend>({old, fresh}, 0.1, 37.0 / 36));
+                       sketch.output("y", sketch.build().emit<Lerp>({old, fresh}, 0.1, 37.0 / 36));
                        sketch.loss(sketch.parameter("p", {3, 2}));
                      }});
   }

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/zeros.h"
 #include "tests/cuda/cases.h"
 
@@ -39,7 +39,7 @@ void draft_casts(Sketch& sketch, DType low, const std::vector<Shape>& shapes) {
 }
 
 /// Each by numbers of its own; without skip where `skip` is negative.
-void draft_blends(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
+void draft_lerps(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
   std::vector<TensorId> inputs;
   std::vector<std::shared_ptr<const Operation>> ops;
   TensorId skips = kNone;
@@ -52,9 +52,9 @@ void draft_blends(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
     inputs.push_back(sketch.input(fmt::format("fresh{}", i), shapes[i]));
     inputs.push_back(skips);
     const auto number = static_cast<double>(i % 7);
-    ops.push_back(std::make_shared<Blend>(0.1 + 0.1 * number, 1 + number / 36));
+    ops.push_back(std::make_shared<Lerp>(0.1 + 0.1 * number, 1 + number / 36));
   }
-  const auto each = std::make_shared<ForEach>(std::move(ops), Blend::kInputs, 1);
+  const auto each = std::make_shared<ForEach>(std::move(ops), Lerp::kInputs, 1);
   const auto y = sketch.build().emit_all(each, inputs);
   for (size_t i = 0; i < y.size(); ++i) sketch.output(fmt::format("y{}", i), y[i]);
   sketch.loss(sketch.parameter("p", {3}));
@@ -97,12 +97,12 @@ void add_for_each_cases(std::vector<KernelCase>& cases) {
     }
   }
   for (const int skip : {-1, 0, 1}) {
-    cases.push_back({fmt::format("blends, skip {}", skip),
-                     [=](Sketch& sketch) { draft_blends(sketch, few, skip); }, false});
+    cases.push_back({fmt::format("lerps, skip {}", skip),
+                     [=](Sketch& sketch) { draft_lerps(sketch, few, skip); }, false});
   }
   cases.push_back({"sums", [=](Sketch& sketch) { draft_sums(sketch, few); }, false});
   cases.push_back({"many sums", [=](Sketch& sketch) { draft_sums(sketch, many); }, false});
-  cases.push_back({"many blends", [=](Sketch& sketch) { draft_blends(sketch, many, -1); }, false});
+  cases.push_back({"many lerps", [=](Sketch& sketch) { draft_lerps(sketch, many, -1); }, false});
 }
 
 }  // namespace trainer

@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/keep.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/step_guard.h"
 #include "tests/cuda/cases.h"
 
@@ -79,7 +79,7 @@ void add_guard_cases(std::vector<KernelCase>& cases) {
   }
   for (const float skip : {0.0f, 1.0f}) {
     for (const int64_t size : {1, 31, 8192, 9001}) {
-      cases.push_back({fmt::format("keep and blend {} {}", skip, size),
+      cases.push_back({fmt::format("keep and lerp {} {}", skip, size),
                        [=](Sketch& sketch) {
                          const TensorId old = sketch.input("old", {size}),
                                         fresh = sketch.input("fresh", {size}),
@@ -88,7 +88,7 @@ void add_guard_cases(std::vector<KernelCase>& cases) {
                          // What is not taken is not looked at.
                          if (skip != 0) sketch.values["fresh"].assign(static_cast<size_t>(size), nan);
                          sketch.output("kept", sketch.build().emit<Keep>({old, fresh, given}));
-                         sketch.output("blended", sketch.build().emit<Blend>({old, fresh, given}, 0.3));
+                         sketch.output("averaged", sketch.build().emit<Lerp>({old, fresh, given}, 0.3));
                          sketch.loss(sketch.parameter("p", {3}));
                        },
                        false});

@@ -5,13 +5,13 @@
 #include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/confusion_cells.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/optimizer_steps.h"
@@ -66,13 +66,13 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(BatchNormBackward(1.0 / 3, true, true)) == "eps=0.333333 relu residual");
   CHECK(attributes_text(BatchNormMoments(4)) == "ranks=4");
   CHECK(attributes_text(BatchNormSums(1e-5, 4, true)) == "eps=1e-05 ranks=4 residual");
-  CHECK(attributes_text(Blend(1 - 0.9999)) == "share=0.0001");
-  CHECK(attributes_text(Blend(0.1, 128.0 / 127)) == "share=0.1 scale=1.00787");
+  CHECK(attributes_text(Lerp(1 - 0.9999)) == "share=0.0001");
+  CHECK(attributes_text(Lerp(0.1, 128.0 / 127)) == "share=0.1 scale=1.00787");
   CHECK(attributes_text(Cast(DType::bf16)) == "to=bf16");
   CHECK(attributes_text(ForEach({std::make_shared<Cast>(DType::bf16)}, 1, 1)) == "to=bf16");
-  CHECK(attributes_text(ForEach({std::make_shared<Blend>(0.1), std::make_shared<Blend>(0.1, 9.0 / 8)}, 2,
-                                1)) == "share=0.1 scale=1 and 1.125");
-  CHECK(attributes_text(ForEach({std::make_shared<Blend>(0.1), std::make_shared<Blend>(0.1)}, 2, 1)) ==
+  CHECK(attributes_text(ForEach({std::make_shared<Lerp>(0.1), std::make_shared<Lerp>(0.1, 9.0 / 8)}, 2, 1)) ==
+        "share=0.1 scale=1 and 1.125");
+  CHECK(attributes_text(ForEach({std::make_shared<Lerp>(0.1), std::make_shared<Lerp>(0.1)}, 2, 1)) ==
         "share=0.1");
   CHECK(attributes_text(Concat(1)) == "axis=1");
   CHECK(attributes_text(Slice(1, 2, 3)) == "axis=1 begin=2 length=3");

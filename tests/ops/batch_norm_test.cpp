@@ -8,8 +8,8 @@
 #include "tests/catch.h"
 
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/unary.h"
 #include "cpu/backend.h"
 #include "tests/ops/harness.h"
@@ -158,9 +158,9 @@ TEST_CASE("with statistics that are given it has gradients too, folded away nowh
 }
 
 TEST_CASE("a running average takes its share of what is new") {
-  check_program("blend", [](Sketch& sketch) {
+  check_program("lerp", [](Sketch& sketch) {
     const TensorId old = sketch.input("old", {37}), fresh = sketch.input("fresh", {37});
-    sketch.output("y", sketch.build().emit<Blend>({old, fresh}, 0.1, 37.0 / 36));
+    sketch.output("y", sketch.build().emit<Lerp>({old, fresh}, 0.1, 37.0 / 36));
     sketch.loss(sketch.parameter("p", {3}));
   });
 }

@@ -10,8 +10,8 @@
 #include "tests/catch.h"
 
 #include "core/base/rng.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/keep.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/passes/pass.h"
 #include "core/step/guard.h"
@@ -246,7 +246,7 @@ TEST_CASE("a guard that does not count looks at the loss alone") {
 }
 
 TEST_CASE(
-    "what is kept and what is blended stays bit for bit where a step is skipped, whatever was to come") {
+    "what is kept and what is averaged stays bit for bit where a step is skipped, whatever was to come") {
   with_backends([](const Backend& backend) {
     for (const int64_t size : {1, 31, 33, 70001}) {
       INFO(backend.planner->name() << ", " << size);
@@ -259,7 +259,7 @@ TEST_CASE(
       const TensorId fresh = program.input("fresh", spec), skip = program.input("skip", kScalar);
       build.assign(a, build.emit<Keep>({a, fresh, skip}));
       program.entries[0].outputs.push_back({"copied", build.emit<Keep>({b, fresh, skip})});
-      build.assign(b, build.emit<Blend>({b, fresh, skip}, 0.25));
+      build.assign(b, build.emit<Lerp>({b, fresh, skip}, 0.25));
       Session session(program, backend);
       RandomStream random(random_key(static_cast<uint64_t>(size), "values"));
       std::vector<float> old, bad(static_cast<size_t>(size), kNan), good;
@@ -276,9 +276,9 @@ TEST_CASE(
       session.run(kStep);
       CHECK(session.persistent("a") == taken);
       CHECK(session.output(kStep, "copied") == taken);
-      const std::vector<double> blended = session.persistent("b");
+      const std::vector<double> averaged = session.persistent("b");
       for (size_t i = 0; i < old.size(); ++i)
-        REQUIRE(blended[i] == Approx(0.75 * old[i] + 0.25 * good[i]).epsilon(1e-6));
+        REQUIRE(averaged[i] == Approx(0.75 * old[i] + 0.25 * good[i]).epsilon(1e-6));
     }
   });
 }

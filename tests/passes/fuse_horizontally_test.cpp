@@ -4,10 +4,10 @@
 #include "core/engine/planner.h"
 #include "core/graph/builder.h"
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/linear.h"
 #include "core/step/stages.h"
 #include "tests/passes/draft.h"
@@ -25,7 +25,7 @@ TensorId state(Draft& draft, const std::string& name, const Shape& shape) {
 
 void move(Draft& draft, const char* name, const Shape& shape, TensorId by, double share) {
   const TensorId old = state(draft, name, shape);
-  draft.build.assign(old, draft.build.emit<Blend>({old, by}, share));
+  draft.build.assign(old, draft.build.emit<Lerp>({old, by}, share));
 }
 
 /// Two weights that are cast where they are read, and three states that move, one by another share.
@@ -54,7 +54,7 @@ entry train_step
   %4: f32[2,3] = relu(%3)
   %9: f32[2,3] = cast(%8) {to=f32}
   %10: f32[2,3] = relu(%9)
-  %6: f32[2,3], %12: f32[2,3], %14: f32[2,3] = blend(@s, %4, -, @t, %10, -, @u, @x, -) {share=0.1 and 0.5}
+  %6: f32[2,3], %12: f32[2,3], %14: f32[2,3] = lerp(@s, %4, -, @t, %10, -, @u, @x, -) {share=0.1 and 0.5}
   assign(@s, %6)
   assign(@t, %12)
   assign(@u, %14)
@@ -66,8 +66,8 @@ entry train_step
 TEST_CASE("a node that depends on one of a group's does not join it, nor does one that reads what changes") {
   Draft draft;
   const TensorId x = draft.input("x", {2}), a = state(draft, "a", {2}), b = state(draft, "b", {2});
-  const TensorId first = draft.build.emit<Blend>({a, x}, 0.1);
-  const TensorId second = draft.build.emit<Blend>({b, first}, 0.1);
+  const TensorId first = draft.build.emit<Lerp>({a, x}, 0.1);
+  const TensorId second = draft.build.emit<Lerp>({b, first}, 0.1);
   draft.build.assign(a, first);
   draft.build.assign(b, second);
   const Backend reference = make_reference_backend();
@@ -90,12 +90,12 @@ TEST_CASE("gradients are added at once to those of other micro-batches, and resi
   CHECK(next.find("= add(@x, %") != std::string::npos);
 }
 
-TEST_CASE("blends that different numbers skip stay apart") {
+TEST_CASE("lerps that different numbers skip stay apart") {
   Draft draft;
   const TensorId x = draft.input("x", {2});
   for (const char* name : {"a", "b"}) {
     const TensorId old = state(draft, name, {2}), skip = draft.input(std::string("skip ") + name, {1});
-    draft.build.assign(old, draft.build.emit<Blend>({old, x, skip}, 0.1));
+    draft.build.assign(old, draft.build.emit<Lerp>({old, x, skip}, 0.1));
   }
   const Backend reference = make_reference_backend();
   run_passes(draft.program, {fuse_horizontally(*reference.planner)});
@@ -136,10 +136,10 @@ entry train_step
 TEST_CASE("a state that a waiting node reads changes only behind it") {
   Draft draft;
   const TensorId x = draft.input("x", {2}), a = state(draft, "a", {2}), b = state(draft, "b", {2});
-  const TensorId averaged = draft.build.emit<Blend>({b, a}, 0.1);
+  const TensorId averaged = draft.build.emit<Lerp>({b, a}, 0.1);
   draft.build.assign(a, x);
   draft.output("averaged", averaged);
-  draft.output("other", draft.build.emit<Blend>({b, x}, 0.1));
+  draft.output("other", draft.build.emit<Lerp>({b, x}, 0.1));
   const Backend reference = make_reference_backend();
   run_passes(draft.program, {fuse_horizontally(*reference.planner)});  // verifies
   Session session(draft.program, reference);

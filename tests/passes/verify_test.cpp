@@ -4,7 +4,7 @@
 
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
 #include "core/passes/pass.h"
@@ -74,12 +74,12 @@ TEST_CASE("verify finds outputs that are not what the operation infers") {
 
 TEST_CASE("an optional input that is left out has its place, and verify finds where it has none") {
   CheckedDraft draft;
-  const TensorId averaged = draft.build.emit<Blend>({draft.x, draft.x}, 0.1);
-  Node& blend = draft.nodes().back();
-  CHECK(blend.outputs[Blend::kY] == averaged);
-  CHECK(blend.inputs == std::vector<TensorId>{draft.x, draft.x, kNone});
+  const TensorId averaged = draft.build.emit<Lerp>({draft.x, draft.x}, 0.1);
+  Node& lerp = draft.nodes().back();
+  CHECK(lerp.outputs[Lerp::kY] == averaged);
+  CHECK(lerp.inputs == std::vector<TensorId>{draft.x, draft.x, kNone});
   CHECK(complaint(draft.program) == "fine");
-  blend.inputs.pop_back();
+  lerp.inputs.pop_back();
   CHECK(complaint(draft.program).find("has the wrong number of inputs") != std::string::npos);
 }
 

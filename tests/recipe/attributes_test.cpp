@@ -6,7 +6,7 @@
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/assign.h"
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/recipe/job.h"
 #include "cpu/backend.h"
 
@@ -82,7 +82,7 @@ TEST_CASE(
       if (node.op->name() != "assign" || program.tensor(node.inputs[Assign::kState]).role != Role::state)
         continue;
       const Node* moves = maker_in(entry, node.inputs[Assign::kValue]);
-      const Node* measures = moves == nullptr ? nullptr : maker_in(entry, moves->inputs[Blend::kFresh]);
+      const Node* measures = moves == nullptr ? nullptr : maker_in(entry, moves->inputs[Lerp::kFresh]);
       REQUIRE(measures != nullptr);
       CHECK(measures->op->has_batch_statistics());
     }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/sync_batch_norm.h"
 #include "tests/reference/table.h"
 
@@ -195,12 +195,12 @@ void fold_batch_norm(const Call& call) {
   }
 }
 
-void blend(const Call& call) {
-  const auto& op = call.as<Blend>();
-  const bool skip = call.has_input(Blend::kSkip) && call.in(Blend::kSkip)[0] != 0;
-  for (int64_t i = 0, count = call.count_out(Blend::kY); i < count; ++i) {
-    const double old = call.in(Blend::kOld)[i];
-    call.out(Blend::kY)[i] = skip ? old : old + op.share * (op.scale * call.in(Blend::kFresh)[i] - old);
+void lerp(const Call& call) {
+  const auto& op = call.as<Lerp>();
+  const bool skip = call.has_input(Lerp::kSkip) && call.in(Lerp::kSkip)[0] != 0;
+  for (int64_t i = 0, count = call.count_out(Lerp::kY); i < count; ++i) {
+    const double old = call.in(Lerp::kOld)[i];
+    call.out(Lerp::kY)[i] = skip ? old : old + op.share * (op.scale * call.in(Lerp::kFresh)[i] - old);
   }
 }
 
@@ -213,7 +213,7 @@ void add_batch_norm(Loops& loops) {
   loops[typeid(BatchNormSums)] = batch_norm_sums;
   loops[typeid(BatchNormInference)] = batch_norm_inference;
   loops[typeid(FoldBatchNorm)] = fold_batch_norm;
-  loops[typeid(Blend)] = blend;
+  loops[typeid(Lerp)] = lerp;
 }
 
 }  // namespace trainer::reference

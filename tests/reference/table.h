@@ -7,7 +7,7 @@
 /// them.
 // clang-format off
 #define TRAINER_REFERENCE_LOOPS(row) \
-  row(add_append_rows) \
+  row(add_append_to_cache) \
   row(add_attention) \
   row(add_batch_norm) \
   row(add_channels) \

@@ -3,8 +3,8 @@
 
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "tests/passes/draft.h"
 #include "tests/reference/backend.h"
@@ -17,7 +17,7 @@ TEST_CASE("sync_batch_norm exchanges moments before a batch normalisation and su
   const TensorId gamma = draft.parameter("gamma", {3}), beta = draft.parameter("beta", {3});
   const auto norm = draft.build.emit_all(std::make_shared<BatchNorm>(1e-5), {x, gamma, beta, kNone});
   const TensorId running = draft.program.persistent("running_var", {{3}, DType::f32}, Role::state, {});
-  draft.build.assign(running, draft.build.emit<Blend>({running, norm[2]}, 0.1, 4.0 / 3));
+  draft.build.assign(running, draft.build.emit<Lerp>({running, norm[2]}, 0.1, 4.0 / 3));
   const TensorId sum = draft.build.emit<Binary>({norm[0], skip}, Binary::Kind::add);
   draft.loss(draft.flatten(draft.relu(sum)));
   run_passes(draft.program, {fuse_residual(), fuse_relu(), autodiff()});
@@ -28,7 +28,7 @@ entry train_step
   %24: f32[5,2,3] = all_reduce_start(%23) {bucket=0}
   %25: f32[5,2,3] = all_reduce_done(%24) {bucket=0}
   %10: f32[2,3,2,1], %5: f32[3], %6: f32[3], %15: u8[2,3,2,1] = batch_norm(@x, @gamma, @beta, @skip, %25, -, -) {eps=1e-05 relu}
-  %8: f32[3] = blend(@running_var, %6, -) {share=0.1 scale=1.05263}
+  %8: f32[3] = lerp(@running_var, %6, -) {share=0.1 scale=1.05263}
   assign(@running_var, %8)
   %11: f32[2,6] = reshape(%10)
   %14: f32[1] = cross_entropy(%11, @labels, @weights, -, -)
@@ -65,7 +65,7 @@ TEST_CASE("running statistics come from all ranks, whoever measured the moments 
         draft.build.emit_all(std::make_shared<BatchNorm>(1e-5),
                              {y, draft.parameter("gamma", {3}), draft.parameter("beta", {3}), kNone});
     const TensorId running = draft.program.persistent("running_mean", {{3}, DType::f32}, Role::state, {});
-    draft.build.assign(running, draft.build.emit<Blend>({running, norm[1]}, 0.1));
+    draft.build.assign(running, draft.build.emit<Lerp>({running, norm[1]}, 0.1));
     draft.loss(draft.flatten(norm[0]));
     run_passes(draft.program, {autodiff()});
     if (synced) run_passes(draft.program, {sync_batch_norm(2)});

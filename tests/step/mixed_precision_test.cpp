@@ -3,8 +3,8 @@
 
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/lerp.h"
 #include "core/graph/ops/linear.h"
 #include "tests/passes/draft.h"
 
@@ -91,7 +91,7 @@ TEST_CASE("a batch normalisation takes low activations and keeps parameters and 
   const TensorId mean = draft.program.persistent("mean", {{3}, DType::f32}, Role::state, {});
   const TensorId y = draft.build.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{});
   const auto norm = draft.build.emit_all(std::make_shared<BatchNorm>(1e-5), {y, gamma, beta, kNone});
-  draft.build.assign(mean, draft.build.emit<Blend>({mean, norm[1]}, 0.1));
+  draft.build.assign(mean, draft.build.emit<Lerp>({mean, norm[1]}, 0.1));
   // f32 meets bf16: the widest type, as in PyTorch.
   const TensorId sum = draft.build.emit<Binary>({norm[0], x}, Binary::Kind::add);
   draft.program.entries[0].outputs.push_back({"y", draft.relu(sum)});
@@ -102,7 +102,7 @@ entry train_step
   %13: bf16[3,3,1,1] = cast(@w) {to=bf16}
   %5: bf16[2,3,4,4] = conv2d(%12, %13, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
   %6: bf16[2,3,4,4], %7: f32[3], %8: f32[3] = batch_norm(%5, @gamma, @beta, -, -, -, -) {eps=1e-05}
-  %9: f32[3] = blend(@mean, %7, -) {share=0.1}
+  %9: f32[3] = lerp(@mean, %7, -) {share=0.1}
   assign(@mean, %9)
   %14: f32[2,3,4,4] = cast(%6) {to=f32}
   %10: f32[2,3,4,4] = add(%14, @x)

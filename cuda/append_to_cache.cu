@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/append_rows.h"
+#include "cuda/append_to_cache.h"
 
 #include "cuda/grid.h"
 
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Word>
-cudaError_t append_as(const AppendExtents& e, const int32_t* place, const void* rows, void* cache,
+cudaError_t append_as(const AppendSizes& e, const int32_t* place, const void* rows, void* cache,
                       cudaStream_t stream) {
   const WordRows words{e.samples, e.cached, e.rows, e.row_bytes / static_cast<int64_t>(sizeof(Word))};
   return launch(append_words<Word>, blocks_for(words.samples * words.rows * words.row), dim3(kThreads),
@@ -34,8 +34,8 @@ cudaError_t append_as(const AppendExtents& e, const int32_t* place, const void* 
 }  // namespace
 
 /// Tensors begin at multiples of 64 bytes, so the length of a row alone decides how wide a word may be.
-cudaError_t launch_append_rows(const AppendExtents& e, const int32_t* place, const void* rows, void* cache,
-                               cudaStream_t stream) {
+cudaError_t launch_append_to_cache(const AppendSizes& e, const int32_t* place, const void* rows, void* cache,
+                                   cudaStream_t stream) {
   if (e.row_bytes % 16 == 0) return append_as<uint4>(e, place, rows, cache, stream);
   if (e.row_bytes % 4 == 0) return append_as<uint32_t>(e, place, rows, cache, stream);
   return append_as<uint16_t>(e, place, rows, cache, stream);

@@ -7,7 +7,7 @@ namespace trainer {
 
 /// old, fresh of one shape, skip (1) or absent -> old + share * (scale * fresh - old): a running average.
 /// Returns old if skip is not 0, whatever fresh holds.
-class Blend final : public Operation {
+class Lerp final : public Operation {
  public:
   enum : size_t {
     kOld,
@@ -17,8 +17,8 @@ class Blend final : public Operation {
   };
   enum : size_t { kY };
 
-  explicit Blend(double portion, double factor = 1) : share(portion), scale(factor) {}
-  std::string_view name() const override { return "blend"; }
+  explicit Lerp(double portion, double factor = 1) : share(portion), scale(factor) {}
+  std::string_view name() const override { return "lerp"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph/ops/append_rows.h"
+#include "core/graph/ops/append_to_cache.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ Program cached_program() {
   const TensorId cache = program.persistent("cache", {{2, 5, 3}, DType::f32}, Role::cache, {});
   const TensorId rows = program.input("rows", {{2, 2, 3}, DType::f32}),
                  first = program.input("first", {{1}, DType::i32});
-  const TensorId held = build.emit<AppendRows>({cache, rows, first});
+  const TensorId held = build.emit<AppendToCache>({cache, rows, first});
   build.assign(cache, held);
   program.entries[0].outputs.push_back({"held", build.emit<Binary>({held, held}, Binary::Kind::add)});
   return program;
@@ -38,19 +38,19 @@ std::vector<float> appended_numbers(int begin) {
 
 }  // namespace
 
-TEST_CASE("append_rows: the CPU against the reference") {
+TEST_CASE("append_to_cache: the CPU against the reference") {
   for (const int first : {0, 3, 5}) {  // the last piece reaches beyond the end
     check_program(fmt::format("at {}", first), [&](Sketch& sketch) {
       const TensorId cache = sketch.input("cache", {3, 7, 5}), rows = sketch.input("rows", {3, 4, 5}),
                      place = sketch.integers("first", 1, 9);
       sketch.values["first"][0] = static_cast<float>(first);
-      sketch.output("y", sketch.build().emit<AppendRows>({cache, rows, place}));
+      sketch.output("y", sketch.build().emit<AppendToCache>({cache, rows, place}));
       sketch.loss(sketch.parameter("p", {3}));
     });
   }
 }
 
-TEST_CASE("append_rows: a cache grows in its own memory") {
+TEST_CASE("append_to_cache: a cache grows in its own memory") {
   const auto cpu = make_cpu_backend(2);
   const Program program = cached_program();
   const Plan plan = make_plan(program, *cpu.planner);
@@ -76,7 +76,7 @@ TEST_CASE("append_rows: a cache grows in its own memory") {
   CHECK(session.persistent("cache")[9] == 203);
 }
 
-TEST_CASE("append_rows: in mixed precision a cache holds the low type and is not cast") {
+TEST_CASE("append_to_cache: in mixed precision a cache holds the low type and is not cast") {
   Program program = cached_program();
   run_passes(program, {mixed_precision(DType::bf16), dead_code()});
   CHECK(program.spec(program.find("cache")).dtype == DType::bf16);
@@ -85,8 +85,8 @@ TEST_CASE("append_rows: in mixed precision a cache holds the low type and is not
   CHECK(casts == 2);  // of the rows, and of the output
 }
 
-TEST_CASE("append_rows: shapes that do not fit are refused") {
-  const AppendRows op;
+TEST_CASE("append_to_cache: shapes that do not fit are refused") {
+  const AppendToCache op;
   const TensorSpec cache{{2, 5, 3}}, first{{1}, DType::i32};
   const auto infer = [&](const std::vector<TensorSpec>& inputs) { return op.infer(inputs); };
   CHECK_NOTHROW(infer({cache, {{2, 5, 3}}, first}));

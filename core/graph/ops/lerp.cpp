@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph/ops/blend.h"
+#include "core/graph/ops/lerp.h"
 
 #include <fmt/format.h>
 
 namespace trainer {
 
-void Blend::describe(AttributeVisitor& visit) const {
+void Lerp::describe(AttributeVisitor& visit) const {
   visit("share", share, {.digits = 6});
   visit("scale", scale, {.hidden = scale == 1, .digits = 6});
 }
 
-std::vector<TensorSpec> Blend::infer(std::span<const TensorSpec> inputs) const {
+std::vector<TensorSpec> Lerp::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
   expect(inputs[kOld] == inputs[kFresh],
          fmt::format("expected two tensors of one shape, got {} and {}", to_string(inputs[kOld].shape),
@@ -20,7 +20,7 @@ std::vector<TensorSpec> Blend::infer(std::span<const TensorSpec> inputs) const {
   return {inputs[kOld]};
 }
 
-double Blend::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+double Lerp::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return 4.0 * static_cast<double>(numel(inputs[kOld].shape));
 }
 

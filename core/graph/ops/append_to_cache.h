@@ -8,7 +8,7 @@ namespace trainer {
 /// The cache with rows [first, first + P) of each sample replaced; what would lie beyond row S is left out.
 /// In place it writes the new rows only: keys and values of tokens that were generated
 /// (core/layers/attention).
-class AppendRows final : public Operation {
+class AppendToCache final : public Operation {
  public:
   enum : size_t {
     kCache,     ///< (N, S, E)
@@ -18,7 +18,7 @@ class AppendRows final : public Operation {
   };
   enum : size_t { kY };
 
-  std::string_view name() const override { return "append_rows"; }
+  std::string_view name() const override { return "append_to_cache"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
@@ -30,9 +30,9 @@ class AppendRows final : public Operation {
 };
 
 /// Extents of one use.
-struct AppendExtents {
+struct AppendSizes {
   int64_t samples, cached, rows, row_bytes;
-  explicit AppendExtents(std::span<const TensorSpec> inputs);
+  explicit AppendSizes(std::span<const TensorSpec> inputs);
 };
 
 }  // namespace trainer

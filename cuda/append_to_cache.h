@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
-#include "core/graph/ops/append_rows.h"
+#include "core/graph/ops/append_to_cache.h"
 #include "cuda/launch.h"
 
 namespace trainer::cuda {
 
 /// Writes `rows` over the rows of each sample's cache from `*place` on; those behind its end are left out.
-cudaError_t launch_append_rows(const AppendExtents& extents, const int32_t* place, const void* rows,
-                               void* cache, cudaStream_t stream);
+cudaError_t launch_append_to_cache(const AppendSizes& extents, const int32_t* place, const void* rows,
+                                   void* cache, cudaStream_t stream);
 
 }  // namespace trainer::cuda

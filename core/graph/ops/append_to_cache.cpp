@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph/ops/append_rows.h"
+#include "core/graph/ops/append_to_cache.h"
 
 #include <fmt/format.h>
 
 namespace trainer {
 
-std::vector<TensorSpec> AppendRows::infer(std::span<const TensorSpec> inputs) const {
+std::vector<TensorSpec> AppendToCache::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs, "needs a cache, rows and the place of the first row");
   const Shape &cache = inputs[kCache].shape, &rows = inputs[kRows].shape;
   expect(
@@ -17,10 +17,11 @@ std::vector<TensorSpec> AppendRows::infer(std::span<const TensorSpec> inputs) co
   return {inputs[kCache]};
 }
 
-AppendExtents::AppendExtents(std::span<const TensorSpec> inputs)
-    : samples(inputs[AppendRows::kCache].shape[0]),
-      cached(inputs[AppendRows::kCache].shape[1]),
-      rows(inputs[AppendRows::kRows].shape[1]),
-      row_bytes(inputs[AppendRows::kCache].shape[2] * bytes_per_element(inputs[AppendRows::kCache].dtype)) {}
+AppendSizes::AppendSizes(std::span<const TensorSpec> inputs)
+    : samples(inputs[AppendToCache::kCache].shape[0]),
+      cached(inputs[AppendToCache::kCache].shape[1]),
+      rows(inputs[AppendToCache::kRows].shape[1]),
+      row_bytes(inputs[AppendToCache::kCache].shape[2] *
+                bytes_per_element(inputs[AppendToCache::kCache].dtype)) {}
 
 }  // namespace trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph/ops/append_rows.h"
+#include "core/graph/ops/append_to_cache.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,10 +10,10 @@
 namespace trainer::cpu {
 namespace {
 
-std::unique_ptr<Kernel> compile_append_rows(const OpContext& context, const Choice&, const Slots& slots) {
-  const AppendExtents extents(context.inputs);
-  return kernel([=, cache = slots.inputs[AppendRows::kCache], rows = slots.inputs[AppendRows::kRows],
-                 place = slots.inputs[AppendRows::kFirstRow], y = slots.outputs[AppendRows::kY]] {
+std::unique_ptr<Kernel> compile_append_to_cache(const OpContext& context, const Choice&, const Slots& slots) {
+  const AppendSizes extents(context.inputs);
+  return kernel([=, cache = slots.inputs[AppendToCache::kCache], rows = slots.inputs[AppendToCache::kRows],
+                 place = slots.inputs[AppendToCache::kFirstRow], y = slots.outputs[AppendToCache::kY]] {
     const int64_t sample_bytes = extents.cached * extents.row_bytes;
     // The plan computes y in the cache's own memory, where nothing else reads the cache.
     if (*cache != *y) {
@@ -33,8 +33,8 @@ std::unique_ptr<Kernel> compile_append_rows(const OpContext& context, const Choi
 
 }  // namespace
 
-void add_append_rows(Handlers& handlers) {
-  handlers[typeid(AppendRows)] = {select_row_major, compile_append_rows, {}};
+void add_append_to_cache(Handlers& handlers) {
+  handlers[typeid(AppendToCache)] = {select_row_major, compile_append_to_cache, {}};
 }
 
 }  // namespace trainer::cpu
