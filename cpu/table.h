@@ -18,7 +18,7 @@
   row(add_channels) \
   row(add_confusion_cells) \
   row(add_convolution) \
-  row(add_counted_loss) \
+  row(add_cross_entropy_sums) \
   row(add_element_loss) \
   row(add_elementwise) \
   row(add_embedding) \

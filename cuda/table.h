@@ -13,7 +13,7 @@
   row(add_batch_norm) \
   row(add_channels) \
   row(add_confusion_cells) \
-  row(add_counted_loss) \
+  row(add_cross_entropy_sums) \
   row(add_dropout) \
   row(add_element_loss) \
   row(add_elementwise) \

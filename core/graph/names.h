@@ -52,7 +52,7 @@ constexpr const char* kSampleLabels = "sample_labels.";  ///< i32 (size)
 namespace output_name {
 constexpr const char* kLoss = "loss";               ///< a weighted sum over samples
 constexpr const char* kLossWeight = "loss_weight";  ///< by which the sum is to be divided, where it counts
-constexpr const char* kCounted = "counted";         ///< positions that the loss does not ignore
+constexpr const char* kValidTargets = "valid_targets";  ///< positions that the loss does not ignore
 constexpr const char* kLogits = "logits";  ///< f32 (N, classes), (N, T, classes) or (N, classes, H, W)
 constexpr const char* kConfusionCells = "confusion_cells";  ///< i32, a cell for each label
 constexpr const char* kLearningRate = "lr";

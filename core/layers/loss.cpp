@@ -42,7 +42,7 @@ class LabelLoss : public Loss {
              "weight of each class; the loss is the mean weighted by the labels' classes")
         .at_least(0);
   }
-  bool counts() const override { return ignore_index_ || !class_weights_.empty(); }
+  bool normalizes_by_valid_targets() const override { return ignore_index_ || !class_weights_.empty(); }
   int32_t ignored_label() const override {
     return ignore_index_ ? static_cast<int32_t>(*ignore_index_) : kNoLabel;
   }
@@ -59,19 +59,20 @@ class LabelLoss : public Loss {
   }
 
   /// Of one label for each position, by the operation that knows gamma too; `how` lacks only ignore_index.
-  LossSums build_counted(Builder& build, TensorId logits, const Targets& targets, LossCounting how) const {
+  LossSums build_sums(Builder& build, TensorId logits, const Targets& targets, CrossEntropyRule how) const {
     if (targets.other_labels != kNone) {
-      fail_at(!counts() ? origin : origin_of(ignore_index_ ? "ignore_index" : "class_weights"),
+      fail_at(!normalizes_by_valid_targets() ? origin
+                                             : origin_of(ignore_index_ ? "ignore_index" : "class_weights"),
               "counts one label for each sample, but data.mix gives two; remove one of the two");
     }
     how.ignore_index = ignore_index_;
     const auto sums =
-        build.emit_all(std::make_shared<CountedCrossEntropy>(how),
+        build.emit_all(std::make_shared<CrossEntropySums>(how),
                        {logits, targets.labels, targets.weights, weights_of_classes(build, logits)});
-    if (!counts()) return {.sum = sums[CountedCrossEntropy::kLoss]};
-    return {.sum = sums[CountedCrossEntropy::kLoss],
-            .weight = sums[CountedCrossEntropy::kWeight],
-            .counted = sums[CountedCrossEntropy::kCounted]};
+    if (!normalizes_by_valid_targets()) return {.sum = sums[CrossEntropySums::kLoss]};
+    return {.sum = sums[CrossEntropySums::kLoss],
+            .weight = sums[CrossEntropySums::kWeight],
+            .valid_targets = sums[CrossEntropySums::kValidTargets]};
   }
 
  private:
@@ -100,7 +101,8 @@ class CrossEntropyLoss final : public LabelLoss {
 
   LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
     begin(build, logits);
-    if (counts()) return build_counted(build, logits, targets, {.label_smoothing = label_smoothing_});
+    if (normalizes_by_valid_targets())
+      return build_sums(build, logits, targets, {.label_smoothing = label_smoothing_});
     return {.sum = build.emit<CrossEntropy>(
                 {logits, targets.labels, targets.weights, targets.other_labels, targets.mix_weights},
                 label_smoothing_)};
@@ -123,7 +125,7 @@ class FocalLoss final : public LabelLoss {
 
   LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
     begin(build, logits);
-    return build_counted(build, logits, targets, {.gamma = gamma_});
+    return build_sums(build, logits, targets, {.gamma = gamma_});
   }
 
  private:

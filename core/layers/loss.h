@@ -3,7 +3,7 @@
 
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
-#include "core/graph/ops/counted_cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 
 namespace trainer {
 
@@ -18,15 +18,15 @@ struct Targets {
   TensorId values = kNone;                             ///< f32, of the output's shape, in place of labels
   TensorId weights = kNone;                            ///< f32 (N)
   TensorId other_labels = kNone, mix_weights = kNone;  ///< (N), of mixed samples; kNone: none are mixed
-  int32_t ignored_label = kNoLabel;                    ///< of positions that count for nothing
+  int32_t ignored_label = kNoLabel;                    ///< of positions without a valid target
 };
 
-/// What a loss is made of, each (1). The loss is `sum` or, where it counts, sum / weight, both of which are
-/// sums over all samples, of every micro-batch and rank.
+/// What a loss is made of, each (1). The loss is `sum` or, normalised by valid targets, sum / weight, both of
+/// which are sums over all samples, of every micro-batch and rank.
 struct LossSums {
   TensorId sum;
-  TensorId weight = kNone;   ///< kNone: the loss does not count
-  TensorId counted = kNone;  ///< positions that it does not ignore
+  TensorId weight = kNone;         ///< kNone: the loss does not count
+  TensorId valid_targets = kNone;  ///< positions that it does not ignore
 };
 
 /// What training makes small.
@@ -36,8 +36,8 @@ class Loss : public Component {
   /// Of an output (N, ...), weighted sums over samples. Labels are those of logits (N, C), (N, T, C) or
   /// (N, C, H, W).
   virtual LossSums build(Builder& build, TensorId output, const Targets& targets) const = 0;
-  /// Whether it is a mean over counted positions, rather than over all samples.
-  virtual bool counts() const { return false; }
+  /// Whether it is a mean over valid targets, rather than over all samples.
+  virtual bool normalizes_by_valid_targets() const { return false; }
   /// The label that metrics leave out, too; kNoLabel where it is none.
   virtual int32_t ignored_label() const { return kNoLabel; }
 };

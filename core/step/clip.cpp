@@ -37,7 +37,7 @@ void divide_and_clip_norm(Update& update, double limit) {
 void limit_gradients(Update& update) {
   UpdateState& state = update.state;
   const auto &value = update.spec.optimizer->clip_value, &norm = update.spec.optimizer->clip_norm;
-  const bool is_multiple = scales_loss(update.program) || state.counts_targets();
+  const bool is_multiple = scales_loss(update.program) || state.normalizes_by_valid_targets();
   const TensorId factor = state.is_measured() ? state.unscale : state.factor;
   if (value) {
     for (ParameterGradient& pair : update.entry.gradients) {

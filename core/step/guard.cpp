@@ -30,7 +30,8 @@ TensorId measure_gradients(Update& update) {
   UpdateState& state = update.state;
   const Optimizer& optimizer = *update.spec.optimizer;
   const auto& spike = update.spec.guards.spike;
-  std::vector<TensorId> read = {state.counts_targets() ? state.divisor : scale_of_loss(update.program)};
+  std::vector<TensorId> read = {state.normalizes_by_valid_targets() ? state.divisor
+                                                                    : scale_of_loss(update.program)};
   for (const ParameterGradient& pair : update.entry.gradients) read.push_back(pair.gradient);
   auto limit = optimizer.clip_value ? std::nullopt : optimizer.clip_norm;
   if (spike && spike->norm_sigmas > 0 && !limit) limit = std::numeric_limits<double>::infinity();

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "core/graph/names.h"
-#include "core/graph/ops/counted_cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 #include "core/step/step_report.h"
 #include "core/step/update.h"
 
@@ -18,14 +18,14 @@ void average_loss(Update& update) {
   if (weight == kNone) return;
   const TensorId sum = summed(output_name::kLoss, state_name::kGuardLoss);
   if (sum == kNone) throw std::logic_error("a loss that counts its targets has no sum");
-  const auto mean =
-      update.build.emit_all(std::make_shared<MeanOfCounted>(), {sum, weight, scale_of_loss(update.program)});
+  const auto mean = update.build.emit_all(std::make_shared<MeanOverTargets>(),
+                                          {sum, weight, scale_of_loss(update.program)});
   std::erase_if(update.entry.outputs, [](const NamedTensor& output) {
     return output.name == output_name::kLoss || output.name == output_name::kLossWeight;
   });
-  put_out(update.build, &StepReport::loss, mean[MeanOfCounted::kMean]);
-  update.state.factor = mean[MeanOfCounted::kFactor];
-  update.state.divisor = mean[MeanOfCounted::kDivisor];
+  put_out(update.build, &StepReport::loss, mean[MeanOverTargets::kMean]);
+  update.state.factor = mean[MeanOverTargets::kFactor];
+  update.state.divisor = mean[MeanOverTargets::kDivisor];
 }
 
 }  // namespace trainer

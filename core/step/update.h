@@ -27,7 +27,7 @@ struct UpdateState {
   /// Not 0 where a smaller loss scale would not help.
   TensorId keeps_scale = kNone;
 
-  bool counts_targets() const { return factor != kNone; }
+  bool normalizes_by_valid_targets() const { return factor != kNone; }
   bool is_measured() const { return unscale != kNone; }
 };
 

@@ -26,10 +26,10 @@ Metric loss_metric() {
           .value = mean_of_samples};
 }
 
-Metric over_counted(Metric metric) {
+Metric over_valid_targets(Metric metric) {
   const bool reads_loss = std::ranges::find(metric.sums, output_name::kLoss) != metric.sums.end();
   if (!metric.matrix.empty()) return metric;
-  metric.count = reads_loss ? output_name::kLossWeight : output_name::kCounted;
+  metric.count = reads_loss ? output_name::kLossWeight : output_name::kValidTargets;
   return metric;
 }
 

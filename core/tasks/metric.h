@@ -62,7 +62,7 @@ double mean_of_samples(std::span<const double> sums, double samples);
 Metric loss_metric();
 
 /// The same metric over what a loss counts: its weights where the metric reads the loss, else positions.
-Metric over_counted(Metric metric);
+Metric over_valid_targets(Metric metric);
 
 /// Begins the names of metrics and outputs of averaged weights.
 constexpr const char* kAveraged = "ema_";

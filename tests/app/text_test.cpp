@@ -137,7 +137,7 @@ TEST_CASE("text: what does not fit together is refused, and what is no UTF-8 is 
   text.refuse("train", "run.output_dir=runs/b", 65, "t1.txt: offset 0: expected a text, found an empty file");
 }
 
-TEST_CASE("text: a weighted loss is a mean over what counts, in training and in evaluation") {
+TEST_CASE("text: a weighted loss is a mean over valid targets, in training and in evaluation") {
   // Logits of zero: each position's loss is log 256, and so is any mean of them.
   const TextWorkspace text;
   std::string weights = "0.5";

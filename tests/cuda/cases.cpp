@@ -9,8 +9,8 @@
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/confusion_cells.h"
-#include "core/graph/ops/counted_cross_entropy.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 #include "core/graph/ops/lerp.h"
 #include "core/graph/ops/unary.h"
 #include "tests/ops/functions.h"
@@ -29,7 +29,7 @@ TensorId passing_logits(Sketch& sketch, const Shape& shape) {
 }
 
 /// Losses that leave out the label 1 and weigh classes.
-void draft_counted(Sketch& sketch, const Shape& shape, const LossCounting& how, bool weighs) {
+void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& how, bool weighs) {
   const int64_t classes = LogitExtents(shape).classes;
   const Shape labels =
       shape.size() == 4 ? Shape{shape[0], shape[2], shape[3]} : Shape(shape.begin(), shape.end() - 1);
@@ -38,30 +38,30 @@ void draft_counted(Sketch& sketch, const Shape& shape, const LossCounting& how, 
       sketch.input("weights", {shape[0]}, Values::positive),
       weighs ? sketch.input("class_weights", {classes}, Values::positive) : kNone};
   Builder& build = sketch.build();
-  const auto sums = build.emit_all(std::make_shared<CountedCrossEntropy>(how), inputs);
+  const auto sums = build.emit_all(std::make_shared<CrossEntropySums>(how), inputs);
   sketch.output("weight", sums[1]);
-  sketch.output("counted", sums[2]);
+  sketch.output("valid_targets", sums[2]);
   sketch.output("top1", build.emit<TopK>({inputs[0], inputs[1], inputs[2]}, 1, 1));
   const TensorId scale = sketch.input("scale", {1}, Values::positive);
-  const auto mean = build.emit_all(std::make_shared<MeanOfCounted>(), {sums[0], sums[1], scale});
+  const auto mean = build.emit_all(std::make_shared<MeanOverTargets>(), {sums[0], sums[1], scale});
   for (size_t i = 0; i < mean.size(); ++i) sketch.output(fmt::format("mean {}", i), mean[i]);
   sketch.output("loss", sums[0]);
 }
 
-void add_counted_cases(std::vector<KernelCase>& cases) {
+void add_cross_entropy_sums_cases(std::vector<KernelCase>& cases) {
   for (const Shape& shape :
        {Shape{1, 2}, Shape{300, 33}, Shape{3, 7, 37}, Shape{2, 5, 3, 7}, Shape{2, 3, 1031}}) {
     for (const double smoothing : {0.0, 0.1}) {
       const bool weighs = smoothing > 0 || shape.size() == 3;
       cases.push_back(
-          {fmt::format("counted_cross_entropy {} {}", to_string(shape), smoothing), [=](Sketch& sketch) {
-             draft_counted(sketch, shape, {smoothing, 1}, weighs);
+          {fmt::format("cross_entropy_sums {} {}", to_string(shape), smoothing), [=](Sketch& sketch) {
+             draft_sums(sketch, shape, {smoothing, 1}, weighs);
            }});
     }
     for (const double gamma : {0.5, 2.0}) {
-      const LossCounting how{.ignore_index = 1, .gamma = gamma};
+      const CrossEntropyRule how{.ignore_index = 1, .gamma = gamma};
       cases.push_back({fmt::format("focal {} {}", to_string(shape), gamma),
-                       [=](Sketch& sketch) { draft_counted(sketch, shape, how, gamma < 1); }});
+                       [=](Sketch& sketch) { draft_sums(sketch, shape, how, gamma < 1); }});
     }
   }
 }
@@ -121,7 +121,7 @@ void add_loss_cases(std::vector<KernelCase>& cases) {
                        }});
     }
   }
-  add_counted_cases(cases);
+  add_cross_entropy_sums_cases(cases);
   for (const Shape& shape : {Shape{1, 2}, Shape{9, 33}}) {
     cases.push_back({fmt::format("mixed labels {}", to_string(shape)), [=](Sketch& sketch) {
                        const TensorId logits = sketch.parameter("logits", shape);

@@ -78,7 +78,7 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Slice(1, 2, 3)) == "axis=1 begin=2 length=3");
   CHECK(attributes_text(CrossEntropy(0)).empty());
   CHECK(attributes_text(CrossEntropyBackward(0.1234567)) == "label_smoothing=0.1234567");
-  CHECK(attributes_text(CountedCrossEntropy({.gamma = 0.5})) == "gamma=0.5");
+  CHECK(attributes_text(CrossEntropySums({.gamma = 0.5})) == "gamma=0.5");
   CHECK(attributes_text(TopK(5)) == "k=5");
   CHECK(attributes_text(ConfusionCells()).empty());
   CHECK(attributes_text(ConfusionCells(255)) == "ignored=255");

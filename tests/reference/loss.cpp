@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/graph/ops/counted_cross_entropy.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 #include "tests/reference/table.h"
 
 namespace trainer::reference {
@@ -108,12 +108,12 @@ double class_weight(const Call& call, size_t c) {
 
 /// What each log p[c] of a position is multiplied with in its loss, but for the sign.
 template <class Op>
-std::vector<double> counted_target(const Call& call, const Position& position, const LossCounting& counting) {
+std::vector<double> valid_target(const Call& call, const Position& position, const CrossEntropyRule& rule) {
   std::vector<double> target(position.row.size());
-  const double even = counting.label_smoothing / static_cast<double>(target.size());
+  const double even = rule.label_smoothing / static_cast<double>(target.size());
   for (size_t c = 0; even != 0 && c < target.size(); ++c) target[c] = even * class_weight<Op>(call, c);
   const auto label = static_cast<size_t>(position.label);
-  target[label] += (1 - counting.label_smoothing) * class_weight<Op>(call, label);
+  target[label] += (1 - rule.label_smoothing) * class_weight<Op>(call, label);
   return target;
 }
 
@@ -131,51 +131,50 @@ double focus_gradient(const Position& position, double log_sum, double gamma) {
   return std::pow(rest, gamma) - gamma * std::pow(rest, gamma - 1) * std::exp(log_p) * log_p;
 }
 
-void counted_cross_entropy(const Call& call) {
-  const LossCounting& counting = call.as<CountedCrossEntropy>().counting;
+void cross_entropy_sums(const Call& call) {
+  const CrossEntropyRule& rule = call.as<CrossEntropySums>().rule;
   double sums[3] = {};
-  for_each_position<CountedCrossEntropy>(call, [&](const Position& position) {
-    if (position.label == counting.ignored()) return;
-    const std::vector<double> t = counted_target<CountedCrossEntropy>(call, position, counting);
+  for_each_position<CrossEntropySums>(call, [&](const Position& position) {
+    if (position.label == rule.ignored()) return;
+    const std::vector<double> t = valid_target<CrossEntropySums>(call, position, rule);
     const double log_sum = log_sum_exp(position.row);
-    const double weight = position.weight * focus(position, log_sum, counting.gamma);
+    const double weight = position.weight * focus(position, log_sum, rule.gamma);
     for (size_t c = 0; c < t.size(); ++c) {
-      if (t[c] != 0) sums[CountedCrossEntropy::kLoss] -= weight * t[c] * (position.row[c] - log_sum);
+      if (t[c] != 0) sums[CrossEntropySums::kLoss] -= weight * t[c] * (position.row[c] - log_sum);
     }
-    sums[CountedCrossEntropy::kWeight] +=
-        position.weight * class_weight<CountedCrossEntropy>(call, static_cast<size_t>(position.label));
-    sums[CountedCrossEntropy::kCounted] += position.weight;
+    sums[CrossEntropySums::kWeight] +=
+        position.weight * class_weight<CrossEntropySums>(call, static_cast<size_t>(position.label));
+    sums[CrossEntropySums::kValidTargets] += position.weight;
   });
   for (size_t i = 0; i < 3; ++i) {
     if (call.has_output(i)) call.out(i)[0] = sums[i];
   }
 }
 
-void counted_cross_entropy_backward(const Call& call) {
-  const LossCounting& counting = call.as<CountedCrossEntropyBackward>().counting;
-  for_each_position<CountedCrossEntropyBackward>(call, [&](const Position& position) {
-    const bool counts = position.label != counting.ignored();
-    const std::vector<double> t = counts
-                                      ? counted_target<CountedCrossEntropyBackward>(call, position, counting)
-                                      : std::vector<double>(position.row.size());
+void cross_entropy_sums_backward(const Call& call) {
+  const CrossEntropyRule& rule = call.as<CrossEntropySumsBackward>().rule;
+  for_each_position<CrossEntropySumsBackward>(call, [&](const Position& position) {
+    const bool is_valid = position.label != rule.ignored();
+    const std::vector<double> t = is_valid ? valid_target<CrossEntropySumsBackward>(call, position, rule)
+                                           : std::vector<double>(position.row.size());
     double all = 0;
     for (const double share : t) all += share;
-    const double log_sum = counts ? log_sum_exp(position.row) : 0;
-    const double focused = counts ? focus_gradient(position, log_sum, counting.gamma) : 0;
-    const double scale = call.in(CountedCrossEntropyBackward::kDloss)[0] * position.weight * focused;
+    const double log_sum = is_valid ? log_sum_exp(position.row) : 0;
+    const double focused = is_valid ? focus_gradient(position, log_sum, rule.gamma) : 0;
+    const double scale = call.in(CrossEntropySumsBackward::kDloss)[0] * position.weight * focused;
     for (size_t c = 0; c < t.size(); ++c) {
-      const double p = counts ? std::exp(position.row[c] - log_sum) : 0;
+      const double p = is_valid ? std::exp(position.row[c] - log_sum) : 0;
       call.out(
-          CountedCrossEntropyBackward::kDlogits)[position.first + static_cast<int64_t>(c) * position.stride] =
-          counts ? scale * (all * p - t[c]) : 0;
+          CrossEntropySumsBackward::kDlogits)[position.first + static_cast<int64_t>(c) * position.stride] =
+          is_valid ? scale * (all * p - t[c]) : 0;
     }
   });
 }
 
-void mean_of_counted(const Call& call) {
-  const double weight = call.in(MeanOfCounted::kWeight)[0] == 0 ? 1 : call.in(MeanOfCounted::kWeight)[0],
-               divisor = call.in(MeanOfCounted::kScale)[0] * weight;
-  const double values[3] = {call.in(MeanOfCounted::kSum)[0] / weight, 1 / divisor, divisor};
+void mean_over_targets(const Call& call) {
+  const double weight = call.in(MeanOverTargets::kWeight)[0] == 0 ? 1 : call.in(MeanOverTargets::kWeight)[0],
+               divisor = call.in(MeanOverTargets::kScale)[0] * weight;
+  const double values[3] = {call.in(MeanOverTargets::kSum)[0] / weight, 1 / divisor, divisor};
   for (size_t i = 0; i < 3; ++i) {
     if (call.has_output(i)) call.out(i)[0] = values[i];
   }
@@ -187,9 +186,9 @@ void add_loss(Loops& loops) {
   loops[typeid(CrossEntropy)] = cross_entropy;
   loops[typeid(CrossEntropyBackward)] = cross_entropy_backward;
   loops[typeid(TopK)] = top_k;
-  loops[typeid(CountedCrossEntropy)] = counted_cross_entropy;
-  loops[typeid(CountedCrossEntropyBackward)] = counted_cross_entropy_backward;
-  loops[typeid(MeanOfCounted)] = mean_of_counted;
+  loops[typeid(CrossEntropySums)] = cross_entropy_sums;
+  loops[typeid(CrossEntropySumsBackward)] = cross_entropy_sums_backward;
+  loops[typeid(MeanOverTargets)] = mean_over_targets;
 }
 
 }  // namespace trainer::reference

@@ -40,19 +40,19 @@ TEST_CASE("the loss is a mean that is better when smaller; metrics of averages h
 }
 
 TEST_CASE(
-    "a mean over counted positions is divided by what counts: the loss by its weights, others by their "
+    "a mean over valid targets is divided by its valid targets: the loss by its weights, others by their "
     "number") {
-  const Metric loss = over_counted(loss_metric());
+  const Metric loss = over_valid_targets(loss_metric());
   CHECK(loss.count == "loss_weight");
-  CHECK(over_counted({.name = "perplexity", .sums = {"loss"}}).count == "loss_weight");
-  const Metric top1 = over_counted({.name = "top1", .sums = {"top1"}});
-  CHECK(top1.count == "counted");
+  CHECK(over_valid_targets({.name = "perplexity", .sums = {"loss"}}).count == "loss_weight");
+  const Metric top1 = over_valid_targets({.name = "top1", .sums = {"top1"}});
+  CHECK(top1.count == "valid_targets");
   const std::vector<Metric> all = with_averages({loss, top1});
-  CHECK(over_counted({.name = "f", .sums = {}, .matrix = "cells"}).count.empty());
+  CHECK(over_valid_targets({.name = "f", .sums = {}, .matrix = "cells"}).count.empty());
   CHECK(with_averages({{.name = "f", .sums = {}, .matrix = "cells"}})[1].matrix == "ema_cells");
   REQUIRE(all.size() == 4);
   CHECK(all[2].count == "ema_loss_weight");
-  CHECK(all[3].count == "ema_counted");
+  CHECK(all[3].count == "ema_valid_targets");
 }
 
 TEST_CASE("a metric's direction is known by its name, also where it is of averaged weights") {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/graph/operation.h"
-#include "core/graph/ops/counted_cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 
 namespace trainer {
 

@@ -5,7 +5,7 @@
 
 #include "core/base/host_device.h"
 #include "core/graph/operation.h"
-#include "core/graph/ops/counted_cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 
 namespace trainer {
 

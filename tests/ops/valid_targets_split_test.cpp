@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "core/graph/ops/counted_cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 #include "core/graph/ops/linear.h"
 #include "core/optim/optimizer.h"
 #include "core/step/stages.h"
@@ -25,7 +25,7 @@ struct Split {
   int64_t rows() const { return kSplitBatch / micro_batches / ranks; }
 };
 
-/// A linear layer under a loss that counts, with everything that a training step has.
+/// A linear layer under a loss over valid targets, with everything that a training step has.
 Program split_program(const Split& split, const std::string& optimizer, bool scaled) {
   Program program;
   program.entries.emplace_back(entry_name::kTrainStep);
@@ -40,8 +40,8 @@ Program split_program(const Split& split, const std::string& optimizer, bool sca
   const TensorId of_classes =
       program.persistent(state_name::kClassWeights, {{kSplitClasses}, DType::f32}, Role::constant,
                          {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = {1, 2, 0.5f, 3, 0.25f}});
-  const LossCounting counting{.label_smoothing = 0.1, .ignore_index = 2};
-  const auto sums = build.emit_all(std::make_shared<CountedCrossEntropy>(counting),
+  const CrossEntropyRule rule{.label_smoothing = 0.1, .ignore_index = 2};
+  const auto sums = build.emit_all(std::make_shared<CrossEntropySums>(rule),
                                    {build.emit<Linear>({x, w, kNone}), labels, weights, of_classes});
   program.entries[0].outputs = {{output_name::kLoss, sums[0]}, {output_name::kLossWeight, sums[1]}};
   run_passes(program, {autodiff(scaled), accumulate(split.micro_batches), sum_losses(),
@@ -109,7 +109,7 @@ std::vector<Stepped> train_split(const Split& split, const std::string& optimize
 
 }  // namespace
 
-TEST_CASE("no split of a batch into micro-batches and ranks moves a mean over counted positions") {
+TEST_CASE("no split of a batch into micro-batches and ranks moves a mean over valid targets") {
   for (const std::string optimizer :
        {"sgd", "{name: sgd, clip_norm: 0.05}", "{name: sgd, clip_value: 0.02}"}) {
     for (const bool scaled : {false, true}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph/ops/counted_cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ using namespace trainer;
 
 namespace {
 
-constexpr const char* kCountedEntry = "train_step";
+constexpr const char* kLossEntry = "train_step";
 
 Shape labels_of(const Shape& logits) {
   if (logits.size() == 4) return {logits[0], logits[2], logits[3]};
@@ -26,19 +26,19 @@ Shape labels_of(const Shape& logits) {
 }
 
 /// Sums of logits against labels of which the first is -100; every output is there.
-void draft_counted(Sketch& sketch, const Shape& shape, const LossCounting& counting, bool weighs) {
+void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& rule, bool weighs) {
   const int64_t classes = LogitExtents(shape).classes;
   const TensorId logits = sketch.parameter("logits", shape);
   const TensorId labels = sketch.integers("labels", labels_of(shape), classes);
-  if (counting.ignore_index == -100) sketch.values["labels"][0] = -100;
+  if (rule.ignore_index == -100) sketch.values["labels"][0] = -100;
   const TensorId weights = sketch.input("weights", {shape[0]}, Values::positive);
   const TensorId of_classes = weighs ? sketch.input("class_weights", {classes}, Values::positive) : kNone;
-  const auto sums = sketch.build().emit_all(std::make_shared<CountedCrossEntropy>(counting),
+  const auto sums = sketch.build().emit_all(std::make_shared<CrossEntropySums>(rule),
                                             {logits, labels, weights, of_classes});
   sketch.output("loss", sums[0]);
   sketch.output("weight", sums[1]);
-  sketch.output("counted", sums[2]);
-  const int32_t ignored = counting.ignored();
+  sketch.output("valid_targets", sums[2]);
+  const int32_t ignored = rule.ignored();
   sketch.output("top1", sketch.build().emit<TopK>({logits, labels, weights}, 1, ignored));
 }
 
@@ -50,13 +50,12 @@ struct Measured {
 
 Measured measure(const Fixture& fixture, const std::string& name, const Backend& backend) {
   const auto option = [&](const char* what) { return fixture.values(name + "/" + what)[0]; };
-  LossCounting counting;
-  if (fixture.has(name + "/smoothing")) counting.label_smoothing = static_cast<double>(option("smoothing"));
-  if (fixture.has(name + "/gamma")) counting.gamma = static_cast<double>(option("gamma"));
-  if (fixture.has(name + "/ignore_index"))
-    counting.ignore_index = static_cast<int64_t>(option("ignore_index"));
+  CrossEntropyRule rule;
+  if (fixture.has(name + "/smoothing")) rule.label_smoothing = static_cast<double>(option("smoothing"));
+  if (fixture.has(name + "/gamma")) rule.gamma = static_cast<double>(option("gamma"));
+  if (fixture.has(name + "/ignore_index")) rule.ignore_index = static_cast<int64_t>(option("ignore_index"));
   Program program;
-  program.entries.emplace_back(kCountedEntry);
+  program.entries.emplace_back(kLossEntry);
   Builder build(program, program.entries[0]);
   const auto input = [&](const char* what, DType type = DType::f32) {
     return program.input(what, {fixture.shape(name + "/" + what), type});
@@ -67,11 +66,11 @@ Measured measure(const Fixture& fixture, const std::string& name, const Backend&
   const bool weighs = fixture.has(name + "/class_weights");
   const TensorId of_classes = weighs ? input("class_weights") : kNone;
   const auto sums =
-      build.emit_all(std::make_shared<CountedCrossEntropy>(counting), {logits, labels, weights, of_classes});
-  const auto mean = build.emit_all(std::make_shared<MeanOfCounted>(), {sums[0], sums[1], one});
-  const TensorId gradient = build.emit<CountedCrossEntropyBackward>(
-      {mean[MeanOfCounted::kFactor], logits, labels, weights, of_classes}, counting);
-  program.entries[0].outputs = {{"loss", mean[MeanOfCounted::kMean]}, {"gradient", gradient}};
+      build.emit_all(std::make_shared<CrossEntropySums>(rule), {logits, labels, weights, of_classes});
+  const auto mean = build.emit_all(std::make_shared<MeanOverTargets>(), {sums[0], sums[1], one});
+  const TensorId gradient = build.emit<CrossEntropySumsBackward>(
+      {mean[MeanOverTargets::kFactor], logits, labels, weights, of_classes}, rule);
+  program.entries[0].outputs = {{"loss", mean[MeanOverTargets::kMean]}, {"gradient", gradient}};
   Session session(program, backend);
   const auto samples = static_cast<size_t>(build.shape(logits)[0]);
   session.set({{"logits", fixture.values(name + "/logits")},
@@ -79,8 +78,8 @@ Measured measure(const Fixture& fixture, const std::string& name, const Backend&
                {"weights", std::vector<float>(samples, 1.0f / static_cast<float>(samples))},
                {"one", {1}}});
   if (weighs) session.set("class_weights", fixture.values(name + "/class_weights"));
-  session.run(kCountedEntry);
-  return {session.output(kCountedEntry, "loss")[0], session.output(kCountedEntry, "gradient")};
+  session.run(kLossEntry);
+  return {session.output(kLossEntry, "loss")[0], session.output(kLossEntry, "gradient")};
 }
 
 /// Compares every loss of a fixture with PyTorch's; returns how many it has.
@@ -102,17 +101,17 @@ int check_fixture(const Fixture& fixture) {
 
 }  // namespace
 
-TEST_CASE("counted cross entropy has the right sums and gradient, for samples, positions and pixels") {
+TEST_CASE("the sums of cross entropy have the right sums and gradient, for samples, positions and pixels") {
   for (const Shape& shape : {Shape{1, 2}, Shape{33, 10}, Shape{3, 7, 31}, Shape{5, 3, 300}, Shape{1, 2, 1, 1},
                              Shape{3, 5, 3, 7}, Shape{2, 3, 31, 33}}) {
     for (const double smoothing : {0.0, 0.2}) {
       for (const bool weighs : {false, true}) {
         for (const auto ignored :
              {std::optional<int64_t>(), std::optional<int64_t>(1), std::optional<int64_t>(-100)}) {
-          const std::string name = fmt::format("counted {} s={} w={} i={}", to_string(shape), smoothing,
-                                               weighs, ignored.value_or(0));
+          const std::string name =
+              fmt::format("sums {} s={} w={} i={}", to_string(shape), smoothing, weighs, ignored.value_or(0));
           check_program(name, [&](Sketch& sketch) {
-            draft_counted(sketch, shape, {smoothing, ignored}, weighs);
+            draft_sums(sketch, shape, {smoothing, ignored}, weighs);
           });
         }
       }
@@ -128,15 +127,14 @@ TEST_CASE("focal loss has the right sum and gradient, for samples, positions and
         const auto ignored = weighs ? std::optional<int64_t>(-100) : std::nullopt;
         check_program(fmt::format("focal {} gamma={} w={}", to_string(shape), gamma, weighs),
                       [&](Sketch& sketch) {
-                        draft_counted(sketch, shape, {.ignore_index = ignored, .gamma = gamma}, weighs);
+                        draft_sums(sketch, shape, {.ignore_index = ignored, .gamma = gamma}, weighs);
                       });
       }
     }
   }
 }
 
-TEST_CASE(
-    "a mean over counted positions is PyTorch's cross_entropy with ignore_index, weight and smoothing") {
+TEST_CASE("a mean over valid targets is PyTorch's cross_entropy with ignore_index, weight and smoothing") {
   CHECK(check_fixture(Fixture("counted_losses")) == 24);
 }
 
@@ -146,7 +144,7 @@ TEST_CASE("focal loss is what PyTorch makes of its formula, with and without wei
 
 TEST_CASE("focal loss is safe where a label's probability is 1 or 0, and of gamma 0 it is cross entropy") {
   Program program;
-  program.entries.emplace_back(kCountedEntry);
+  program.entries.emplace_back(kLossEntry);
   Builder build(program, program.entries[0]);
   const TensorId logits = program.input("logits", {{4, 2}, DType::f32});
   const TensorId labels = program.input("labels", {{4}, DType::i32});
@@ -154,12 +152,12 @@ TEST_CASE("focal loss is safe where a label's probability is 1 or 0, and of gamm
   const TensorId one = program.input("one", {{1}, DType::f32});
   auto& outputs = program.entries[0].outputs;
   for (const double gamma : {0.0, 0.5, 2.0}) {
-    const LossCounting how{.gamma = gamma};
+    const CrossEntropyRule how{.gamma = gamma};
     const auto sums =
-        build.emit_all(std::make_shared<CountedCrossEntropy>(how), {logits, labels, weights, kNone});
+        build.emit_all(std::make_shared<CrossEntropySums>(how), {logits, labels, weights, kNone});
     outputs.push_back({fmt::format("loss {}", gamma), sums[0]});
     outputs.push_back({fmt::format("gradient {}", gamma),
-                       build.emit<CountedCrossEntropyBackward>({one, logits, labels, weights, kNone}, how)});
+                       build.emit<CrossEntropySumsBackward>({one, logits, labels, weights, kNone}, how)});
   }
   outputs.push_back({"cross entropy", build.emit<CrossEntropy>({logits, labels, weights}, 0.0)});
   const auto cpu = make_cpu_backend(2);
@@ -172,15 +170,15 @@ TEST_CASE("focal loss is safe where a label's probability is 1 or 0, and of gamm
                  {"labels", {0, 1, 1, 1}},
                  {"weights", {1, 0.5, 1, 1}},
                  {"one", {1}}});
-    session.run(kCountedEntry);
-    CHECK(session.output(kCountedEntry, "loss 0")[0] ==
-          Approx(session.output(kCountedEntry, "cross entropy")[0]).epsilon(1e-7));
-    CHECK(session.output(kCountedEntry, "loss 2")[0] == Approx(0.5 * 1e4 + std::log(2.0) / 4).epsilon(1e-7));
-    const std::vector<double> steep = session.output(kCountedEntry, "gradient 0.5");
+    session.run(kLossEntry);
+    CHECK(session.output(kLossEntry, "loss 0")[0] ==
+          Approx(session.output(kLossEntry, "cross entropy")[0]).epsilon(1e-7));
+    CHECK(session.output(kLossEntry, "loss 2")[0] == Approx(0.5 * 1e4 + std::log(2.0) / 4).epsilon(1e-7));
+    const std::vector<double> steep = session.output(kLossEntry, "gradient 0.5");
     CHECK(steep[0] == 0);
     CHECK(steep[1] == 0);
     CHECK(steep[7] == Approx(-1.5 * std::pow(1e-4, 1.5)).epsilon(2e-3));
-    const std::vector<double> found = session.output(kCountedEntry, "gradient 2");
+    const std::vector<double> found = session.output(kLossEntry, "gradient 2");
     CHECK(found[2] == 0.5);
     CHECK(found[3] == -0.5);
     CHECK(found[5] == Approx(-(0.25 + std::log(2.0) / 2) / 2));
@@ -190,31 +188,31 @@ TEST_CASE("focal loss is safe where a label's probability is 1 or 0, and of gamm
 TEST_CASE("what is ignored reaches neither loss nor gradient, whatever it holds; a batch of it is 0") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Program program;
-  program.entries.emplace_back(kCountedEntry);
+  program.entries.emplace_back(kLossEntry);
   Builder build(program, program.entries[0]);
   const TensorId logits = program.input("logits", {{2, 2}, DType::f32});
   const TensorId labels = program.input("labels", {{2}, DType::i32});
   const TensorId weights = program.input("weights", {{2}, DType::f32});
   const TensorId one = program.input("one", {{1}, DType::f32});
-  const LossCounting counting{.ignore_index = 255};
+  const CrossEntropyRule rule{.ignore_index = 255};
   const auto sums =
-      build.emit_all(std::make_shared<CountedCrossEntropy>(counting), {logits, labels, weights, kNone});
-  const auto mean = build.emit_all(std::make_shared<MeanOfCounted>(), {sums[0], sums[1], one});
+      build.emit_all(std::make_shared<CrossEntropySums>(rule), {logits, labels, weights, kNone});
+  const auto mean = build.emit_all(std::make_shared<MeanOverTargets>(), {sums[0], sums[1], one});
   const TensorId gradient =
-      build.emit<CountedCrossEntropyBackward>({mean[1], logits, labels, weights, kNone}, counting);
+      build.emit<CrossEntropySumsBackward>({mean[1], logits, labels, weights, kNone}, rule);
   program.entries[0].outputs = {{"loss", mean[0]}, {"factor", mean[1]}, {"gradient", gradient}};
   const auto cpu = make_cpu_backend(2);
   const Backend reference = make_reference_backend();
   for (const Backend* backend : {&reference, &cpu}) {
     Session session(program, *backend);
     session.set({{"logits", {nan, nan, 0, 0}}, {"labels", {255, 1}}, {"weights", {0.5, 0.5}}, {"one", {1}}});
-    session.run(kCountedEntry);
-    CHECK(session.output(kCountedEntry, "loss")[0] == Approx(std::log(2.0)));
-    CHECK(session.output(kCountedEntry, "gradient") == std::vector<double>{0, 0, 0.5, -0.5});
+    session.run(kLossEntry);
+    CHECK(session.output(kLossEntry, "loss")[0] == Approx(std::log(2.0)));
+    CHECK(session.output(kLossEntry, "gradient") == std::vector<double>{0, 0, 0.5, -0.5});
     session.set("labels", {255, 255});
-    session.run(kCountedEntry);
-    CHECK(session.output(kCountedEntry, "loss")[0] == 0);
-    CHECK(session.output(kCountedEntry, "factor")[0] == 1);
-    CHECK(session.output(kCountedEntry, "gradient") == std::vector<double>(4, 0));
+    session.run(kLossEntry);
+    CHECK(session.output(kLossEntry, "loss")[0] == 0);
+    CHECK(session.output(kLossEntry, "factor")[0] == 1);
+    CHECK(session.output(kLossEntry, "gradient") == std::vector<double>(4, 0));
   }
 }

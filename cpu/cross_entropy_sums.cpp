@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/base/math.h"
-#include "core/graph/ops/counted_cross_entropy.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/cross_entropy_sums.h"
 #include "cpu/loss_rows.h"
 #include "cpu/parallel.h"
 #include "cpu/pixel_loss.h"
@@ -16,7 +16,7 @@ namespace {
 
 /// Positions of one sample that are worked on together; logit c of position i is x[c * stride_c + i *
 /// stride_i].
-struct CountedRun {
+struct TargetRun {
   const float* x;
   const int32_t* label;
   int64_t first, classes, stride_c, stride_i, count;  ///< first: position of x among all logits
@@ -25,8 +25,8 @@ struct CountedRun {
 };
 
 /// Which run has which number, over all samples.
-struct CountedRuns {
-  explicit CountedRuns(const Shape& logits)
+struct TargetRuns {
+  explicit TargetRuns(const Shape& logits)
       : extents(logits),
         is_picture(logits.size() == 4),
         length(is_picture ? kTilePixels : kRows),
@@ -35,7 +35,7 @@ struct CountedRuns {
 
   int64_t sample(int64_t run) const { return run / per_sample; }
   int64_t work() const { return length * extents.classes; }
-  CountedRun at(int64_t run, const float* logits, const int32_t* labels) const {
+  TargetRun at(int64_t run, const float* logits, const int32_t* labels) const {
     const int64_t position = run % per_sample * length, row = sample(run) * extents.positions + position;
     const int64_t first =
         is_picture ? sample(run) * extents.classes * extents.positions + position : row * extents.classes;
@@ -77,7 +77,7 @@ class ClassWeightSlot {
   int64_t classes_;
 };
 
-void softmax_of(const CountedRun& run, TileFloats& largest, TileFloats& sum) {
+void softmax_of(const TargetRun& run, TileFloats& largest, TileFloats& sum) {
   if (run.stride_i == 1) return softmax_sums({run.x, run.classes, run.stride_c, run.count}, largest, sum);
   for (int64_t i = 0; i < run.count; ++i) {
     const float* row = run.x + i * run.stride_i;
@@ -86,27 +86,28 @@ void softmax_of(const CountedRun& run, TileFloats& largest, TileFloats& sum) {
   }
 }
 
-struct CountedSums {
-  double loss = 0, weight = 0, counted = 0;
+struct LossOfTargets {
+  double loss = 0, weight = 0, valid_targets = 0;
 };
 
-CountedSums counted_sums(const CountedRun& run, const LossCounting& counting, const ClassWeights& weights) {
+LossOfTargets loss_of_targets(const TargetRun& run, const CrossEntropyRule& rule,
+                              const ClassWeights& weights) {
   TileFloats largest, sum;
   softmax_of(run, largest, sum);
-  const double smoothing = counting.label_smoothing;
-  CountedSums sums;
+  const double smoothing = rule.label_smoothing;
+  LossOfTargets sums;
   for (int64_t i = 0; i < run.count; ++i) {
     const int32_t label = run.label[i];
-    if (label == counting.ignored()) continue;
-    const CountedTarget<double> target{weights.of[label], smoothing,
-                                       smoothing / static_cast<double>(run.classes)};
+    if (label == rule.ignored()) continue;
+    const WeightedTarget<double> target{weights.of[label], smoothing,
+                                        smoothing / static_cast<double>(run.classes)};
     double weighted = 0;
     for (int64_t c = 0; smoothing > 0 && c < run.classes; ++c) weighted += weights.of[c] * run.logit(i, c);
     const double log_sum = std::log(static_cast<double>(sum[i])) + largest[i], own = run.logit(i, label);
     const double loss = target.loss(log_sum, own, weights.sum, weighted);
-    sums.loss += counting.gamma == 0 ? loss : loss * Focus<double>(counting.gamma, own - log_sum).loss;
+    sums.loss += rule.gamma == 0 ? loss : loss * Focus<double>(rule.gamma, own - log_sum).loss;
     sums.weight += target.own;
-    ++sums.counted;
+    ++sums.valid_targets;
   }
   return sums;
 }
@@ -116,8 +117,8 @@ struct GradientFactors {
   TileFloats largest, share, even;
 };
 
-/// By rows, neighbours being classes; where nothing is counted dx is 0 whatever x holds.
-TRAINER_MULTIVERSION void gradient_by_rows(const CountedRun& run, const GradientFactors& f, const float* w,
+/// By rows, neighbours being classes; without a valid target dx is 0 whatever x holds.
+TRAINER_MULTIVERSION void gradient_by_rows(const TargetRun& run, const GradientFactors& f, const float* w,
                                            float* dx) {
   for (int64_t i = 0; i < run.count; ++i) {
     const float* x = run.x + i * run.stride_i;
@@ -133,7 +134,7 @@ TRAINER_MULTIVERSION void gradient_by_rows(const CountedRun& run, const Gradient
 }
 
 /// By classes, neighbours being pixels.
-TRAINER_MULTIVERSION void gradient_by_classes(const CountedRun& run, const GradientFactors& f, const float* w,
+TRAINER_MULTIVERSION void gradient_by_classes(const TargetRun& run, const GradientFactors& f, const float* w,
                                               float* dx) {
   for (int64_t c = 0; c < run.classes; ++c) {
     const float* x = run.x + c * run.stride_c;
@@ -147,26 +148,26 @@ TRAINER_MULTIVERSION void gradient_by_classes(const CountedRun& run, const Gradi
   }
 }
 
-/// By what the gradient of a counted position is multiplied: 1 for cross entropy.
-float gradient_focus(const CountedRun& run, int64_t i, double gamma, float largest, float sum) {
+/// By what the gradient of a valid target is multiplied: 1 for cross entropy.
+float gradient_focus(const TargetRun& run, int64_t i, double gamma, float largest, float sum) {
   if (gamma == 0) return 1;
   const float log_p = run.logit(i, run.label[i]) - largest - std::log(sum);
   return Focus<float>(static_cast<float>(gamma), log_p).gradient;
 }
 
 /// dx may be the logits' own memory.
-void write_gradient(const CountedRun& run, const LossCounting& counting, const ClassWeights& weights,
+void write_gradient(const TargetRun& run, const CrossEntropyRule& rule, const ClassWeights& weights,
                     float scale, float* dx) {
   GradientFactors f{};
   TileFloats sum{}, sharp{};
   softmax_of(run, f.largest, sum);
-  const auto smoothing = static_cast<float>(counting.label_smoothing);
+  const auto smoothing = static_cast<float>(rule.label_smoothing);
   const float even = smoothing / static_cast<float>(run.classes);
   for (int64_t i = 0; i < run.count; ++i) {
-    const bool counts = run.label[i] != counting.ignored();
-    const CountedTarget<float> target{counts ? weights.of[run.label[i]] : 0.0f, smoothing, even};
-    const float own = counts ? scale * gradient_focus(run, i, counting.gamma, f.largest[i], sum[i]) : scale;
-    f.share[i] = counts ? own * target.share(static_cast<float>(weights.sum)) / sum[i] : 0.0f;
+    const bool is_valid = run.label[i] != rule.ignored();
+    const WeightedTarget<float> target{is_valid ? weights.of[run.label[i]] : 0.0f, smoothing, even};
+    const float own = is_valid ? scale * gradient_focus(run, i, rule.gamma, f.largest[i], sum[i]) : scale;
+    f.share[i] = is_valid ? own * target.share(static_cast<float>(weights.sum)) / sum[i] : 0.0f;
     f.even[i] = own * even;
     sharp[i] = own * target.sharp();
   }
@@ -176,36 +177,37 @@ void write_gradient(const CountedRun& run, const LossCounting& counting, const C
     gradient_by_rows(run, f, weights.of, dx);
   }
   for (int64_t i = 0; i < run.count; ++i) {
-    if (run.label[i] != counting.ignored()) dx[run.label[i] * run.stride_c + i * run.stride_i] -= sharp[i];
+    if (run.label[i] != rule.ignored()) dx[run.label[i] * run.stride_c + i * run.stride_i] -= sharp[i];
   }
 }
 
 /// Sums of runs are found in parallel and added up in order: the same bits for any number of threads. Samples
 /// of weight 0 count for nothing, even with NaN.
-std::unique_ptr<Kernel> compile_counted(const OpContext& context, const Choice&, const Slots& slots) {
-  return kernel([=, counting = static_cast<const CountedCrossEntropy&>(context.op).counting,
-                 runs = CountedRuns(context.inputs[CountedCrossEntropy::kLogits].shape),
-                 classes = ClassWeightSlot(
-                     slots.inputs[CountedCrossEntropy::kClassWeights],
-                     LogitExtents(context.inputs[CountedCrossEntropy::kLogits].shape).classes)] {
+std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, const Choice&,
+                                                   const Slots& slots) {
+  return kernel([=, rule = static_cast<const CrossEntropySums&>(context.op).rule,
+                 runs = TargetRuns(context.inputs[CrossEntropySums::kLogits].shape),
+                 classes =
+                     ClassWeightSlot(slots.inputs[CrossEntropySums::kClassWeights],
+                                     LogitExtents(context.inputs[CrossEntropySums::kLogits].shape).classes)] {
     const ClassWeights class_weights = classes.now();
-    const float* weights = at<const float>(slots.inputs[CountedCrossEntropy::kWeights]);
-    auto* parts = at<CountedSums>(slots.workspace);
+    const float* weights = at<const float>(slots.inputs[CrossEntropySums::kWeights]);
+    auto* parts = at<LossOfTargets>(slots.workspace);
     parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const CountedRun run = runs.at(r, at<const float>(slots.inputs[CountedCrossEntropy::kLogits]),
-                                       at<const int32_t>(slots.inputs[CountedCrossEntropy::kLabels]));
-        parts[r] = weights[runs.sample(r)] == 0 ? CountedSums{} : counted_sums(run, counting, class_weights);
+        const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySums::kLogits]),
+                                      at<const int32_t>(slots.inputs[CrossEntropySums::kLabels]));
+        parts[r] = weights[runs.sample(r)] == 0 ? LossOfTargets{} : loss_of_targets(run, rule, class_weights);
       }
     });
-    CountedSums sums;
+    LossOfTargets sums;
     for (int64_t r = 0; r < runs.runs; ++r) {
       const double weight = weights[runs.sample(r)];
       sums.loss += weight * parts[r].loss;
       sums.weight += weight * parts[r].weight;
-      sums.counted += weight * parts[r].counted;
+      sums.valid_targets += weight * parts[r].valid_targets;
     }
-    const double values[] = {sums.loss, sums.weight, sums.counted};
+    const double values[] = {sums.loss, sums.weight, sums.valid_targets};
     for (size_t i = 0; i < std::size(values); ++i) {
       if (slots.outputs[i] != nullptr)
         *at<float>(slots.outputs[i]) =
@@ -214,24 +216,24 @@ std::unique_ptr<Kernel> compile_counted(const OpContext& context, const Choice&,
   });
 }
 
-std::unique_ptr<Kernel> compile_counted_backward(const OpContext& context, const Choice&,
-                                                 const Slots& slots) {
-  return kernel([=, counting = static_cast<const CountedCrossEntropyBackward&>(context.op).counting,
-                 runs = CountedRuns(context.inputs[CountedCrossEntropyBackward::kLogits].shape),
+std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& context, const Choice&,
+                                                            const Slots& slots) {
+  return kernel([=, rule = static_cast<const CrossEntropySumsBackward&>(context.op).rule,
+                 runs = TargetRuns(context.inputs[CrossEntropySumsBackward::kLogits].shape),
                  classes = ClassWeightSlot(
-                     slots.inputs[CountedCrossEntropyBackward::kClassWeights],
-                     LogitExtents(context.inputs[CountedCrossEntropyBackward::kLogits].shape).classes)] {
+                     slots.inputs[CrossEntropySumsBackward::kClassWeights],
+                     LogitExtents(context.inputs[CrossEntropySumsBackward::kLogits].shape).classes)] {
     const ClassWeights class_weights = classes.now();
-    const float scale = *at<const float>(slots.inputs[CountedCrossEntropyBackward::kDloss]) /
+    const float scale = *at<const float>(slots.inputs[CrossEntropySumsBackward::kDloss]) /
                         static_cast<float>(runs.extents.positions);
     parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const CountedRun run = runs.at(r, at<const float>(slots.inputs[CountedCrossEntropyBackward::kLogits]),
-                                       at<const int32_t>(slots.inputs[CountedCrossEntropyBackward::kLabels]));
+        const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySumsBackward::kLogits]),
+                                      at<const int32_t>(slots.inputs[CrossEntropySumsBackward::kLabels]));
         write_gradient(
-            run, counting, class_weights,
-            scale * at<const float>(slots.inputs[CountedCrossEntropyBackward::kWeights])[runs.sample(r)],
-            at<float>(slots.outputs[CountedCrossEntropyBackward::kDlogits]) + run.first);
+            run, rule, class_weights,
+            scale * at<const float>(slots.inputs[CrossEntropySumsBackward::kWeights])[runs.sample(r)],
+            at<float>(slots.outputs[CrossEntropySumsBackward::kDlogits]) + run.first);
       }
     });
   });
@@ -239,10 +241,10 @@ std::unique_ptr<Kernel> compile_counted_backward(const OpContext& context, const
 
 std::unique_ptr<Kernel> compile_mean(const OpContext&, const Choice&, const Slots& slots) {
   return kernel([=] {
-    const float given = *at<const float>(slots.inputs[MeanOfCounted::kWeight]),
+    const float given = *at<const float>(slots.inputs[MeanOverTargets::kWeight]),
                 weight = given == 0 ? 1.0f : given;
-    const float divisor = *at<const float>(slots.inputs[MeanOfCounted::kScale]) * weight;
-    const float values[] = {*at<const float>(slots.inputs[MeanOfCounted::kSum]) / weight, 1 / divisor,
+    const float divisor = *at<const float>(slots.inputs[MeanOverTargets::kScale]) * weight;
+    const float values[] = {*at<const float>(slots.inputs[MeanOverTargets::kSum]) / weight, 1 / divisor,
                             divisor};
     for (size_t i = 0; i < std::size(values); ++i) {
       if (slots.outputs[i] != nullptr) *at<float>(slots.outputs[i]) = values[i];
@@ -250,19 +252,20 @@ std::unique_ptr<Kernel> compile_mean(const OpContext&, const Choice&, const Slot
   });
 }
 
-Choice select_counted(const OpContext& context, const OpenLayouts& inputs) {
+Choice select_cross_entropy_sums(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  choice.workspace_bytes = CountedRuns(context.inputs[CountedCrossEntropy::kLogits].shape).runs *
-                           static_cast<int64_t>(sizeof(CountedSums));
+  choice.workspace_bytes = TargetRuns(context.inputs[CrossEntropySums::kLogits].shape).runs *
+                           static_cast<int64_t>(sizeof(LossOfTargets));
   return choice;
 }
 
 }  // namespace
 
-void add_counted_loss(Handlers& handlers) {
-  handlers[typeid(CountedCrossEntropy)] = {select_counted, compile_counted, why_not_low};
-  handlers[typeid(CountedCrossEntropyBackward)] = {select_row_major, compile_counted_backward, why_not_low};
-  handlers[typeid(MeanOfCounted)] = {select_row_major, compile_mean, {}};
+void add_cross_entropy_sums(Handlers& handlers) {
+  handlers[typeid(CrossEntropySums)] = {select_cross_entropy_sums, compile_cross_entropy_sums, why_not_low};
+  handlers[typeid(CrossEntropySumsBackward)] = {select_row_major, compile_cross_entropy_sums_backward,
+                                                why_not_low};
+  handlers[typeid(MeanOverTargets)] = {select_row_major, compile_mean, {}};
 }
 
 }  // namespace trainer::cpu

@@ -17,7 +17,7 @@ constexpr int32_t kNoLabel = std::numeric_limits<int32_t>::min();
 /// How a row of logits is judged whose classes have weights w: as PyTorch's cross_entropy, smoothing s is
 /// weighted as well. W is the sum of all w, C their number.
 template <class T>
-struct CountedTarget {
+struct WeightedTarget {
   T own;        ///< w[label]
   T smoothing;  ///< s
   T even;       ///< s / C
@@ -49,7 +49,7 @@ struct Focus {
 };
 
 /// What makes a mean over some positions alone, and how each is judged.
-struct LossCounting {
+struct CrossEntropyRule {
   double label_smoothing = 0;
   std::optional<int64_t> ignore_index;  ///< positions with this label count for nothing
   double gamma = 0;                     ///< of Focus; above 0 only without label smoothing
@@ -57,14 +57,14 @@ struct LossCounting {
   int32_t ignored() const { return ignore_index ? static_cast<int32_t>(*ignore_index) : kNoLabel; }
 };
 
-/// Cross entropy whose mean is over counted positions, each by the weight of its class. Inputs: logits,
+/// Cross entropy whose mean is over valid targets, each by the weight of its class. Inputs: logits,
 /// labels and weights as cross_entropy's, class weights (C) or absent. Outputs, each (1), sums over samples
 /// and positions of weights[n] / positions times, where the label is not the one to ignore,
-///   kLoss: the loss of the position, of CountedTarget, times (1 - p[label])^gamma,
+///   kLoss: the loss of the position, of WeightedTarget, times (1 - p[label])^gamma,
 ///   kWeight: w[label],
-///   kCounted: 1.
+///   kValidTargets: 1.
 /// The mean is kLoss divided by kWeight, after both have been added up over micro-batches and ranks.
-class CountedCrossEntropy final : public Operation {
+class CrossEntropySums final : public Operation {
  public:
   enum : size_t {
     kLogits,
@@ -73,10 +73,10 @@ class CountedCrossEntropy final : public Operation {
     kClassWeights,  ///< (C), or absent
     kInputs
   };
-  enum Output : size_t { kLoss, kWeight, kCounted };
+  enum Output : size_t { kLoss, kWeight, kValidTargets };
 
-  explicit CountedCrossEntropy(const LossCounting& how) : counting(how) {}
-  std::string_view name() const override { return "counted_cross_entropy"; }
+  explicit CrossEntropySums(const CrossEntropyRule& how) : rule(how) {}
+  std::string_view name() const override { return "cross_entropy_sums"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -87,35 +87,35 @@ class CountedCrossEntropy final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   std::optional<size_t> judged_input() const override { return kLogits; }
 
-  const LossCounting counting;
+  const CrossEntropyRule rule;
 };
 
-/// dloss (1), then counted_cross_entropy's inputs -> dlogits, the gradient of its first output.
-class CountedCrossEntropyBackward final : public Operation {
+/// dloss (1), then cross_entropy_sums's inputs -> dlogits, the gradient of its first output.
+class CrossEntropySumsBackward final : public Operation {
  public:
   enum : size_t { kDloss, kLogits, kLabels, kWeights, kClassWeights, kInputs };
   enum : size_t { kDlogits };
 
-  explicit CountedCrossEntropyBackward(const LossCounting& how) : counting(how) {}
-  std::string_view name() const override { return "counted_cross_entropy_backward"; }
+  explicit CrossEntropySumsBackward(const CrossEntropyRule& how) : rule(how) {}
+  std::string_view name() const override { return "cross_entropy_sums_backward"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t) const override { return input == kLogits; }
 
-  const LossCounting counting;
+  const CrossEntropyRule rule;
 };
 
 /// sum (1), weight (1), scale (1) -> mean (1) = sum / weight, and factor (1) = 1 / (scale * weight), by which
-/// gradients of scale * sum are to be multiplied. A weight of 0, of a batch without a counted position, is
+/// gradients of scale * sum are to be multiplied. A weight of 0, of a batch without a valid target, is
 /// taken for 1: the sum and all gradients are 0 then. divisor (1), the third output, is 1 / factor.
-class MeanOfCounted final : public Operation {
+class MeanOverTargets final : public Operation {
  public:
   enum : size_t { kSum, kWeight, kScale, kInputs };
   enum Output : size_t { kMean, kFactor, kDivisor };
 
-  std::string_view name() const override { return "mean_of_counted"; }
+  std::string_view name() const override { return "mean_over_targets"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 };

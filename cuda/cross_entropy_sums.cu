@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/counted_loss.h"
+#include "cuda/cross_entropy_sums.h"
 
 #include "cuda/grid.h"
 #include "cuda/logit_row.h"
@@ -9,12 +9,12 @@ namespace {
 
 constexpr unsigned kSums = 3;
 
-__device__ inline float class_weight(const CountedRows& rows, int64_t c) {
+__device__ inline float class_weight(const TargetRows& rows, int64_t c) {
   return rows.class_weights == nullptr ? 1.0f : rows.class_weights[c];
 }
 
 /// Of up to eight classes; behind the last one anything.
-__device__ inline Octet class_weights(const CountedRows& rows, int64_t first, int count) {
+__device__ inline Octet class_weights(const TargetRows& rows, int64_t first, int count) {
   if (rows.class_weights != nullptr) return load(rows.class_weights + first, count);
   return each([](float) { return 1.0f; }, Octet{});
 }
@@ -24,7 +24,7 @@ struct WeightedRow {
   double weights = 0, logits = 0;
 };
 template <class Team, class T>
-__device__ inline WeightedRow weighted_row(const CountedRows& rows, const T* row) {
+__device__ inline WeightedRow weighted_row(const TargetRows& rows, const T* row) {
   WeightedRow sums;
   visit_logits<Team>(row, rows.rows.classes, [&](int64_t first, const Octet& x, int count) {
     const Octet weights = class_weights(rows, first, count);
@@ -38,12 +38,12 @@ __device__ inline WeightedRow weighted_row(const CountedRows& rows, const T* row
 }
 
 template <class Team, class T>
-__device__ inline double counted_row_loss(const CountedRows& rows, const T* row, int32_t label) {
+__device__ inline double target_loss(const TargetRows& rows, const T* row, int32_t label) {
   const Softmax of_row = softmax<Team>(row, rows.rows.classes);
   WeightedRow weighted;
   if (rows.smoothing > 0) weighted = weighted_row<Team>(rows, row);
-  const CountedTarget<double> target{class_weight(rows, label), rows.smoothing,
-                                     rows.smoothing / static_cast<double>(rows.rows.classes)};
+  const WeightedTarget<double> target{class_weight(rows, label), rows.smoothing,
+                                      rows.smoothing / static_cast<double>(rows.rows.classes)};
   const double log_sum = ::log(static_cast<double>(of_row.sum)) + of_row.largest;
   const auto own = static_cast<double>(to_float(row[label]));
   const double loss = target.loss(log_sum, own, weighted.weights, weighted.logits);
@@ -53,7 +53,7 @@ __device__ inline double counted_row_loss(const CountedRows& rows, const T* row,
 /// Block b's part of output o is partial[o * blocks + b]. A sample of weight 0 counts for nothing, even with
 /// NaN.
 template <class Team, class T>
-__global__ void __launch_bounds__(kThreads) sum_counted(CountedRows rows, const T* logits, double* partial) {
+__global__ void __launch_bounds__(kThreads) sum_targets(TargetRows rows, const T* logits, double* partial) {
   wait_for_previous_kernels();
   double sums[kSums] = {};
   const int64_t first = blockIdx.x * kRowsOfBlock<Team>, end = first + kRowsOfBlock<Team>;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) sum_counted(CountedRows rows, const 
     const double weight = rows.rows.weight[row / rows.rows.positions];
     const int32_t label = rows.rows.label[row];
     if (weight == 0 || label == rows.ignored) continue;
-    sums[0] += weight * counted_row_loss<Team>(rows, logits + row * rows.rows.classes, label);
+    sums[0] += weight * target_loss<Team>(rows, logits + row * rows.rows.classes, label);
     sums[1] += weight * class_weight(rows, label);
     sums[2] += weight;
   }
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads) sum_counted(CountedRows rows, const 
 
 /// Block o adds up the parts of output o.
 __global__ void __launch_bounds__(kThreads)
-    finish_counted(const double* partial, int64_t count, double positions, CountedOutputs sums) {
+    finish_target_sums(const double* partial, int64_t count, double positions, TargetSums sums) {
   wait_for_previous_kernels();
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[blockIdx.x * count + i];
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
 /// Focal or not at compile time: cross entropy is spared the registers.
 template <class Team, class T, bool kFocal>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    counted_gradient_rows(CountedRows rows, const T* logits, const float* dloss, T* dx) {
+    target_gradient_rows(TargetRows rows, const T* logits, const float* dloss, T* dx) {
   wait_for_previous_kernels();
   const int64_t index = Team::row(), classes = rows.rows.classes;
   if (index >= rows.rows.samples * rows.rows.positions) return;
@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   WeightedRow weighted;
   if (rows.smoothing > 0) weighted = weighted_row<Team>(rows, row);
   const auto smoothing = static_cast<float>(rows.smoothing);
-  const CountedTarget<float> target{class_weight(rows, label), smoothing,
-                                    smoothing / static_cast<float>(classes)};
+  const WeightedTarget<float> target{class_weight(rows, label), smoothing,
+                                     smoothing / static_cast<float>(classes)};
   float scale =
       *dloss / static_cast<float>(rows.rows.positions) * rows.rows.weight[index / rows.rows.positions];
   if constexpr (kFocal) {
@@ -131,57 +131,57 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 }
 
 __global__ void __launch_bounds__(1)
-    mean_of_counted(const float* sum, const float* weight, const float* scale, CountedOutputs y) {
+    mean_over_targets(const float* sum, const float* weight, const float* scale, TargetSums y) {
   wait_for_previous_kernels();
   const float all = *weight == 0 ? 1.0f : *weight, divisor = *scale * all;
   const float mean = *sum / all;
-  if (y.of[MeanOfCounted::kMean] != nullptr) *y.of[MeanOfCounted::kMean] = mean;
-  if (y.of[MeanOfCounted::kFactor] != nullptr) *y.of[MeanOfCounted::kFactor] = 1 / divisor;
-  if (y.of[MeanOfCounted::kDivisor] != nullptr) *y.of[MeanOfCounted::kDivisor] = divisor;
+  if (y.of[MeanOverTargets::kMean] != nullptr) *y.of[MeanOverTargets::kMean] = mean;
+  if (y.of[MeanOverTargets::kFactor] != nullptr) *y.of[MeanOverTargets::kFactor] = 1 / divisor;
+  if (y.of[MeanOverTargets::kDivisor] != nullptr) *y.of[MeanOverTargets::kDivisor] = divisor;
 }
 
 }  // namespace
 
-int64_t counted_workspace_bytes(int64_t rows, int64_t classes) {
+int64_t target_workspace_bytes(int64_t rows, int64_t classes) {
   return with_team(classes, [=](auto team) {
     return blocks_of_rows<decltype(team)>(rows) * static_cast<int64_t>(kSums * sizeof(double));
   });
 }
 
-cudaError_t launch_counted(const CountedRows& rows, DType dtype, const void* logits, void* workspace,
-                           const CountedOutputs& sums, cudaStream_t stream) {
+cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const void* logits,
+                                      void* workspace, const TargetSums& sums, cudaStream_t stream) {
   return with_team(rows.rows.classes, [=](auto team) {
     using Team = decltype(team);
     const int64_t blocks = blocks_of_rows<Team>(rows.rows.count());
     auto* partial = static_cast<double*>(workspace);
     const cudaError_t status = with_storage(dtype, [=](auto type) {
       using T = decltype(type);
-      return launch(sum_counted<Team, T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), stream, rows,
+      return launch(sum_targets<Team, T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), stream, rows,
                     static_cast<const T*>(logits), partial);
     });
     if (status != cudaSuccess) return status;
-    return launch(finish_counted, dim3(kSums), dim3(kThreads), stream, partial, blocks,
+    return launch(finish_target_sums, dim3(kSums), dim3(kThreads), stream, partial, blocks,
                   static_cast<double>(rows.rows.positions), sums);
   });
 }
 
-cudaError_t launch_counted_backward(const CountedRows& rows, DType dtype, const void* logits,
-                                    const float* dloss, void* dlogits, cudaStream_t stream) {
+cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dtype, const void* logits,
+                                               const float* dloss, void* dlogits, cudaStream_t stream) {
   return with_team(rows.rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
       const auto kernel =
-          rows.gamma == 0 ? counted_gradient_rows<Team, T, false> : counted_gradient_rows<Team, T, true>;
+          rows.gamma == 0 ? target_gradient_rows<Team, T, false> : target_gradient_rows<Team, T, true>;
       return launch(kernel, Team::grid(rows.rows.count()), dim3(kThreads), stream, rows,
                     static_cast<const T*>(logits), dloss, static_cast<T*>(dlogits));
     });
   });
 }
 
-cudaError_t launch_mean_of_counted(const float* sum, const float* weight, const float* scale,
-                                   const CountedOutputs& y, cudaStream_t stream) {
-  return launch(mean_of_counted, dim3(1), dim3(1), stream, sum, weight, scale, y);
+cudaError_t launch_mean_over_targets(const float* sum, const float* weight, const float* scale,
+                                     const TargetSums& y, cudaStream_t stream) {
+  return launch(mean_over_targets, dim3(1), dim3(1), stream, sum, weight, scale, y);
 }
 
 }  // namespace trainer::cuda

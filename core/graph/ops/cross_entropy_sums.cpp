@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/cross_entropy_sums.h"
+
+#include <fmt/format.h>
+
+#include "core/graph/ops/cross_entropy.h"
+
+namespace trainer {
+namespace {
+
+const TensorSpec kOneNumber{{1}, DType::f32};
+
+void describe_rule(const CrossEntropyRule& rule, AttributeVisitor& visit) {
+  visit("label_smoothing", rule.label_smoothing, {.hidden = rule.label_smoothing == 0});
+  if (rule.ignore_index) visit("ignore_index", *rule.ignore_index);
+  visit("gamma", rule.gamma, {.hidden = rule.gamma == 0});
+}
+
+/// exp, a sum, a division, a product and a weight for each logit.
+double flops_of_sums(const TensorSpec& logits) {
+  return 5.0 * static_cast<double>(numel(logits.shape));
+}
+
+}  // namespace
+
+void CrossEntropySums::describe(AttributeVisitor& visit) const {
+  describe_rule(rule, visit);
+}
+
+std::vector<TensorSpec> CrossEntropySums::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, kInputs);
+  expect_classification(inputs);
+  const int64_t classes = LogitExtents(inputs[kLogits].shape).classes;
+  const Shape& weights = inputs[kClassWeights].shape;
+  expect(weights.empty() || weights == Shape{classes},
+         fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));
+  expect(rule.gamma == 0 || rule.label_smoothing == 0, "takes gamma or label smoothing, not both");
+  return {kOneNumber, kOneNumber, kOneNumber};
+}
+
+std::vector<TensorId> CrossEntropySums::gradient(const Backward& backward) const {
+  std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
+  inputs.insert(inputs.begin(), backward.dy[kLoss]);
+  gradients[kLogits] = backward.build.emit<CrossEntropySumsBackward>(inputs, rule);
+  return gradients;
+}
+
+double CrossEntropySums::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return flops_of_sums(inputs[kLogits]);
+}
+
+void CrossEntropySumsBackward::describe(AttributeVisitor& visit) const {
+  describe_rule(rule, visit);
+}
+
+std::vector<TensorSpec> CrossEntropySumsBackward::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, kInputs);
+  return {inputs[kLogits]};
+}
+
+double CrossEntropySumsBackward::flops(std::span<const TensorSpec> inputs,
+                                       std::span<const TensorSpec>) const {
+  return flops_of_sums(inputs[kLogits]);
+}
+
+std::vector<TensorSpec> MeanOverTargets::infer(std::span<const TensorSpec> inputs) const {
+  const char* const text = "takes a sum, a weight and a scale";
+  expect_count(inputs, kInputs, text);
+  for (const TensorSpec& input : inputs) expect(input == kOneNumber, text);
+  return {kOneNumber, kOneNumber, kOneNumber};
+}
+
+}  // namespace trainer

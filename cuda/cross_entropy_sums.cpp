@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/cross_entropy_sums.h"
+
+#include "core/graph/ops/cross_entropy.h"
+#include "cuda/table.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// With their classes last, logits of positions are rows like those of samples.
+Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  return all_channels_last(context, "rows");
+}
+
+Choice select_cross_entropy_sums(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_rows(gpu, context, inputs);
+  const LogitExtents extents(context.inputs[CrossEntropySums::kLogits].shape);
+  choice.workspace_bytes = target_workspace_bytes(extents.samples * extents.positions, extents.classes);
+  choice.kernels = 2;
+  return choice;
+}
+
+/// As the operation `Op` reads them.
+template <class Op>
+TargetRows target_rows(const Shape& logits, const CrossEntropyRule& rule, const Slots& slots) {
+  const LogitExtents extents(logits);
+  const LogitRows rows{extents.samples,
+                       extents.positions,
+                       extents.classes,
+                       at<const int32_t>(slots.inputs[Op::kLabels]),
+                       at<const float>(slots.inputs[Op::kWeights]),
+                       nullptr,
+                       nullptr};
+  return {rows, optional_at<const float>(slots.inputs[Op::kClassWeights]), rule.ignored(),
+          rule.label_smoothing, rule.gamma};
+}
+
+TargetSums outputs_at(const Slots& slots) {
+  return {{optional_at<float>(slots.outputs[0]), optional_at<float>(slots.outputs[1]),
+           optional_at<float>(slots.outputs[2])}};
+}
+
+std::unique_ptr<Kernel> compile_cross_entropy_sums(const Gpu& gpu, const OpContext& context, const Choice&,
+                                                   const Slots& slots) {
+  return kernel(context, [=, rule = static_cast<const CrossEntropySums&>(context.op).rule,
+                          logits = context.inputs[CrossEntropySums::kLogits], stream = gpu.stream.get()] {
+    return launch_cross_entropy_sums(target_rows<CrossEntropySums>(logits.shape, rule, slots), logits.dtype,
+                                     *slots.inputs[CrossEntropySums::kLogits], *slots.workspace,
+                                     outputs_at(slots), stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const Gpu& gpu, const OpContext& context,
+                                                            const Choice&, const Slots& slots) {
+  return kernel(context,
+                [=, rule = static_cast<const CrossEntropySumsBackward&>(context.op).rule,
+                 logits = context.inputs[CrossEntropySumsBackward::kLogits], stream = gpu.stream.get()] {
+                  return launch_cross_entropy_sums_backward(
+                      target_rows<CrossEntropySumsBackward>(logits.shape, rule, slots), logits.dtype,
+                      *slots.inputs[CrossEntropySumsBackward::kLogits],
+                      at<const float>(slots.inputs[CrossEntropySumsBackward::kDloss]),
+                      *slots.outputs[CrossEntropySumsBackward::kDlogits], stream);
+                });
+}
+
+std::unique_ptr<Kernel> compile_mean(const Gpu& gpu, const OpContext& context, const Choice&,
+                                     const Slots& slots) {
+  return kernel(context, [=, stream = gpu.stream.get()] {
+    return launch_mean_over_targets(at<const float>(slots.inputs[MeanOverTargets::kSum]),
+                                    at<const float>(slots.inputs[MeanOverTargets::kWeight]),
+                                    at<const float>(slots.inputs[MeanOverTargets::kScale]), outputs_at(slots),
+                                    stream);
+  });
+}
+
+Choice select_mean(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  return row_major(context, "one thread");
+}
+
+}  // namespace
+
+void add_cross_entropy_sums(Handlers& handlers) {
+  handlers[typeid(CrossEntropySums)] = {select_cross_entropy_sums, compile_cross_entropy_sums, floats_only};
+  handlers[typeid(CrossEntropySumsBackward)] = {select_rows, compile_cross_entropy_sums_backward,
+                                                floats_only};
+  handlers[typeid(MeanOverTargets)] = {select_mean, compile_mean, floats_only};
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/ops/cross_entropy_sums.h"
+#include "cuda/loss.h"
+
+namespace trainer::cuda {
+
+/// Rows of which some count for nothing; `rows.other` is null.
+struct TargetRows {
+  LogitRows rows;
+  const float* class_weights;  ///< (classes) or null
+  int32_t ignored;
+  double smoothing;
+  double gamma;  ///< of Focus
+};
+
+/// Memory for the sums of parts.
+int64_t target_workspace_bytes(int64_t rows, int64_t classes);
+
+/// Outputs of CrossEntropySums, of which any may be null.
+struct TargetSums {
+  float* of[3];
+};
+cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const void* logits,
+                                      void* workspace, const TargetSums& sums, cudaStream_t stream);
+cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dtype, const void* logits,
+                                               const float* dloss, void* dlogits, cudaStream_t stream);
+/// Outputs of MeanOverTargets, of which any may be null.
+cudaError_t launch_mean_over_targets(const float* sum, const float* weight, const float* scale,
+                                     const TargetSums& y, cudaStream_t stream);
+
+}  // namespace trainer::cuda
