@@ -173,10 +173,10 @@ std::optional<RankTable> table_of(const OpContext& context, size_t input) {
   return RankTable(context.inputs[input].shape, nullptr);
 }
 
-Choice select_blocks(const OpContext& context, const OpenLayouts& inputs, size_t picture) {
+Choice select_blocks(const OpContext& context, const OpenLayouts& inputs, size_t image) {
   Choice choice = select_row_major(context, inputs);
-  const Shape& shape = context.inputs[picture].shape;
-  Layout layout = inputs[picture].value_or(Layout{});
+  const Shape& shape = context.inputs[image].shape;
+  Layout layout = inputs[image].value_or(Layout{});
   if (!channel_blocks(layout, shape)) layout = Layout{};
   for (size_t i = 0; i < choice.inputs.size(); ++i) {
     if (context.inputs[i].shape == shape) choice.inputs[i] = layout;

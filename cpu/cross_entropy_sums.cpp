@@ -28,8 +28,8 @@ struct TargetRun {
 struct TargetRuns {
   explicit TargetRuns(const Shape& logits)
       : extents(logits),
-        is_picture(logits.size() == 4),
-        length(is_picture ? kTilePixels : kRows),
+        is_image(logits.size() == 4),
+        length(is_image ? kTilePixels : kRows),
         per_sample((extents.positions + length - 1) / length),
         runs(extents.samples * per_sample) {}
 
@@ -38,19 +38,19 @@ struct TargetRuns {
   TargetRun at(int64_t run, const float* logits, const int32_t* labels) const {
     const int64_t position = run % per_sample * length, row = sample(run) * extents.positions + position;
     const int64_t first =
-        is_picture ? sample(run) * extents.classes * extents.positions + position : row * extents.classes;
+        is_image ? sample(run) * extents.classes * extents.positions + position : row * extents.classes;
     return {logits + first,
             labels + row,
             first,
             extents.classes,
-            is_picture ? extents.positions : 1,
-            is_picture ? 1 : extents.classes,
+            is_image ? extents.positions : 1,
+            is_image ? 1 : extents.classes,
             std::min(length, extents.positions - position)};
   }
 
   static constexpr int64_t kRows = 16;  ///< few, so that small batches keep all threads busy
   LogitExtents extents;
-  bool is_picture;
+  bool is_image;
   int64_t length, per_sample, runs;
 };
 

@@ -312,7 +312,7 @@ class GroupNormBackwardKernel final : public Kernel {
   Slots slots_;
 };
 
-/// A choice of blocks for the picture that is input `x`, with workspace.
+/// A choice of blocks for the image that is input `x`, with workspace.
 template <class Record>
 Choice select_groups(const OpContext& context, const OpenLayouts& inputs, size_t x, int64_t groups) {
   Choice choice = select_blocks(context, inputs, x);

@@ -35,7 +35,7 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
 #else
   const typename Primitive::desc wanted(arguments...);  // next_impl() reads it, too
   typename Primitive::primitive_desc found(wanted, attributes, engine, hint);
-  // AArch64's depthwise gradient of weights is wrong at a stride of 2 on small pictures (release 2.6).
+  // AArch64's depthwise gradient of weights is wrong at a stride of 2 on small images (release 2.6).
   if constexpr (std::is_same_v<Primitive, dnnl::convolution_backward_weights>)
     while (std::string_view(found.impl_info_str()) == "jit_dw:sve_512" && found.next_impl()) continue;
   return found;

@@ -81,7 +81,7 @@ void for_each_column(const ChannelBlocks& blocks, int64_t lane, const Visit& vis
   for (int64_t s = lane; s < kColumns; s += blocks.lanes) visit(static_cast<size_t>(s));
 }
 
-/// The tensor `picture` and all of its shape in one layout that has channel blocks, all else row-major.
-Choice select_blocks(const OpContext& context, const OpenLayouts& inputs, size_t picture);
+/// The tensor `image` and all of its shape in one layout that has channel blocks, all else row-major.
+Choice select_blocks(const OpContext& context, const OpenLayouts& inputs, size_t image);
 
 }  // namespace trainer::cpu

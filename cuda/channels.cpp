@@ -8,9 +8,9 @@
 namespace trainer::cuda {
 namespace {
 
-Pictures pictures_of(const TensorSpec& images) {
-  const Shape& shape = images.shape;
-  return {shape[0], shape[2] * shape[3], shape[1], images.dtype};
+Images images_of(const TensorSpec& spec) {
+  const Shape& shape = spec.shape;
+  return {shape[0], shape[2] * shape[3], shape[1], spec.dtype};
 }
 
 Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
@@ -19,35 +19,34 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile_scale(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
-  return kernel(context, [pictures = pictures_of(context.inputs[ScaleChannels::kX]),
-                          stream = gpu.stream.get(), in = slots.inputs,
-                          y = slots.outputs[ScaleChannels::kY]] {
-    return launch_scale_channels(pictures, *in[ScaleChannels::kX], *in[ScaleChannels::kFactors], *y, stream);
+  return kernel(context, [images = images_of(context.inputs[ScaleChannels::kX]), stream = gpu.stream.get(),
+                          in = slots.inputs, y = slots.outputs[ScaleChannels::kY]] {
+    return launch_scale_channels(images, *in[ScaleChannels::kX], *in[ScaleChannels::kFactors], *y, stream);
   });
 }
 
 std::unique_ptr<Kernel> compile_scale_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                                const Slots& slots) {
-  return kernel(
-      context, [pictures = pictures_of(context.inputs[ScaleChannelsBackward::kDy]), stream = gpu.stream.get(),
-                in = slots.inputs, ds = slots.outputs[ScaleChannelsBackward::kDfactors]] {
-        return launch_picture_sums(pictures, 1, *in[ScaleChannelsBackward::kDy],
-                                   *in[ScaleChannelsBackward::kX], *ds, stream);
-      });
+  return kernel(context,
+                [images = images_of(context.inputs[ScaleChannelsBackward::kDy]), stream = gpu.stream.get(),
+                 in = slots.inputs, ds = slots.outputs[ScaleChannelsBackward::kDfactors]] {
+                  return launch_image_sums(images, 1, *in[ScaleChannelsBackward::kDy],
+                                           *in[ScaleChannelsBackward::kX], *ds, stream);
+                });
 }
 
 std::unique_ptr<Kernel> compile_add(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
-  return kernel(context, [pictures = pictures_of(context.inputs[AddChannels::kX]),
+  return kernel(context, [images = images_of(context.inputs[AddChannels::kX]),
                           b_dtype = context.inputs[AddChannels::kBias].dtype, stream = gpu.stream.get(),
                           in = slots.inputs, y = slots.outputs[AddChannels::kY]] {
-    return launch_add_channels(pictures, b_dtype, *in[AddChannels::kX], *in[AddChannels::kBias], *y, stream);
+    return launch_add_channels(images, b_dtype, *in[AddChannels::kX], *in[AddChannels::kBias], *y, stream);
   });
 }
 
-Matrix rows_of(const TensorSpec& images) {
-  const Pictures pictures = pictures_of(images);
-  return {pictures.samples * pictures.pixels, pictures.channels, pictures.dtype};
+Matrix rows_of(const TensorSpec& spec) {
+  const Images images = images_of(spec);
+  return {images.samples * images.pixels, images.channels, images.dtype};
 }
 
 Choice select_add_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {

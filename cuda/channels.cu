@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads) with_numbers(F f, int64_t count, int
 }
 
 template <class F, class V>
-cudaError_t launch_with_numbers(const Pictures& p, int64_t step, const void* x, const V* numbers, void* y,
+cudaError_t launch_with_numbers(const Images& p, int64_t step, const void* x, const V* numbers, void* y,
                                 cudaStream_t stream) {
   const int64_t octets = (p.channels + Octet::kSize - 1) / Octet::kSize;
   const int64_t count = p.samples * p.pixels * octets;
@@ -40,17 +40,17 @@ cudaError_t launch_with_numbers(const Pictures& p, int64_t step, const void* x, 
   });
 }
 
-/// A block for some channels of a picture.
+/// A block for some channels of an image.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    sum_pictures(RowWalk of_picture, float factor, const T* x, const T* other, T* sums) {
+    sum_images(RowWalk of_image, float factor, const T* x, const T* other, T* sums) {
   wait_for_previous_kernels();
-  const int64_t columns = of_picture.columns(), picture = blockIdx.x / columns;
-  Column at = column_of(of_picture, blockIdx.x % columns);
-  const int64_t begin = picture * of_picture.rows;
+  const int64_t columns = of_image.columns(), image = blockIdx.x / columns;
+  Column at = column_of(of_image, blockIdx.x % columns);
+  const int64_t begin = image * of_image.rows;
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
-    const int64_t place = (begin + row) * of_picture.channels + at.channel;
+    const int64_t place = (begin + row) * of_image.channels + at.channel;
     Octet value = load(x + place, at.left);
     if (other != nullptr) value = each(Times{}, value, load(other + place, at.left));
     own.a = each(Plus{}, own.a, value);
@@ -58,33 +58,33 @@ __global__ void __launch_bounds__(kThreads)
   own = reduce_rows(own, AddSums{});
   if (threadIdx.y != 0 || at.left <= 0) return;
   store(each([factor](float sum) { return sum * factor; }, own.a), at.left,
-        sums + picture * of_picture.channels + at.channel);
+        sums + image * of_image.channels + at.channel);
 }
 
 }  // namespace
 
-cudaError_t launch_scale_channels(const Pictures& p, const void* x, const void* s, void* y,
+cudaError_t launch_scale_channels(const Images& p, const void* x, const void* s, void* y,
                                   cudaStream_t stream) {
   return with_storage(p.dtype, [=](auto type) {
     return launch_with_numbers<Times>(p, p.channels, x, static_cast<const decltype(type)*>(s), y, stream);
   });
 }
 
-cudaError_t launch_add_channels(const Pictures& p, DType b_dtype, const void* x, const void* b, void* y,
+cudaError_t launch_add_channels(const Images& p, DType b_dtype, const void* x, const void* b, void* y,
                                 cudaStream_t stream) {
   return with_storage(b_dtype, [=](auto type) {
     return launch_with_numbers<Plus>(p, 0, x, static_cast<const decltype(type)*>(b), y, stream);
   });
 }
 
-cudaError_t launch_picture_sums(const Pictures& p, float factor, const void* x, const void* other, void* sums,
-                                cudaStream_t stream) {
+cudaError_t launch_image_sums(const Images& p, float factor, const void* x, const void* other, void* sums,
+                              cudaStream_t stream) {
   const RowWalk walk = RowWalk(p.pixels, p.channels).in_one_part();
   // All in x: y and z end at 65,535.
   const dim3 grid(static_cast<unsigned>(walk.columns() * p.samples));
   return with_storage(p.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(sum_pictures<T>, grid, walk.block(), stream, walk, factor, static_cast<const T*>(x),
+    return launch(sum_images<T>, grid, walk.block(), stream, walk, factor, static_cast<const T*>(x),
                   static_cast<const T*>(other), static_cast<T*>(sums));
   });
 }

@@ -7,7 +7,7 @@
 namespace trainer::cuda {
 namespace {
 
-GroupedPictures pictures_of(const TensorSpec& x, int64_t groups) {
+GroupedImages images_of(const TensorSpec& x, int64_t groups) {
   return {.samples = x.shape[0],
           .pixels = x.shape[2] * x.shape[3],
           .channels = x.shape[1],
@@ -18,7 +18,7 @@ GroupedPictures pictures_of(const TensorSpec& x, int64_t groups) {
 Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "groups");
   choice.workspace_bytes = group_norm_workspace(
-      pictures_of(context.inputs[GroupNorm::kX], static_cast<const GroupNorm&>(context.op).groups));
+      images_of(context.inputs[GroupNorm::kX], static_cast<const GroupNorm&>(context.op).groups));
   choice.kernels = 3;
   choice.again_bytes = bytes_of(context.inputs[GroupNorm::kX]);
   return choice;
@@ -26,10 +26,10 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
   const auto& op = static_cast<const GroupNorm&>(context.op);
-  return kernel(context, [=, pictures = pictures_of(context.inputs[GroupNorm::kX], op.groups), eps = op.eps,
+  return kernel(context, [=, images = images_of(context.inputs[GroupNorm::kX], op.groups), eps = op.eps,
                           stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
-    return launch_group_norm(pictures, eps,
+    return launch_group_norm(images, eps,
                              {.x = *in[GroupNorm::kX],
                               .gamma = optional_at<const float>(in[GroupNorm::kGamma]),
                               .beta = optional_at<const float>(in[GroupNorm::kBeta]),
@@ -42,7 +42,7 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
 
 Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "groups");
-  choice.workspace_bytes = group_norm_workspace(pictures_of(
+  choice.workspace_bytes = group_norm_workspace(images_of(
       context.inputs[GroupNormBackward::kX], static_cast<const GroupNormBackward&>(context.op).groups));
   choice.kernels =
       context.has_output(GroupNormBackward::kDgamma) || context.has_output(GroupNormBackward::kDbeta) ? 4 : 3;
@@ -54,10 +54,10 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
   const auto& op = static_cast<const GroupNormBackward&>(context.op);
-  return kernel(context, [=, pictures = pictures_of(context.inputs[GroupNormBackward::kX], op.groups),
+  return kernel(context, [=, images = images_of(context.inputs[GroupNormBackward::kX], op.groups),
                           stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
-    return launch_group_norm_backward(pictures,
+    return launch_group_norm_backward(images,
                                       {.dy = *in[GroupNormBackward::kDy],
                                        .x = *in[GroupNormBackward::kX],
                                        .gamma = optional_at<const float>(in[GroupNormBackward::kGamma]),

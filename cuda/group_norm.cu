@@ -11,31 +11,30 @@ namespace {
 
 /// The parts of each sample's channels, and where a group begins.
 struct Walked {
-  RowWalk of_picture;
+  RowWalk of_image;
   int64_t samples, groups;
 
-  explicit Walked(const GroupedPictures& p)
-      : of_picture(p.pixels, p.channels), samples(p.samples), groups(p.groups) {}
-  TRAINER_HD int64_t channels() const { return of_picture.channels / groups; }  ///< of one group
+  explicit Walked(const GroupedImages& p)
+      : of_image(p.pixels, p.channels), samples(p.samples), groups(p.groups) {}
+  TRAINER_HD int64_t channels() const { return of_image.channels / groups; }  ///< of one group
   TRAINER_HD int64_t sums_at(int64_t sample, int64_t part, int64_t channel) const {
-    return (sample * of_picture.parts + part) * of_picture.channels + channel;
+    return (sample * of_image.parts + part) * of_image.channels + channel;
   }
-  int64_t sums() const { return samples * of_picture.parts * of_picture.channels; }
+  int64_t sums() const { return samples * of_image.parts * of_image.channels; }
   dim3 grid() const {
-    return dim3(static_cast<unsigned>(samples * of_picture.columns()),
-                static_cast<unsigned>(of_picture.parts));
+    return dim3(static_cast<unsigned>(samples * of_image.columns()), static_cast<unsigned>(of_image.parts));
   }
 };
 
 /// What a thread of Walked::grid() has.
-struct InPicture {
+struct InImage {
   int64_t sample;
   Column at;
-  __device__ explicit InPicture(const Walked& walk)
-      : sample(blockIdx.x / walk.of_picture.columns()),
-        at(column_of(walk.of_picture, blockIdx.x % walk.of_picture.columns())) {}
+  __device__ explicit InImage(const Walked& walk)
+      : sample(blockIdx.x / walk.of_image.columns()),
+        at(column_of(walk.of_image, blockIdx.x % walk.of_image.columns())) {}
   __device__ int64_t place(const Walked& walk, int64_t row) const {
-    return (sample * walk.of_picture.rows + row) * walk.of_picture.channels + at.channel;
+    return (sample * walk.of_image.rows + row) * walk.of_image.channels + at.channel;
   }
 };
 
@@ -56,7 +55,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_groups(Walked walk, const T* x, float* part_sums, float* part_squares) {
   wait_for_previous_kernels();
-  const InPicture in(walk);
+  const InImage in(walk);
   const Column& at = in.at;
   Octet first{};
   if (at.left > 0) first = load(x + in.place(walk, 0), at.left);
@@ -81,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 __device__ inline double sum_of_parts(const Walked& walk, const float* parts, int64_t sample,
                                       int64_t channel) {
   double sum = 0;
-  for (int64_t part = 0; part < walk.of_picture.parts; ++part)
+  for (int64_t part = 0; part < walk.of_image.parts; ++part)
     sum += parts[walk.sums_at(sample, part, channel)];
   return sum;
 }
@@ -95,10 +94,10 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   const int64_t index = WarpTeam::row();
   if (index >= walk.samples * walk.groups) return;
   const int64_t sample = index / walk.groups, begin = index % walk.groups * walk.channels();
-  const double pixels = static_cast<double>(walk.of_picture.rows),
+  const double pixels = static_cast<double>(walk.of_image.rows),
                values = pixels * static_cast<double>(walk.channels());
   auto mean_of_channel = [&](int64_t c) {
-    const double first = to_float(x[sample * walk.of_picture.rows * walk.of_picture.channels + c]);
+    const double first = to_float(x[sample * walk.of_image.rows * walk.of_image.channels + c]);
     return first + sum_of_parts(walk, part_sums, sample, c) / pixels;
   };
   double mean = 0, squares = 0;
@@ -123,7 +122,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_groups(Walked walk, const float* settled, const float* gamma, const float* beta, const T* x, T* y) {
   wait_for_previous_kernels();
-  const InPicture in(walk);
+  const InImage in(walk);
   const Column& at = in.at;
   if (at.left <= 0) return;
   const Octet mean = of_groups(walk, settled, in.sample, at);
@@ -145,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_group_slopes(Walked walk, const T* dy, const T* x, const float* mean_of, float* part_slopes,
                          float* part_products) {
   wait_for_previous_kernels();
-  const InPicture in(walk);
+  const InImage in(walk);
   const Column& at = in.at;
   const Octet mean = of_groups(walk, mean_of, in.sample, at);
   Sums own{};
@@ -173,7 +172,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   const int64_t index = WarpTeam::row(), all = walk.samples * walk.groups;
   if (index >= all) return;
   const int64_t sample = index / walk.groups, begin = index % walk.groups * walk.channels();
-  const double values = static_cast<double>(walk.of_picture.rows) * static_cast<double>(walk.channels());
+  const double values = static_cast<double>(walk.of_image.rows) * static_cast<double>(walk.channels());
   double slopes = 0, products = 0;
   for (int64_t c = begin + WarpTeam::member(); c < begin + walk.channels(); c += kWarp) {
     const double weight = gamma == nullptr ? 1.0 : gamma[c];
@@ -192,17 +191,17 @@ __global__ void __launch_bounds__(kFinishWide* kFinishHigh)
     finish_group_slopes(Walked walk, const float* part_slopes, const float* part_products,
                         const float* factor_of, float* dgamma, float* dbeta) {
   wait_for_previous_kernels();
-  const RowWalk& picture = walk.of_picture;
+  const RowWalk& image = walk.of_image;
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x,
-                parts = walk.samples * picture.parts;
-  const bool exists = c < picture.channels;
+                parts = walk.samples * image.parts;
+  const bool exists = c < image.channels;
   const double product = sum_parts(parts, [&](int64_t part) {
     if (!exists) return 0.0;
-    const double factor = factor_of[part / picture.parts * walk.groups + c / walk.channels()];
-    return factor * part_products[part * picture.channels + c];
+    const double factor = factor_of[part / image.parts * walk.groups + c / walk.channels()];
+    return factor * part_products[part * image.channels + c];
   });
   const double slope = sum_parts(
-      parts, [&](int64_t part) { return exists ? double{part_slopes[part * picture.channels + c]} : 0.0; });
+      parts, [&](int64_t part) { return exists ? double{part_slopes[part * image.channels + c]} : 0.0; });
   if (threadIdx.y != 0 || !exists) return;
   if (dgamma != nullptr) dgamma[c] = static_cast<float>(product);
   if (dbeta != nullptr) dbeta[c] = static_cast<float>(slope);
@@ -214,7 +213,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_group_slopes(Walked walk, const T* dy, const T* x, const float* gamma, const float* mean_of,
                        const float* factor_of, const float* settled, T* dx) {
   wait_for_previous_kernels();
-  const InPicture in(walk);
+  const InImage in(walk);
   const Column& at = in.at;
   if (at.left <= 0) return;
   const Octet mean = of_groups(walk, mean_of, in.sample, at), pull = of_groups(walk, settled, in.sample, at),
@@ -246,48 +245,48 @@ dim3 warp_for_each_group(const Walked& walk) {
 
 }  // namespace
 
-int64_t group_norm_workspace(const GroupedPictures& pictures) {
-  const Walked walk(pictures);
+int64_t group_norm_workspace(const GroupedImages& images) {
+  const Walked walk(images);
   return 2 * (walk.sums() + walk.samples * walk.groups) * static_cast<int64_t>(sizeof(float));
 }
 
-cudaError_t launch_group_norm(const GroupedPictures& pictures, double eps, const GroupNormTensors& t,
+cudaError_t launch_group_norm(const GroupedImages& images, double eps, const GroupNormTensors& t,
                               void* workspace, cudaStream_t stream) {
-  const Walked walk(pictures);
+  const Walked walk(images);
   const Workspace work(walk, workspace);
-  return with_storage(pictures.dtype, [=](auto type) {
+  return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
     const auto* x = static_cast<const T*>(t.x);
-    cudaError_t status = launch(measure_groups<T>, walk.grid(), walk.of_picture.block(), stream, walk, x,
+    cudaError_t status = launch(measure_groups<T>, walk.grid(), walk.of_image.block(), stream, walk, x,
                                 work.first, work.second);
     if (status != cudaSuccess) return status;
     status = launch(settle_groups<T>, warp_for_each_group(walk), dim3(kThreads), stream, walk, eps, x,
                     work.first, work.second, work.settled, t.mean, t.factor);
     if (status != cudaSuccess) return status;
-    return launch(apply_groups<T>, walk.grid(), walk.of_picture.block(), stream, walk, work.settled, t.gamma,
+    return launch(apply_groups<T>, walk.grid(), walk.of_image.block(), stream, walk, work.settled, t.gamma,
                   t.beta, x, static_cast<T*>(t.y));
   });
 }
 
-cudaError_t launch_group_norm_backward(const GroupedPictures& pictures, const GroupNormGradients& t,
+cudaError_t launch_group_norm_backward(const GroupedImages& images, const GroupNormGradients& t,
                                        void* workspace, cudaStream_t stream) {
-  const Walked walk(pictures);
+  const Walked walk(images);
   const Workspace work(walk, workspace);
-  return with_storage(pictures.dtype, [=](auto type) {
+  return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
     const auto *dy = static_cast<const T*>(t.dy), *x = static_cast<const T*>(t.x);
-    cudaError_t status = launch(measure_group_slopes<T>, walk.grid(), walk.of_picture.block(), stream, walk,
-                                dy, x, t.mean, work.first, work.second);
+    cudaError_t status = launch(measure_group_slopes<T>, walk.grid(), walk.of_image.block(), stream, walk, dy,
+                                x, t.mean, work.first, work.second);
     if (status != cudaSuccess) return status;
     status = launch(settle_group_slopes, warp_for_each_group(walk), dim3(kThreads), stream, walk, work.first,
                     work.second, t.gamma, t.factor, work.settled);
     if (status != cudaSuccess) return status;
     if (t.dgamma != nullptr || t.dbeta != nullptr) {
-      status = launch(finish_group_slopes, finish_grid(pictures.channels), finish_block(), stream, walk,
+      status = launch(finish_group_slopes, finish_grid(images.channels), finish_block(), stream, walk,
                       work.first, work.second, t.factor, t.dgamma, t.dbeta);
       if (status != cudaSuccess) return status;
     }
-    return launch(apply_group_slopes<T>, walk.grid(), walk.of_picture.block(), stream, walk, dy, x, t.gamma,
+    return launch(apply_group_slopes<T>, walk.grid(), walk.of_image.block(), stream, walk, dy, x, t.gamma,
                   t.mean, t.factor, work.settled, static_cast<T*>(t.dx));
   });
 }

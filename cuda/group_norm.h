@@ -9,8 +9,8 @@
 
 namespace trainer::cuda {
 
-/// Pictures with their channels last: of each sample `pixels` rows of `channels` numbers.
-struct GroupedPictures {
+/// Images with their channels last: of each sample `pixels` rows of `channels` numbers.
+struct GroupedImages {
   int64_t samples, pixels, channels, groups;
   DType dtype;
 };
@@ -22,8 +22,8 @@ struct GroupNormTensors {
   void* y;
   float *mean, *factor;
 };
-int64_t group_norm_workspace(const GroupedPictures& pictures);
-cudaError_t launch_group_norm(const GroupedPictures& pictures, double eps, const GroupNormTensors& t,
+int64_t group_norm_workspace(const GroupedImages& images);
+cudaError_t launch_group_norm(const GroupedImages& images, double eps, const GroupNormTensors& t,
                               void* workspace, cudaStream_t stream);
 
 /// gamma, dgamma and dbeta may be nullptr; dx may be dy or x.
@@ -33,7 +33,7 @@ struct GroupNormGradients {
   void* dx;
   float *dgamma, *dbeta;
 };
-cudaError_t launch_group_norm_backward(const GroupedPictures& pictures, const GroupNormGradients& t,
+cudaError_t launch_group_norm_backward(const GroupedImages& images, const GroupNormGradients& t,
                                        void* workspace, cudaStream_t stream);
 
 }  // namespace trainer::cuda

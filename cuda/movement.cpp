@@ -62,7 +62,7 @@ std::unique_ptr<Kernel> compile_cast(const Gpu& gpu, const OpContext& context, c
                  y = slots.outputs[Cast::kY]] { return launch_cast(from, to, *x, *y, count, stream); });
 }
 
-/// Along the channels, pictures are joined and parted with their channels last.
+/// Along the channels, images are joined and parted with their channels last.
 bool along_channels(const OpContext& context, int64_t axis) {
   return axis == 1 && context.inputs[0].shape.size() == 4;
 }

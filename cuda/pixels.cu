@@ -14,7 +14,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     scale_pixels(PixelPlaces p, const uint8_t* x, const float* scale, const float* offset, T* y) {
   wait_for_previous_kernels();
-  const int64_t count = p.pictures * p.area, stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  const int64_t count = p.images * p.area, stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
     const int64_t pixel = i % p.area, from = i / p.area * p.area * p.channels,
                   to = i / p.area * p.area * p.made;
@@ -56,7 +56,7 @@ cudaError_t launch_scale_pixels(DType to, const PixelPlaces& places, const void*
                                 const float* offset, void* y, cudaStream_t stream) {
   return with_storage(to, [=](auto element) {
     using T = decltype(element);
-    return launch(scale_pixels<T>, blocks_for(Octet::kSize * places.pictures * places.area), dim3(kThreads),
+    return launch(scale_pixels<T>, blocks_for(Octet::kSize * places.images * places.area), dim3(kThreads),
                   stream, places, static_cast<const uint8_t*>(x), scale, offset, static_cast<T*>(y));
   });
 }

@@ -10,10 +10,10 @@
 
 namespace trainer::cuda {
 
-/// Pictures of (channels, area) bytes. What is made of them has `made` channels, those behind of zeros; and
+/// Images of (channels, area) bytes. What is made of them has `made` channels, those behind of zeros; and
 /// how far apart its channels and pixels lie.
 struct PixelPlaces {
-  int64_t pictures, channels, area, made, channel_step, pixel_step;
+  int64_t images, channels, area, made, channel_step, pixel_step;
 };
 
 /// y = scale * x + offset, x of u8, scale and offset for each channel.

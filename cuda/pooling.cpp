@@ -41,7 +41,7 @@ std::unique_ptr<Kernel> compile_max_backward(const Gpu& gpu, const OpContext& co
   });
 }
 
-/// A single window over the whole picture has too many elements for one thread each.
+/// A single window over the whole image has too many elements for one thread each.
 bool is_global(const Windows& w) {
   return w.kernel_h == w.height && w.kernel_w == w.width && w.padding_h == 0 && w.padding_w == 0;
 }
@@ -50,12 +50,12 @@ std::unique_ptr<Kernel> compile_average(const Gpu& gpu, const OpContext& context
                                         const Slots& slots) {
   const Windows windows = windows_of<AvgPool2d>(context, context.inputs[AvgPool2d::kX].shape,
                                                 context.outputs[AvgPool2d::kY].shape);
-  const Pictures pictures{windows.samples, int64_t{windows.height} * windows.width, windows.channels,
-                          context.inputs[AvgPool2d::kX].dtype};
+  const Images images{windows.samples, int64_t{windows.height} * windows.width, windows.channels,
+                      context.inputs[AvgPool2d::kX].dtype};
   return kernel(context, [=, stream = gpu.stream.get(), x = slots.inputs[AvgPool2d::kX],
                           y = slots.outputs[AvgPool2d::kY]] {
-    if (!is_global(windows)) return launch_average_pool(windows, pictures.dtype, *x, *y, stream);
-    return launch_picture_sums(pictures, 1.0f / static_cast<float>(pictures.pixels), *x, nullptr, *y, stream);
+    if (!is_global(windows)) return launch_average_pool(windows, images.dtype, *x, *y, stream);
+    return launch_image_sums(images, 1.0f / static_cast<float>(images.pixels), *x, nullptr, *y, stream);
   });
 }
 

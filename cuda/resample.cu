@@ -18,10 +18,10 @@ __global__ void __launch_bounds__(kThreads) resample(Resampled r, int64_t count,
   const int64_t channel = thread % octets * Octet::kSize, left = r.channels - channel;
   const auto column = static_cast<int32_t>(pixel % r.columns.outputs);
   const auto row = static_cast<int32_t>(pixel / r.columns.outputs % r.rows.outputs);
-  const int64_t picture = pixel / r.columns.outputs / r.rows.outputs * r.height;
+  const int64_t image = pixel / r.columns.outputs / r.rows.outputs * r.height;
   Octet sum{};
   for (int32_t i = r.rows.begin[row]; i < r.rows.begin[row + 1]; ++i) {
-    const int64_t line = (picture + r.rows.input[i]) * r.width;
+    const int64_t line = (image + r.rows.input[i]) * r.width;
     for (int32_t j = r.columns.begin[column]; j < r.columns.begin[column + 1]; ++j) {
       const float weight = r.rows.weight[i] * r.columns.weight[j];
       const Octet value = load(x + (line + r.columns.input[j]) * r.channels + channel, left);

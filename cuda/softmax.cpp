@@ -7,7 +7,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// With their channels last, pixels of pictures are rows too.
+/// With their channels last, pixels of images are rows too.
 Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return all_channels_last(context, "rows");
 }

@@ -48,7 +48,7 @@ while read -r command <&3; do
 done 3<commands.txt
 grep -q 'cmake --install build/release --prefix ~/.local' 1.log || fail "the quickstart does not say how to install: $(tail -n 8 1.log)"
 
-# Pictures: in grey, brighter from class to class.
+# Images: in grey, brighter from class to class.
 mkdir -p try/folder own/new
 python3 - <<'PYTHON'
 import os, struct, zlib
@@ -67,14 +67,14 @@ write("try/a.png", 28, 28, 255)
 write("try/folder/b.png", 28, 28, 255)
 for kind, brightest in (("bag", 40), ("sneaker", 120), ("trousers", 250)):
     for number in range(30):
-        write(f"own/pictures/{kind}/{number}.png", 56 + number, 112 - number, brightest)
+        write(f"own/images/{kind}/{number}.png", 56 + number, 112 - number, brightest)
 write("own/new/b100.png", 60, 80, 40)
 PYTHON
 
 # A user's own images, up to the class of a new one.
 [ "$(wc -l <prompted.txt)" -ge 4 ] || fail "the commands for a user's own images were not found"
 while read -r command <&3; do run own "$command"; done 3<prompted.txt
-grep -q '"name":"bag"' "$number.log" || fail "the picture of a bag is not recognised: $(cat "$number.log")"
+grep -q '"name":"bag"' "$number.log" || fail "the image of a bag is not recognised: $(cat "$number.log")"
 
 # The table, with a file or folder where it says so. Training is shortened by the key that the recipe explains.
 cp -r trainer/configs/models try/
@@ -106,7 +106,7 @@ while read -r command <&3; do
     *" --profile "*) run try "$command training.max_duration=30ba" && ls try/runs/*/trace.json >/dev/null ;;
     *--dump-config | "trainer plan "* | "trainer data "*) run try "$command" ;;
     *" --config "*) run try "$command training.max_duration=20ba" ;;
-    "trainer init PATH") run try "${command/PATH/../own/pictures}" ;;
+    "trainer init PATH") run try "${command/PATH/../own/images}" ;;
     *) run try "${command/PATH/$(find try/runs -mindepth 1 -maxdepth 1 -printf 'runs/%f\n' | sort | head -n 1)}" ;;
   esac
 done 3<table.txt

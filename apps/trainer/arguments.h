@@ -65,7 +65,7 @@ struct Arguments {
   std::string out;
   std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
   int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: as many as the command likes
-  /// predict: pictures and folders; none: the split. runs compare: the two runs. completion: the words of a
+  /// predict: images and folders; none: the split. runs compare: the two runs. completion: the words of a
   /// command line.
   std::vector<std::string> inputs;
   int64_t top = 0;        ///< predict: classes with their probability; 0: as many as the task prints

@@ -10,7 +10,7 @@
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "core/base/json.h"
-#include "core/data/images/picture_files.h"
+#include "core/data/images/image_files.h"
 #include "core/host/stop.h"
 #include "core/recipe/about.h"
 #include "core/recipe/classes.h"
@@ -53,7 +53,7 @@ class Unreadable {
   std::map<int64_t, std::string> reasons_;
 };
 
-/// Pictures in files, of any size where the transforms make them the network's; otherwise of its own.
+/// Images in files, of any size where the transforms make them the network's; otherwise of its own.
 std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<std::string>& words) {
   Shape shape = recipe.model.input;
   if (shape[0] != 1 && shape[0] != 3) {
@@ -65,7 +65,7 @@ std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<s
   const Shape any{shape[0], -1, -1};
   if (TransformChain(recipe.data.eval_transform, any, ignored).output_shape() == shape && ignored.ok())
     shape = any;
-  return open_picture_files(picture_files(words), shape, recipe.data.max_pixels);
+  return open_image_files(image_files(words), shape, recipe.data.max_pixels);
 }
 
 Samples open_samples(const RunSpec& spec, const Arguments& arguments) {

@@ -8,7 +8,7 @@
 namespace trainer {
 
 /// A random step between a stored sample and a row of a batch that a device takes too: a mirroring with
-/// probability p, or a window of height x width out of a picture that `padding` zeros surround.
+/// probability p, or a window of height x width out of an image that `padding` zeros surround.
 struct SampleStep {
   bool mirrors = false;
   double p = 0;
@@ -23,7 +23,7 @@ struct SampleSteps {
   uint64_t key = 0;
 };
 
-/// What a sample's draws come to: for each step the window's place in the picture before the padding, and
+/// What a sample's draws come to: for each step the window's place in the image before the padding, and
 /// whether it mirrors.
 struct DrawnSteps {
   bool mirrored[SampleSteps::kMost];
@@ -48,12 +48,12 @@ TRAINER_HD DrawnSteps draw_steps(const SampleSteps& all, int32_t epoch, int32_t 
   return drawn;
 }
 
-/// Where a pixel of the last step's picture comes from: (y, x) becomes its place in the stored one. False
-/// where it is padding. `height` and `width` are the stored picture's.
+/// Where a pixel of the last step's image comes from: (y, x) becomes its place in the stored one. False
+/// where it is padding. `height` and `width` are the stored image's.
 TRAINER_HD bool source_place(const SampleSteps& all, const DrawnSteps& drawn, int64_t height, int64_t width,
                              int64_t& y, int64_t& x) {
   for (int i = all.count; i-- > 0;) {
-    int64_t rows = height, columns = width;  // of the picture before this step
+    int64_t rows = height, columns = width;  // of the image before this step
     for (int before = 0; before < i; ++before) {
       if (!all.steps[before].mirrors) rows = all.steps[before].height, columns = all.steps[before].width;
     }

@@ -29,7 +29,7 @@ class RowMemory {
   virtual ~RowMemory() = default;
 };
 
-/// Fills the rows of batches from samples: pictures, later tokens and tables. A row is a pure function of its
+/// Fills the rows of batches from samples: images, later tokens and tables. A row is a pure function of its
 /// place. Called from several threads at once, each with memory of its own.
 class RowReader {
  public:

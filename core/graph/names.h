@@ -5,7 +5,7 @@
 /// N: rows of a micro-batch.
 namespace trainer {
 
-/// What a network reads of each sample, and a source has: a picture (C, H, W), T tokens, or F numbers.
+/// What a network reads of each sample, and a source has: an image (C, H, W), T tokens, or F numbers.
 enum class InputKind { pixels, tokens, features };
 
 namespace entry_name {

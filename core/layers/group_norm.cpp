@@ -28,7 +28,7 @@ class GroupNormLayer final : public Layer {
     fields.add("affine", &affine_, "a learned weight and bias for each channel");
   }
 
-  /// Features (N, C) are pictures of one pixel.
+  /// Features (N, C) are images of one pixel.
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 2 && in.size() != 4)
@@ -37,8 +37,8 @@ class GroupNormLayer final : public Layer {
     if (in[1] % groups_ != 0)
       fail_at(origin_of("groups"), fmt::format("{} groups do not divide {} channels", groups_, in[1]));
     if (in.size() == 4) return {normalised_groups(context, x[0], groups_, eps_, affine_)};
-    const TensorId pictures = context.build.emit<Reshape>({x[0]}, Shape{in[0], in[1], 1, 1});
-    return {context.build.emit<Reshape>({normalised_groups(context, pictures, groups_, eps_, affine_)}, in)};
+    const TensorId images = context.build.emit<Reshape>({x[0]}, Shape{in[0], in[1], 1, 1});
+    return {context.build.emit<Reshape>({normalised_groups(context, images, groups_, eps_, affine_)}, in)};
   }
 
  private:

@@ -39,7 +39,7 @@ struct PixelScales {
   std::vector<float> scale, offset;
 };
 /// Makes the input `images` one of bytes, which each entry turns into numbers itself; `scales` by entry.
-/// Comes after mixed_precision, so that a cast of the pictures is part of that.
+/// Comes after mixed_precision, so that a cast of the images is part of that.
 Pass read_pixels(std::map<std::string, PixelScales> scales);
 /// A split's samples on the device, and what is done to each.
 struct SampleSet {

@@ -41,7 +41,7 @@ Range shown(double low, double high) {
   return std::isfinite(low + room) ? Range{low, low + room} : Range{high - room, high};
 }
 
-/// Where numbers stand in the picture.
+/// Where numbers stand in the image.
 struct Frame {
   double x_low, x_high, y_low, y_high;
 

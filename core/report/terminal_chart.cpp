@@ -24,7 +24,7 @@ std::string braille(uint8_t dots) {
           static_cast<char>(0x80 | (dots & 0x3F))};
 }
 
-/// Dots of a picture, in characters.
+/// Dots of an image, in characters.
 class Dots {
  public:
   Dots(size_t width, size_t height) : width_(width), height_(height), cells_(width * height, 0) {}

@@ -33,7 +33,7 @@ void check_recipe(const TaskSetting& setting) {
   }
 }
 
-/// One label for each pixel of a picture, logits (N, C, H, W).
+/// One label for each pixel of an image, logits (N, C, H, W).
 class PixelClassification final : public Task {
  public:
   std::string_view name() const override { return "pixel_classification"; }

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// All pictures of both splits in the device's memory, bound to an executable that reads them there. Must
+/// All images of both splits in the device's memory, bound to an executable that reads them there. Must
 /// outlive its runs.
 class DeviceSamples {
  public:

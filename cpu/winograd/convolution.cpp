@@ -52,7 +52,7 @@ Grid Geometry::grid_of_y(int64_t lanes) const {
 
 std::unique_ptr<Forward> make_forward(const Kernels& kernels, const Geometry& geometry, bool reversed,
                                       int threads) {
-  // Whichever of transformed pictures and transformed weights is smaller is kept, the other passes by once.
+  // Whichever of transformed images and transformed weights is smaller is kept, the other passes by once.
   const bool few_tiles = 2 * geometry.tiles() <= geometry.outputs;
   const int64_t useful = useful_threads(geometry, threads);
   return few_tiles ? forward_by_outputs(kernels, geometry, reversed, useful)

@@ -28,34 +28,34 @@ TRAINER_INLINE void both_ways(const One& one, const Column& column, const Put& p
   }
 }
 
-/// Calls body(number from 0, picture, row, column) for each tile.
+/// Calls body(number from 0, image, row, column) for each tile.
 template <class Body>
 TRAINER_INLINE void each_tile(const Grid& grid, Tiles tiles, const Body& body) {
   int64_t column = tiles.begin % grid.columns, row = tiles.begin / grid.columns % grid.rows;
-  int64_t picture = tiles.begin / grid.columns / grid.rows;
+  int64_t image = tiles.begin / grid.columns / grid.rows;
   for (int64_t t = 0; t < tiles.count; ++t) {
-    body(t, picture, row, column);
+    body(t, image, row, column);
     if (++column < grid.columns) continue;
     column = 0;
     if (++row < grid.rows) continue;
     row = 0;
-    ++picture;
+    ++image;
   }
 }
 
-/// kSize x kSize pixels of a picture, from (top, left) on; zero outside of it.
+/// kSize x kSize pixels of an image, from (top, left) on; zero outside of it.
 template <class Isa, class Stored, int kSize>
 class Pixels {
   using Element = typename Stored::Element;
 
  public:
-  Pixels(const Grid& grid, const Element* picture, int64_t top, int64_t left)
+  Pixels(const Grid& grid, const Element* image, int64_t top, int64_t left)
       : line_(grid.width * Isa::kLanes), left_(left), width_(grid.width) {
     inside_ = top >= 0 && left >= 0 && top + kSize <= grid.height && left + kSize <= grid.width;
-    if (inside_) first_ = picture + top * line_ + left * Isa::kLanes;
+    if (inside_) first_ = image + top * line_ + left * Isa::kLanes;
     for (int i = 0; i < kSize && !inside_; ++i) {
       const bool exists = top + i >= 0 && top + i < grid.height;
-      rows_[i] = exists ? picture + (top + i) * line_ : kZeros;
+      rows_[i] = exists ? image + (top + i) * line_ : kZeros;
       step_[i] = exists ? Isa::kLanes : 0;
     }
   }
@@ -100,9 +100,9 @@ TRAINER_INLINE void put_row(float* tile, int64_t stride, int i, const Vector<Isa
 template <class Isa, class Stored>
 void transform_x(const Grid& grid, const void* x, Tiles tiles, Positions v) {
   using V = Vector<Isa>;
-  each_tile(grid, tiles, [&](int64_t t, int64_t picture, int64_t row, int64_t column) {
-    const auto* of_picture = static_cast<const typename Stored::Element*>(x) + picture * grid.stride;
-    const Pixels<Isa, Stored, kWindow> pixels(grid, of_picture, row * kTile - grid.top,
+  each_tile(grid, tiles, [&](int64_t t, int64_t image, int64_t row, int64_t column) {
+    const auto* of_image = static_cast<const typename Stored::Element*>(x) + image * grid.stride;
+    const Pixels<Isa, Stored, kWindow> pixels(grid, of_image, row * kTile - grid.top,
                                               column * kTile - grid.left);
     float* to = v.data + t * Isa::kLanes;
     pixels.visit([&](const auto& pixel_column) {
@@ -116,9 +116,9 @@ template <class Isa, class Stored>
 void transform_dy(const Grid& grid, const void* dy, Tiles tiles, Positions v, float* sums) {
   using V = Vector<Isa>;
   V sum = {};
-  each_tile(grid, tiles, [&](int64_t t, int64_t picture, int64_t row, int64_t column) {
-    const auto* of_picture = static_cast<const typename Stored::Element*>(dy) + picture * grid.stride;
-    const Pixels<Isa, Stored, kTile> pixels(grid, of_picture, row * kTile, column * kTile);
+  each_tile(grid, tiles, [&](int64_t t, int64_t image, int64_t row, int64_t column) {
+    const auto* of_image = static_cast<const typename Stored::Element*>(dy) + image * grid.stride;
+    const Pixels<Isa, Stored, kTile> pixels(grid, of_image, row * kTile, column * kTile);
     float* to = v.data + t * Isa::kLanes;
     V of_tile = {};
     pixels.visit([&](const auto& pixel_column) {
@@ -167,11 +167,11 @@ template <class Isa, class Stored>
 void transform_y(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, void* y) {
   using V = Vector<Isa>;
   const V shift = bias != nullptr ? load<Isa>(bias) : V{};
-  each_tile(grid, tiles, [&](int64_t t, int64_t picture, int64_t row, int64_t column) {
+  each_tile(grid, tiles, [&](int64_t t, int64_t image, int64_t row, int64_t column) {
     const float* from = m.data + t * Isa::kLanes;
     const int64_t top = row * kTile, left = column * kTile;
     const int64_t rows = grid.height - top, columns = grid.width - left;
-    auto* to = static_cast<typename Stored::Element*>(y) + picture * grid.stride +
+    auto* to = static_cast<typename Stored::Element*>(y) + image * grid.stride +
                (top * grid.width + left) * Isa::kLanes;
     both_ways<Isa, kWindow, kTile>([](const V* in, V* out) { Points<Isa>::results(in, out); },
                                    [&](int j, V* values) { get_column<Isa>(from, m.stride, j, values); },

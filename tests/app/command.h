@@ -36,7 +36,7 @@ class Workspace {
   std::filesystem::path path_;
 };
 
-/// A recipe of a small network with dropout on synthetic pictures, 10 steps an epoch.
+/// A recipe of a small network with dropout on synthetic images, 10 steps an epoch.
 extern const char* const kSmallRecipe;
 
 std::vector<std::string> lines_of(const std::string& text);

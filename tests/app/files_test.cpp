@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 
 #include "tests/app/command.h"
-#include "tests/app/pictures.h"
+#include "tests/app/images.h"
 #include "tests/sanitized.h"
 
 namespace trainer {
@@ -174,14 +174,14 @@ TEST_CASE("a value from the environment stays out of a run's files, and another 
 
 TEST_CASE("a path of data from the environment may change, its samples may not") {
   const Workspace workspace;
-  fill_with_pictures(workspace, "a/train", 20);
-  fill_with_pictures(workspace, "a/val", 5);
-  workspace.write("pictures.yaml", kPictureRecipe);
+  fill_with_images(workspace, "a/train", 20);
+  fill_with_images(workspace, "a/val", 5);
+  workspace.write("images.yaml", kImageRecipe);
   fs::copy(workspace.path() / "a", workspace.path() / "b", fs::copy_options::recursive);
-  fill_with_pictures(workspace, "c/train", 21);
-  fill_with_pictures(workspace, "c/val", 5);
+  fill_with_images(workspace, "c/train", 21);
+  fill_with_images(workspace, "c/val", 5);
   const auto train = [&](const std::string& folder, const std::string& steps) {
-    return run_shell("WHERE=" + folder + " \"$TRAINER\" -c pictures.yaml 'data.train=${env:WHERE}/train' " +
+    return run_shell("WHERE=" + folder + " \"$TRAINER\" -c images.yaml 'data.train=${env:WHERE}/train' " +
                          "'data.val=${env:WHERE}/val' 'run.allow_changes=[training.max_duration]' " +
                          "training.max_duration=" + steps,
                      workspace.path());
@@ -199,16 +199,16 @@ TEST_CASE("a path of data from the environment may change, its samples may not")
              ContainsSubstring("data.val: the validation samples are not those of"));
 }
 
-TEST_CASE("names of pictures are shown on one line, whatever they hold") {
+TEST_CASE("names of images are shown on one line, whatever they hold") {
   const Workspace workspace;
-  fill_with_pictures(workspace, "train", 20);
-  fill_with_pictures(workspace, "val", 5);
-  workspace.write("pictures.yaml", kPictureRecipe);
-  workspace.write("train/dark/a\nerror: forged \x1b[2J\xc2\x9b.png", "no picture");
+  fill_with_images(workspace, "train", 20);
+  fill_with_images(workspace, "val", 5);
+  workspace.write("images.yaml", kImageRecipe);
+  workspace.write("train/dark/a\nerror: forged \x1b[2J\xc2\x9b.png", "no image");
   fs::create_symlink("circle.png", workspace.path() / "train/bright/circle.png");
   fs::create_symlink("circle", workspace.path() / "train/circle");
   const Outcome outcome = run_trainer(
-      {"-c", "pictures.yaml", "data.error_budget=10", "data.drop_last=false", "training.max_duration=1ep"},
+      {"-c", "images.yaml", "data.error_budget=10", "data.drop_last=false", "training.max_duration=1ep"},
       workspace.path());
   INFO(outcome.errors);
   CHECK(outcome.code == 0);
@@ -226,7 +226,7 @@ TEST_CASE("init refuses a name that a recipe would expand") {
   const Workspace workspace;
   for (const char* name : {"${env:HOME}", "~"}) {
     INFO(name);
-    fill_with_pictures(workspace, name, 2);
+    fill_with_images(workspace, name, 2);
     const Outcome outcome = run_trainer({"init", std::string("./") + name, "-o", "r.yaml"}, workspace.path());
     CHECK(outcome.code == 64);
     CHECK_THAT(outcome.errors, ContainsSubstring("a recipe gives"));

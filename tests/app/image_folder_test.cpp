@@ -4,7 +4,7 @@
 #include <sstream>
 #include "tests/catch.h"
 
-#include "tests/app/pictures.h"
+#include "tests/app/images.h"
 
 namespace trainer {
 namespace {
@@ -14,11 +14,11 @@ using Catch::Matchers::ContainsSubstring;
 
 }  // namespace
 
-TEST_CASE("a folder of pictures trains; damaged ones are listed exactly, and too many of them end the run") {
+TEST_CASE("a folder of images trains; damaged ones are listed exactly, and too many of them end the run") {
   const Workspace workspace;
-  workspace.write("r.yaml", kPictureRecipe);
-  fill_with_pictures(workspace, "train", 50);
-  fill_with_pictures(workspace, "val", 10);
+  workspace.write("r.yaml", kImageRecipe);
+  fill_with_images(workspace, "train", 50);
+  fill_with_images(workspace, "val", 10);
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"--config", "r.yaml"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -34,7 +34,7 @@ TEST_CASE("a folder of pictures trains; damaged ones are listed exactly, and too
 
   workspace.write("train/bright/107.png", "");
   workspace.write("train/dark/103.png", "once upon a time");
-  workspace.write("val/dark/102.png", picture(true).substr(0, 40));
+  workspace.write("val/dark/102.png", image(true).substr(0, 40));
   const Outcome ends = train({});
   CHECK(ends.code == 65);
   CHECK_THAT(ends.errors,
@@ -66,12 +66,11 @@ TEST_CASE("a folder of pictures trains; damaged ones are listed exactly, and too
   }
 }
 
-TEST_CASE(
-    "pictures are told apart with their classes' names, whatever order, however many, some unreadable") {
+TEST_CASE("images are told apart with their classes' names, whatever order, however many, some unreadable") {
   const Workspace workspace;
-  workspace.write("r.yaml", kPictureRecipe);
-  fill_with_pictures(workspace, "train", 50);
-  fill_with_pictures(workspace, "val", 10);
+  workspace.write("r.yaml", kImageRecipe);
+  fill_with_images(workspace, "train", 50);
+  fill_with_images(workspace, "val", 10);
   REQUIRE(run_trainer({"--config", "r.yaml"}, workspace.path()).code == 0);
   const auto predict = [&](const std::vector<std::string>& more, int code) {
     std::vector<std::string> arguments = {"predict", "--config", "r.yaml"};
@@ -96,7 +95,7 @@ TEST_CASE(
   CHECK(predict({"train"}, 0).size() == 100);
   fs::rename(workspace.path() / "train", workspace.path() / "elsewhere");
   const Outcome evaluated = run_trainer({"eval", "--config", "r.yaml", "--json"}, workspace.path());
-  CHECK(evaluated.code == 0);  // without the training pictures
+  CHECK(evaluated.code == 0);  // without the training images
   CHECK(nlohmann::json::parse(evaluated.output)["top1"] == 1.0);
   fs::rename(workspace.path() / "elsewhere", workspace.path() / "train");
   workspace.write("val/dark/103.png", "once upon a time");
@@ -113,10 +112,10 @@ TEST_CASE(
     CHECK(lines[21]["file"] == "val/dark/109.png");
     CHECK(lines[21] == lines[0]);
   }
-  // The weights keep the names: they need no pictures of training.
+  // The weights keep the names: they need no images of training.
   fs::rename(workspace.path() / "train", workspace.path() / "elsewhere");
-  fs::rename(workspace.path() / "val", workspace.path() / "pictures");
-  const auto named = predict({"pictures/bright"}, 0);
+  fs::rename(workspace.path() / "val", workspace.path() / "images");
+  const auto named = predict({"images/bright"}, 0);
   CHECK(named.size() == 10);
   for (const auto& line : named) {
     CHECK(line["class"] == 0);
@@ -124,10 +123,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a share of the training pictures validates, and missing folders are named") {
+TEST_CASE("a share of the training images validates, and missing folders are named") {
   const Workspace workspace;
-  workspace.write("r.yaml", kPictureRecipe);
-  fill_with_pictures(workspace, "train", 50);
+  workspace.write("r.yaml", kImageRecipe);
+  fill_with_images(workspace, "train", 50);
   const Outcome missing = run_trainer({"--config", "r.yaml"}, workspace.path());
   CHECK(missing.code == 78);
   CHECK_THAT(missing.errors, ContainsSubstring("r.yaml:7:3: error: data.val: there is no file val"));

@@ -3,7 +3,7 @@
 #include "tests/catch.h"
 
 #include "tests/app/command.h"
-#include "tests/app/pictures.h"
+#include "tests/app/images.h"
 
 namespace trainer {
 namespace {
@@ -19,33 +19,33 @@ Outcome run_in(const Workspace& workspace, const std::vector<std::string>& words
 
 }  // namespace
 
-TEST_CASE("from a folder of pictures to a predicted class") {
+TEST_CASE("from a folder of images to a predicted class") {
   const Workspace workspace;
-  fill_with_pictures(workspace, "my pictures", 150);
-  const Outcome made = run_in(workspace, {"init", "my pictures/"});
+  fill_with_images(workspace, "my images", 150);
+  const Outcome made = run_in(workspace, {"init", "my images/"});
   CHECK_THAT(made.output,
              ContainsSubstring("image_folder, 300 training samples of 2 classes (bright, dark)") &&
-                 ContainsSubstring("trainer --config 'my pictures.yaml'"));
-  const std::string recipe = workspace.read("my pictures.yaml");
-  CHECK_THAT(recipe, ContainsSubstring("train: my pictures\n") && ContainsSubstring("out_features: 2") &&
+                 ContainsSubstring("trainer --config 'my images.yaml'"));
+  const std::string recipe = workspace.read("my images.yaml");
+  CHECK_THAT(recipe, ContainsSubstring("train: my images\n") && ContainsSubstring("out_features: 2") &&
                          ContainsSubstring("val_fraction: 0.2"));
-  run_in(workspace, {"--config", "my pictures.yaml", "training.max_duration=3ep", "run.output_dir=run"});
-  const Outcome found = run_in(workspace, {"predict", "--config", "my pictures.yaml", "run.output_dir=run",
-                                           "my pictures/dark/101.png", "my pictures/bright/101.png"});
+  run_in(workspace, {"--config", "my images.yaml", "training.max_duration=3ep", "run.output_dir=run"});
+  const Outcome found = run_in(workspace, {"predict", "--config", "my images.yaml", "run.output_dir=run",
+                                           "my images/dark/101.png", "my images/bright/101.png"});
   const size_t dark = found.output.find("\"name\":\"dark\""),
                bright = found.output.find("\"name\":\"bright\"");
   CHECK(dark < bright);
   CHECK(bright != std::string::npos);
 
-  const Outcome again = run_in(workspace, {"init", "my pictures"}, 64);
-  CHECK_THAT(again.errors, ContainsSubstring("my pictures.yaml: there is such a file already"));
-  CHECK(workspace.read("my pictures.yaml") == recipe);
+  const Outcome again = run_in(workspace, {"init", "my images"}, 64);
+  CHECK_THAT(again.errors, ContainsSubstring("my images.yaml: there is such a file already"));
+  CHECK(workspace.read("my images.yaml") == recipe);
 }
 
 TEST_CASE("init finds a folder for validation, and a record file") {
   const Workspace workspace;
-  fill_with_pictures(workspace, "set/train", 20);
-  fill_with_pictures(workspace, "set/valid", 5);
+  fill_with_images(workspace, "set/train", 20);
+  fill_with_images(workspace, "set/valid", 5);
   run_in(workspace, {"init", "set"});
   std::filesystem::create_directory(workspace.path() / "recipes");
   run_in(workspace, {"init", "set/", "--output", "recipes/set.yaml"});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
-#include "tests/app/pictures.h"
+#include "tests/app/images.h"
 #include "tests/catch.h"
 
 namespace trainer {
@@ -10,13 +10,13 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 
-/// Dark and bright pixels with two labels of their own: `bright` and, of every second picture, `even`.
+/// Dark and bright pixels with two labels of their own: `bright` and, of every second image, `even`.
 class LabelSets {
  public:
   LabelSets() {
-    workspace.write("r.yaml", kPictureRecipe);
-    fill_with_pictures(workspace, "train", 20);
-    fill_with_pictures(workspace, "val", 5);
+    workspace.write("r.yaml", kImageRecipe);
+    fill_with_images(workspace, "train", 20);
+    fill_with_images(workspace, "val", 5);
     for (const char* split : {"train", "val"}) write_labels(split, "file,bright,dark,always,never");
   }
 
@@ -78,11 +78,11 @@ TEST_CASE("several labels: a network trains, is evaluated, and predicts labels a
           (sample.at("labels").at(0) == 0 ? json({"bright", "always"}) : json({"dark", "always"})));
     CHECK(sample.at("probabilities").size() == 4);
   }
-  const json picture =
+  const json image =
       json::parse(sets.run_well("predict", "training.max_duration=30ep --top 2 val/dark/100.png"));
-  CHECK(picture.at("names") == json({"dark", "always"}));
-  CHECK(picture.at("probabilities").size() == 2);
-  CHECK(!picture.contains("labels"));
+  CHECK(image.at("names") == json({"dark", "always"}));
+  CHECK(image.at("probabilities").size() == 2);
+  CHECK(!image.contains("labels"));
   for (const char* split : {"train", "val"})
     sets.workspace.write(std::string(split) + "/labels.csv",
                          "file,label\nbright/100.png,x\ndark/100.png,y\n");
@@ -173,7 +173,7 @@ TEST_CASE("several labels: mixing, micro-batches, averages and packed samples") 
 }
 
 TEST_CASE(
-    "an autoencoder on pictures without regard to labels: trains, is evaluated, and is not predicted with") {
+    "an autoencoder on images without regard to labels: trains, is evaluated, and is not predicted with") {
   const LabelSets sets;
   const std::string words =
       "data.labels=null loss=mse 'validation.metrics=[]' 'data.augment=[]' 'data.eval_transform=[]' "

@@ -10,7 +10,7 @@
 
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors.h"
-#include "tests/app/pictures.h"
+#include "tests/app/images.h"
 
 namespace trainer {
 namespace {
@@ -18,13 +18,13 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Matchers::ContainsSubstring;
 
-/// The recipe of pictures, 20 of each class to train on and 5 to validate.
-class Pictures {
+/// The recipe of images, 20 of each class to train on and 5 to validate.
+class Images {
  public:
-  Pictures() {
-    workspace.write("r.yaml", kPictureRecipe);
-    fill_with_pictures(workspace, "train", 20);
-    fill_with_pictures(workspace, "val", 5);
+  Images() {
+    workspace.write("r.yaml", kImageRecipe);
+    fill_with_images(workspace, "train", 20);
+    fill_with_images(workspace, "val", 5);
   }
 
   Outcome run(const std::string& more = "", const std::string& command = "train") const {
@@ -70,71 +70,70 @@ const std::string kMore = " training.max_duration=8ep 'run.allow_changes=[traini
 }  // namespace
 
 TEST_CASE("own data: a network with more outputs than classes is refused, with both numbers and the key") {
-  const Pictures pictures;
+  const Images images;
   const std::string layers = "'model.layers=[flatten, linear: 1000]'";
   const std::string head = "error: model.layers[1].linear: the network has 1000 outputs, data.train (train, ";
   for (const char* command : {"train", "plan"})
-    pictures.refuse(layers, 78, head + "r.yaml:6:3) has 2 classes; set out_features to 2", command);
-  pictures.refuse(layers + " data.val=null data.val_fraction=0.2", 78, head);
-  pictures.refuse("'model.layers=[flatten, linear: 1]'", 78,
-                  "the network has 1 output, data.train (train, r.yaml:6:3) has 2 classes");
-  pictures.run_well("data.val_fraction=0.2 data.val=null training.max_duration=1ep");
-  pictures.refuse(layers, 78, "the network has 1000 outputs, data.val (val, r.yaml:7:3) has 2 classes",
-                  "eval");
+    images.refuse(layers, 78, head + "r.yaml:6:3) has 2 classes; set out_features to 2", command);
+  images.refuse(layers + " data.val=null data.val_fraction=0.2", 78, head);
+  images.refuse("'model.layers=[flatten, linear: 1]'", 78,
+                "the network has 1 output, data.train (train, r.yaml:6:3) has 2 classes");
+  images.run_well("data.val_fraction=0.2 data.val=null training.max_duration=1ep");
+  images.refuse(layers, 78, "the network has 1000 outputs, data.val (val, r.yaml:7:3) has 2 classes", "eval");
   // Those of a trained network cannot stay.
   const std::string elsewhere = " run.output_dir=elsewhere";
-  pictures.refuse(
+  images.refuse(
       "'model.layers=[flatten, linear: {name: head, out_features: 9}]' model.initial_weights=run" + elsewhere,
       78, "set out_features to 2 and list \"head.*\" in model.replace");
   for (const char* split : {"train", "val"})
-    pictures.run_well(std::string("--split ") + split + " --out " + split + ".rec", "data pack");
-  pictures.refuse(layers + " data.format=record data.train=train.rec data.val=val.rec" + elsewhere, 78,
-                  "the network has 1000 outputs, data.train (train.rec, ");
+    images.run_well(std::string("--split ") + split + " --out " + split + ".rec", "data pack");
+  images.refuse(layers + " data.format=record data.train=train.rec data.val=val.rec" + elsewhere, 78,
+                "the network has 1000 outputs, data.train (train.rec, ");
 }
 
 TEST_CASE("own data: where only labels tell the classes, outputs that none uses are named in a warning") {
-  const Pictures pictures;
-  pictures.workspace.write("set-images-idx3-ubyte", idx(3, {6, 2, 2}, std::string(24, 'x')));
-  pictures.workspace.write("set-labels-idx1-ubyte", idx(1, {6}, std::string("\0\1\2\0\1\2", 6)));
+  const Images images;
+  images.workspace.write("set-images-idx3-ubyte", idx(3, {6, 2, 2}, std::string(24, 'x')));
+  images.workspace.write("set-labels-idx1-ubyte", idx(1, {6}, std::string("\0\1\2\0\1\2", 6)));
   const std::string set =
       "data.format=idx data.train=set data.val=null data.augment=[] data.eval_transform=[] "
       "'model.input=[1,2,2]' "
       "training.global_batch_size=6 training.max_duration=1ba ";
-  const Outcome wide = pictures.run_well(set + "'model.layers=[flatten, linear: 1000]' run.output_dir=wide");
+  const Outcome wide = images.run_well(set + "'model.layers=[flatten, linear: 1000]' run.output_dir=wide");
   CHECK_THAT(wide.errors,
              ContainsSubstring("warning: command line:") &&
                  ContainsSubstring("model.layers[1].linear: the network has 1000 outputs, but the highest "
                                    "label of data.train is 2;") &&
                  ContainsSubstring("set out_features to 3"));
-  CHECK_THAT(pictures.workspace.read("wide/log.txt"),
+  CHECK_THAT(images.workspace.read("wide/log.txt"),
              ContainsSubstring("the highest label of data.train is 2"));
-  const Outcome exact = pictures.run_well(set + "'model.layers=[flatten, linear: 3]' run.output_dir=exact");
+  const Outcome exact = images.run_well(set + "'model.layers=[flatten, linear: 3]' run.output_dir=exact");
   CHECK_THAT(exact.errors, !ContainsSubstring("warning"));
 }
 
 TEST_CASE("own data: labels that the loss ignores need not be classes") {
-  const Pictures pictures;
-  pictures.workspace.write("set-images-idx3-ubyte", idx(3, {6, 2, 2}, std::string(24, 'x')));
-  pictures.workspace.write("set-labels-idx1-ubyte", idx(1, {6}, std::string("\0\1\377\0\1\377", 6)));
+  const Images images;
+  images.workspace.write("set-images-idx3-ubyte", idx(3, {6, 2, 2}, std::string(24, 'x')));
+  images.workspace.write("set-labels-idx1-ubyte", idx(1, {6}, std::string("\0\1\377\0\1\377", 6)));
   const std::string set =
       "data.format=idx data.train=set data.val=set data.augment=[] data.eval_transform=[] "
       "'model.input=[1,2,2]' 'model.layers=[flatten, linear: 2]' training.global_batch_size=6 ";
-  pictures.refuse(set, 65, "a label below 2, the network's number of classes, for sample 2, found 255");
-  const Outcome done = pictures.run_well(set + "'loss={name: cross_entropy, ignore_index: 255}'");
+  images.refuse(set, 65, "a label below 2, the network's number of classes, for sample 2, found 255");
+  const Outcome done = images.run_well(set + "'loss={name: cross_entropy, ignore_index: 255}'");
   CHECK_THAT(done.errors, ContainsSubstring("validation loss 0."));
-  pictures.refuse(set + "'loss={name: cross_entropy, ignore_index: 254}' run.output_dir=other", 65,
-                  "or 254, loss.ignore_index, for sample 2, found 255");
+  images.refuse(set + "'loss={name: cross_entropy, ignore_index: 254}' run.output_dir=other", 65,
+                "or 254, loss.ignore_index, for sample 2, found 255");
 }
 
 TEST_CASE("own data: other training samples are noticed at a resume, and taken where that is allowed") {
-  const Pictures pictures;
-  pictures.run_well();
-  const fs::path train = pictures.path("train"), kept = pictures.path("kept");
+  const Images images;
+  images.run_well();
+  const fs::path train = images.path("train"), kept = images.path("kept");
   // A copy has other times and inodes, but is the same data.
   fs::rename(train, kept);
   fs::copy(kept, train, fs::copy_options::recursive);
-  fs::copy(pictures.path("run"), pictures.path("copy"), fs::copy_options::recursive);
-  const Outcome same = pictures.run_well(kMore + " run.output_dir=copy");
+  fs::copy(images.path("run"), images.path("copy"), fs::copy_options::recursive);
+  const Outcome same = images.run_well(kMore + " run.output_dir=copy");
   CHECK_THAT(same.errors, ContainsSubstring("resuming after step 16") && !ContainsSubstring("warning"));
 
   std::string difference;
@@ -157,46 +156,44 @@ TEST_CASE("own data: other training samples are noticed at a resume, and taken w
     difference = "other contents";
   }
   SECTION("other bytes") {
-    pictures.workspace.write("train/dark/107.png", picture(false));
+    images.workspace.write("train/dark/107.png", image(false));
     difference = "other contents";
   }
   SECTION("other classes") {
     for (const char* split : {"train", "val"})
-      fs::rename(pictures.path(split) / "dark", pictures.path(split) / "night");
+      fs::rename(images.path(split) / "dark", images.path(split) / "night");
     difference = "other class names, other file names";
   }
-  pictures.refuse(kMore, 78, "error: data.train: the training samples are not those of ");
-  pictures.refuse(kMore, 78, difference + "; restore them, or list data in run.allow_changes");
+  images.refuse(kMore, 78, "error: data.train: the training samples are not those of ");
+  images.refuse(kMore, 78, difference + "; restore them, or list data in run.allow_changes");
   // The run can still go on as it was.
   const Outcome allowed =
-      pictures.run_well("training.max_duration=8ep 'run.allow_changes=[training.max_duration, data]'");
+      images.run_well("training.max_duration=8ep 'run.allow_changes=[training.max_duration, data]'");
   CHECK_THAT(allowed.errors,
              ContainsSubstring("warning: data.train: the training samples are not those of ") &&
                  ContainsSubstring(difference));
-  CHECK_THAT(pictures.workspace.read("run/log.txt"), ContainsSubstring(difference));
+  CHECK_THAT(images.workspace.read("run/log.txt"), ContainsSubstring(difference));
   // From there on the new samples are the run's own.
-  pictures.run_well("training.max_duration=9ep 'run.allow_changes=[training.max_duration]'");
+  images.run_well("training.max_duration=9ep 'run.allow_changes=[training.max_duration]'");
 }
 
 TEST_CASE("own data: packed or under another name the same samples are taken as the same") {
-  const Pictures pictures;
-  pictures.run_well();
+  const Images images;
+  images.run_well();
   for (const char* split : {"train", "val"})
-    pictures.run_well(std::string("--split ") + split + " --out " + split + ".rec", "data pack");
-  const Outcome packed = pictures.run_well(
+    images.run_well(std::string("--split ") + split + " --out " + split + ".rec", "data pack");
+  const Outcome packed = images.run_well(
       "training.max_duration=8ep data.format=record data.train=train.rec data.val=val.rec "
       "'run.allow_changes=[training.max_duration, data.format, data.train, data.val]'");
   CHECK_THAT(packed.errors,
              ContainsSubstring("resuming after step 16") && !ContainsSubstring("warning: data.train"));
 }
 
-TEST_CASE(
-    "own data: classes and transforms are kept with the weights, and predict needs no training picture") {
-  const Pictures pictures;
-  pictures.run_well(
-      "'data.eval_transform=[resize: 6, center_crop: 4, normalize: {mean: [0.25], std: [0.5]}]'");
-  for (const fs::path& file : {pictures.path("run/model.safetensors"),
-                               pictures.path("run/checkpoints/step-00000016/model.safetensors")}) {
+TEST_CASE("own data: classes and transforms are kept with the weights, and predict needs no training image") {
+  const Images images;
+  images.run_well("'data.eval_transform=[resize: 6, center_crop: 4, normalize: {mean: [0.25], std: [0.5]}]'");
+  for (const fs::path& file : {images.path("run/model.safetensors"),
+                               images.path("run/checkpoints/step-00000016/model.safetensors")}) {
     const StoredMetadata about = SafetensorsFile(file).metadata();
     CHECK(about.at("classes") == R"(["bright","dark"])");
     CHECK(about.at("input") == "[3,4,4]");
@@ -204,9 +201,9 @@ TEST_CASE(
     CHECK(transforms[0]["resize"]["size"] == 6);
     CHECK(transforms[2]["normalize"] == nlohmann::json{{"mean", {0.25}}, {"std", {0.5}}});
   }
-  fs::rename(pictures.path("val/dark/101.png"), pictures.path("one.png"));
-  for (const char* folder : {"train", "val"}) fs::remove_all(pictures.path(folder));
-  const Outcome named = pictures.run_well("one.png run.resume=run", "predict");
+  fs::rename(images.path("val/dark/101.png"), images.path("one.png"));
+  for (const char* folder : {"train", "val"}) fs::remove_all(images.path(folder));
+  const Outcome named = images.run_well("one.png run.resume=run", "predict");
   CHECK(nlohmann::json::parse(named.output)["name"] == "dark");
 }
 
@@ -236,62 +233,61 @@ TEST_CASE("fine-tuning says what was loaded, replaced, frozen and left, and how 
 }
 
 TEST_CASE("own data: the folder that lacks a class of training is the one that is named") {
-  const Pictures pictures;
-  pictures.run_well();
-  fs::rename(pictures.path("val/dark"), pictures.path("val/night"));
+  const Images images;
+  images.run_well();
+  fs::rename(images.path("val/dark"), images.path("val/night"));
   for (const char* command : {"train", "eval", "plan"})
-    pictures.refuse(
-        "", 65, "val (data.val): expected the classes of train (data.train), found no class 'dark'", command);
+    images.refuse("", 65, "val (data.val): expected the classes of train (data.train), found no class 'dark'",
+                  command);
 }
 
-TEST_CASE("own data: a socket, a pipe or a device among pictures is one unreadable sample") {
-  const Pictures pictures;
-  make_socket(pictures.path("train/dark/socket.png"));
-  REQUIRE(::mkfifo(pictures.path("train/dark/pipe.png").c_str(), 0600) == 0);
-  fs::create_symlink("/dev/tty", pictures.path("train/bright/tty.png"));
-  fs::create_symlink("/dev/zero", pictures.path("train/bright/zero.png"));
-  const Outcome outcome = pictures.run_well("data.error_budget=10");
+TEST_CASE("own data: a socket, a pipe or a device among images is one unreadable sample") {
+  const Images images;
+  make_socket(images.path("train/dark/socket.png"));
+  REQUIRE(::mkfifo(images.path("train/dark/pipe.png").c_str(), 0600) == 0);
+  fs::create_symlink("/dev/tty", images.path("train/bright/tty.png"));
+  fs::create_symlink("/dev/zero", images.path("train/bright/zero.png"));
+  const Outcome outcome = images.run_well("data.error_budget=10");
   CHECK_THAT(outcome.errors, ContainsSubstring("train/dark/socket.png: a socket, not a file") &&
                                  ContainsSubstring("train/dark/pipe.png: a pipe, not a file") &&
                                  ContainsSubstring("train/bright/tty.png: a device, not a file") &&
                                  ContainsSubstring("train/bright/zero.png: a device, not a file"));
-  pictures.refuse("run.output_dir=strict data.error_budget=5", 65, "3 of 44 samples cannot be read");
+  images.refuse("run.output_dir=strict data.error_budget=5", 65, "3 of 44 samples cannot be read");
 }
 
 TEST_CASE("own data: data.val null means no validation, also of made-up samples") {
-  const Pictures pictures;
-  pictures.run_well("data.val=null 'data.eval_transform=[normalize: {mean: [0.5], std: [0.5]}]'");
-  const auto summary = nlohmann::json::parse(pictures.workspace.read("run/summary.json"));
+  const Images images;
+  images.run_well("data.val=null 'data.eval_transform=[normalize: {mean: [0.5], std: [0.5]}]'");
+  const auto summary = nlohmann::json::parse(images.workspace.read("run/summary.json"));
   CHECK_FALSE(summary.contains("validation"));
-  // Training alone fixes the size of pictures; one that already has it can be told.
+  // Training alone fixes the size of images; one that already has it can be told.
   const std::string normalized =
       "data.val=null 'model.input=[3, 1, 1]' 'data.augment=[random_resized_crop: 1]' run.output_dir=exact "
       "'data.eval_transform=[normalize: {mean: [0.5], std: [0.5]}]' ";
-  pictures.run_well(normalized);
-  const Outcome told = pictures.run_well(normalized + "val/dark/101.png", "predict");
+  images.run_well(normalized);
+  const Outcome told = images.run_well(normalized + "val/dark/101.png", "predict");
   CHECK(nlohmann::json::parse(told.output)["name"] == "dark");
 
-  pictures.run_well("data.format=synthetic data.val=null run.output_dir=made_up training.max_duration=2ba");
-  CHECK_THAT(pictures.workspace.read("made_up/metrics.jsonl"), !ContainsSubstring("\"validation\""));
-  pictures.refuse("data.format=synthetic data.val=null", 78, "names no samples to evaluate on", "eval");
+  images.run_well("data.format=synthetic data.val=null run.output_dir=made_up training.max_duration=2ba");
+  CHECK_THAT(images.workspace.read("made_up/metrics.jsonl"), !ContainsSubstring("\"validation\""));
+  images.refuse("data.format=synthetic data.val=null", 78, "names no samples to evaluate on", "eval");
 }
 
 TEST_CASE("own data: the budget of unreadable samples is one for all parts of a run") {
-  const Pictures pictures;
+  const Images images;
   for (const char* name : {"bright/103.png", "dark/111.png"})
-    pictures.workspace.write(std::string("train/") + name, "");
+    images.workspace.write(std::string("train/") + name, "");
   const std::string budget = "data.error_budget=5 data.workers=0 checkpoint.interval=1ba ";
-  pictures.run_well(budget);
-  const auto state =
-      nlohmann::json::parse(pictures.workspace.read("run/checkpoints/step-00000016/state.json"));
+  images.run_well(budget);
+  const auto state = nlohmann::json::parse(images.workspace.read("run/checkpoints/step-00000016/state.json"));
   CHECK(state["progress"]["unreadable"] == nlohmann::json::parse(R"({"train": [3, 31]})"));
   // One more batch alone has at most one of them.
   const std::string longer = "training.max_duration=17ba 'run.allow_changes=[training.max_duration]' ";
-  pictures.refuse(longer + "data.error_budget=4 data.workers=0", 65,
-                  "data.train: 2 of 40 samples cannot be read, more than data.error_budget, 4 %");
-  pictures.run_well(longer + budget);
+  images.refuse(longer + "data.error_budget=4 data.workers=0", 65,
+                "data.train: 2 of 40 samples cannot be read, more than data.error_budget, 4 %");
+  images.run_well(longer + budget);
   CHECK(nlohmann::json::parse(
-            pictures.workspace.read("run/checkpoints/step-00000017/state.json"))["progress"]["unreadable"] ==
+            images.workspace.read("run/checkpoints/step-00000017/state.json"))["progress"]["unreadable"] ==
         state["progress"]["unreadable"]);
 }
 

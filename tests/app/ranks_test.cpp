@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include "tests/catch.h"
 
-#include "tests/app/pictures.h"
+#include "tests/app/images.h"
 
 namespace trainer {
 namespace {
@@ -36,9 +36,9 @@ Outcome run_with_mpirun(const std::string& script, const Workspace& workspace) {
 TEST_CASE("two ranks: unreadable samples of both count against one budget, and are in one list") {
   if (!has_mpi()) return;
   const Workspace workspace;
-  workspace.write("r.yaml", kPictureRecipe);
-  fill_with_pictures(workspace, "train", 20);
-  fill_with_pictures(workspace, "val", 5);
+  workspace.write("r.yaml", kImageRecipe);
+  fill_with_images(workspace, "train", 20);
+  fill_with_images(workspace, "val", 5);
   for (const char* name :
        {"train/bright/103.png", "train/dark/111.png", "train/dark/115.png", "val/dark/104.png"})
     workspace.write(name, "");
@@ -76,14 +76,14 @@ TEST_CASE("two ranks: unreadable samples of both count against one budget, and a
 TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whichever split has them") {
   if (!has_mpi()) return;
   const Workspace workspace;
-  workspace.write("r.yaml", kPictureRecipe);
+  workspace.write("r.yaml", kImageRecipe);
   for (const char* host : {"one", "two"}) {
     for (const auto& [split, count] : {std::pair{"/train", 20}, std::pair{"/val", 5}})
-      fill_with_pictures(workspace, host + std::string(split), count);
+      fill_with_images(workspace, host + std::string(split), count);
   }
   const std::string changed = GENERATE("train", "val");
-  const std::string pictures = "two/" + changed;
-  fs::copy_file(workspace.path() / pictures / "dark/101.png", workspace.path() / pictures / "bright/101.png",
+  const std::string images = "two/" + changed;
+  fs::copy_file(workspace.path() / images / "dark/101.png", workspace.path() / images / "bright/101.png",
                 fs::copy_options::overwrite_existing);
   workspace.write("rank.sh", "[ $OMPI_COMM_WORLD_RANK = 0 ] && cd one || cd two\nexec \"$TRAINER\" \"$@\"\n");
   const Outcome ends = run_ranks(

@@ -46,9 +46,9 @@ TEST_CASE("report writes one page about a run, and a browser draws it") {
                                   workspace.path());
   INFO(drawn.errors);
   REQUIRE(drawn.code == 0);
-  const std::string picture = workspace.read("page.png");
-  CHECK(picture.substr(1, 3) == "PNG");
-  CHECK(picture.size() > 30000);  // an empty page has 5000 bytes
+  const std::string image = workspace.read("page.png");
+  CHECK(image.substr(1, 3) == "PNG");
+  CHECK(image.size() > 30000);  // an empty page has 5000 bytes
 }
 
 TEST_CASE("report and watch of what is no run, or cannot be written") {

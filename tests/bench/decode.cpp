@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images per second of CPU time on our side of scripts/bench/decode.py: a folder of pictures to normalised
+// Images per second of CPU time on our side of scripts/bench/decode.py: a folder of images to normalised
 // training crops.
 #include <fmt/core.h>
 

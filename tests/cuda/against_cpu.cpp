@@ -146,7 +146,7 @@ TEST_CASE("sums and products agree with the CPU's, beyond the largest grid too")
   }
 }
 
-TEST_CASE("there may be more pictures to average than a grid has layers") {
+TEST_CASE("there may be more images to average than a grid has layers") {
   const auto gpu = cuda_or_skip();
   if (!gpu) return;
   const OneOperation average{.inputs = {{65'535 + 3, 1, 2, 1}}, .emit = [](Builder& build, const auto& in) {

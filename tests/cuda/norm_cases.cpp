@@ -17,7 +17,7 @@ TensorId layer_norm_of(Sketch& sketch, const std::string& name, TensorId x, bool
   return sketch.build().emit<LayerNorm>({x, gamma, beta, kNone}, 1e-3, rms);
 }
 
-/// Groups within eight channels and across them; a picture of several parts; instances.
+/// Groups within eight channels and across them; an image of several parts; instances.
 void add_group_norm_cases(std::vector<KernelCase>& cases) {
   struct GroupedCase {
     Shape x;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole training runs of the CUDA backend on stand-ins for NVIDIA's libraries: each shipped recipe, with small pictures.
+"""Whole training runs of the CUDA backend on stand-ins for NVIDIA's libraries: each shipped recipe, with small images.
 
 Losses are compared with the CPU's, relative to them. The first in fp32 may differ by 1e-5. Each later one may differ by
 1e-4, or by three times what another number of threads or another instruction set has changed on the CPU so far. In fp16

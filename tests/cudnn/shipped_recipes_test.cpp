@@ -198,13 +198,13 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
     constexpr int kFolded = 14;
     CHECK(count(job.plan, "gram_batch_norm") == 2 * kFolded);
     // In each of two training entries 53 convolutions and a linear layer with their gradients (the first
-    // layer's has none for the pictures), in evaluation the layers alone. A folded normalisation adds two
+    // layer's has none for the images), in evaluation the layers alone. A folded normalisation adds two
     // products: the Gram matrix, and x times a matrix in the gradient.
     CHECK(check_types(job.plan, *low_type(precision)) == 2 * (3 * 54 - 1 + 2 * kFolded) + 54);
     CHECK(count(job.plan, "reorder") == 0);
     CHECK(count_tables(job.plan) == 2 * (53 - kFolded));
     // In the first of two training entries one for 54 weights and a bias; in each one for 53 gradients. In
-    // evaluation 55, 54 biases, and the logits for whoever reads them. Pictures come as bytes.
+    // evaluation 55, 54 biases, and the logits for whoever reads them. Images come as bytes.
     CHECK(count(job.plan, "cast") == 1 + 2 + 109);
     CHECK(count(job.plan, "scale_pixels") == 3);
     for (const PlannedNode& planned : job.plan.entries[0].nodes) {
@@ -268,11 +268,11 @@ TEST_CASE("nothing moves between pixels and tokens") {
     const fs::path path = fs::path(TRAINER_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml");
     const Plan plan = job_in(path, Precision::amp_bf16, *gpu).plan;
     CHECK(count(plan, "transpose") == 0);
-    CHECK(count(plan, "reorder") == 1);  // of pictures that mixup has blended, as f32
+    CHECK(count(plan, "reorder") == 1);  // of images that mixup has blended, as f32
   }
 }
 
-TEST_CASE("pictures go to a GPU as bytes, but those that mixup blends") {
+TEST_CASE("images go to a GPU as bytes, but those that mixup blends") {
   const DeviceDescription device = shipped_device("h200");
   const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
   auto type = [&](const std::vector<std::string>& overrides, const std::vector<std::string>& disabled) {

@@ -23,7 +23,7 @@ BatchInputs token_inputs() {
           {input_name::kSampleIndex, DType::i32, {}}};
 }
 
-/// Fills rows that are no pictures: token t of a sample is 10 * sample + t, its label the next one.
+/// Fills rows that are no images: token t of a sample is 10 * sample + t, its label the next one.
 class TokenRows final : public RowReader {
  public:
   explicit TokenRows(const BatchInputs& inputs, int64_t bad = -1)
@@ -72,7 +72,7 @@ TEST_CASE("a batch has an aligned array for each input, in their order") {
   CHECK(!find_input(inputs, "e").has_value());
 }
 
-TEST_CASE("rows that are no pictures go through the same pipeline, for any number of workers") {
+TEST_CASE("rows that are no images go through the same pipeline, for any number of workers") {
   const int64_t workers = GENERATE(0, 1, 3);
   const TrainingOrder order(20, 6, true);
   DataPipeline pipeline(BatchMaker(token_rows(), token_inputs(), TrainingBatches{4, order, 3}),
@@ -117,7 +117,7 @@ TEST_CASE("where the device has all samples, a batch names them and none is read
   const TransformList none;
   const TrainingOrder order(10, 4, false);
   DataPipeline training(
-      picture_batches(source, make_chain(none, {1, 2, 2}), TrainingBatches{4, order, 4}, {}, inputs), {});
+      image_batches(source, make_chain(none, {1, 2, 2}), TrainingBatches{4, order, 4}, {}, inputs), {});
   for (int64_t step = 0; step < 6; ++step) {
     const Batch& batch = training.next();
     for (int64_t row = 0; row < 4; ++row) {
@@ -127,20 +127,20 @@ TEST_CASE("where the device has all samples, a batch names them and none is read
       CHECK(weights_of(batch)[row] == 0.25f);
     }
   }
-  DataPipeline pass(
-      picture_batches(source, make_chain(none, {1, 2, 2}), EvaluationBatches{10, 8}, {}, inputs), {});
+  DataPipeline pass(image_batches(source, make_chain(none, {1, 2, 2}), EvaluationBatches{10, 8}, {}, inputs),
+                    {});
   pass.next();
   const Batch& last = pass.next();
   CHECK(last.find<int32_t>(input_name::kSampleNumbers)[1] == 9);
   CHECK(last.find<int32_t>(input_name::kSampleNumbers)[2] == -1);
   CHECK(weights_of(last)[1] == 1.0f);
   CHECK(weights_of(last)[2] == 0.0f);
-  CHECK_THROWS_AS(picture_batches(source, make_chain(none, {1, 2, 2}), TrainingBatches{4, order, 4},
-                                  {.cutmix = 1}, inputs),
-                  std::logic_error);
+  CHECK_THROWS_AS(
+      image_batches(source, make_chain(none, {1, 2, 2}), TrainingBatches{4, order, 4}, {.cutmix = 1}, inputs),
+      std::logic_error);
 }
 
-/// Samples that are no pictures.
+/// Samples that are no images.
 class TokenSource final : public DataSource {
  public:
   int64_t size() const override { return 6; }
@@ -151,9 +151,9 @@ class TokenSource final : public DataSource {
   std::unique_ptr<RowReader> rows(const RowRequest&) const override { return token_rows(); }
 };
 
-TEST_CASE("what is for pictures alone refuses other samples") {
-  const CountingSource pictures(3, {1, 2, 2});
-  CHECK(&as_images(pictures) == &pictures);
+TEST_CASE("what is for images alone refuses other samples") {
+  const CountingSource images(3, {1, 2, 2});
+  CHECK(&as_images(images) == &images);
   CHECK_THROWS_WITH(as_images(TokenSource()), "data.format: its samples are not images");
 }
 

@@ -16,7 +16,7 @@ const Shape kRingShape = {2, 6, 5};
 
 BatchMaker pass_over(const ImageSource& source, int64_t rows) {
   const TransformList none;
-  return picture_batches(source, make_chain(none, kRingShape), EvaluationBatches{source.size(), rows});
+  return image_batches(source, make_chain(none, kRingShape), EvaluationBatches{source.size(), rows});
 }
 
 /// Reads sample `held` only when it is let go.
@@ -44,7 +44,7 @@ TEST_CASE("two pipelines take turns in one ring, and each has the batches that i
   const TransformList list = augmentation();
   const TrainingOrder order(source->size(), 12, true);
   const auto steps = [&] {
-    return picture_batches(*source, make_chain(list, kRingShape), TrainingBatches{5, order, 6});
+    return image_batches(*source, make_chain(list, kRingShape), TrainingBatches{5, order, 6});
   };
   std::vector<std::string> expected, expected_pass;
   for (DataPipeline alone(steps(), {workers}); expected.size() < 40;)

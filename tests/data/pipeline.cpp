@@ -28,8 +28,8 @@ std::vector<std::string> training_bits(const ImageSource& source, const Transfor
                                        const Training& training, const Loading& loading, int64_t batches) {
   const TrainingOrder order(source.size(), training.global_batch, training.drop_last);
   DataPipeline pipeline(
-      picture_batches(source, make_chain(list, source.sample_shape()),
-                      TrainingBatches{training.seed, order, training.micro_batch, training.first_step}),
+      image_batches(source, make_chain(list, source.sample_shape()),
+                    TrainingBatches{training.seed, order, training.micro_batch, training.first_step}),
       loading);
   std::vector<std::string> all;
   for (int64_t i = 0; i < batches; ++i) all.push_back(bits(pipeline.next(), training.micro_batch));
@@ -43,9 +43,9 @@ TEST_CASE("bytes are what becomes the numbers of the same batch") {
   const Mix mix = GENERATE(Mix{}, Mix{.cutmix = 1.0});
   auto make = [&](DType dtype) {
     const TrainingOrder order(source.size(), 12, true);
-    return picture_batches(source, make_chain(list, kShape),
-                           TrainingBatches{.seed = 5, .order = order, .micro_batch = 6}, mix,
-                           picture_inputs(kShape, dtype));
+    return image_batches(source, make_chain(list, kShape),
+                         TrainingBatches{.seed = 5, .order = order, .micro_batch = 6}, mix,
+                         image_inputs(kShape, dtype));
   };
   DataPipeline numbers(make(DType::f32), {}), bytes(make(DType::u8), {});
   for (int number = 0; number < 8; ++number) {
@@ -68,16 +68,16 @@ TEST_CASE("mixup has no bytes") {
   const TransformList none;
   const TrainingOrder order(source.size(), 12, true);
   const TrainingBatches mixed{.seed = 5, .order = order, .micro_batch = 6};
-  CHECK_THROWS_AS(picture_batches(source, make_chain(none, kShape), mixed, {.mixup = 1},
-                                  picture_inputs(kShape, DType::u8)),
-                  std::logic_error);
+  CHECK_THROWS_AS(
+      image_batches(source, make_chain(none, kShape), mixed, {.mixup = 1}, image_inputs(kShape, DType::u8)),
+      std::logic_error);
 }
 
 TEST_CASE("a padded batch of bytes is a quarter as large and ends in zeros") {
   const CountingSource source(5, kShape);
   const TransformList none;
-  DataPipeline pipeline(picture_batches(source, make_chain(none, kShape), EvaluationBatches{5, 4}, {},
-                                        picture_inputs(kShape, DType::u8)),
+  DataPipeline pipeline(image_batches(source, make_chain(none, kShape), EvaluationBatches{5, 4}, {},
+                                      image_inputs(kShape, DType::u8)),
                         {});
   pipeline.next();
   const Batch& last = pipeline.next();
@@ -86,8 +86,8 @@ TEST_CASE("a padded batch of bytes is a quarter as large and ends in zeros") {
   CHECK(std::all_of(bytes_of(last) + kPixels, bytes_of(last) + 4 * kPixels,
                     [](uint8_t byte) { return byte == 0; }));
   const Shape large{3, 64, 64};
-  const int64_t numbers = batch_bytes(picture_inputs(large), 32),
-                bytes = batch_bytes(picture_inputs(large, DType::u8), 32);
+  const int64_t numbers = batch_bytes(image_inputs(large), 32),
+                bytes = batch_bytes(image_inputs(large, DType::u8), 32);
   CHECK(numbers - bytes == int64_t{3} * numel({32, 3, 64, 64}));
 }
 
@@ -96,8 +96,7 @@ TEST_CASE("training batches follow the order, with labels, weights and numbers")
   const CountingSource source(50, kShape);
   const TransformList none;
   const TrainingOrder order(50, 12, drop_last);
-  DataPipeline pipeline(picture_batches(source, make_chain(none, kShape), TrainingBatches{3, order, 4, 2}),
-                        {});
+  DataPipeline pipeline(image_batches(source, make_chain(none, kShape), TrainingBatches{3, order, 4, 2}), {});
   for (int64_t number = 6; number < 60; ++number) {
     const Batch& batch = pipeline.next();
     CHECK(batch.step == number / 3);
@@ -127,7 +126,7 @@ TEST_CASE("of a step's micro-batches ranks make a run each, or take turns") {
                                      .micro_batch = 4,
                                      .share = {.rank = rank, .ranks = 3},
                                      .takes_turns = takes_turns};
-      DataPipeline pipeline(picture_batches(source, make_chain(none, kShape), training), {});
+      DataPipeline pipeline(image_batches(source, make_chain(none, kShape), training), {});
       for (int64_t part = 0; part < 2; ++part)
         CHECK(pipeline.next().first == 4 * (takes_turns ? 3 * part + rank : 2 * rank + part));
     }
@@ -166,7 +165,7 @@ TEST_CASE("augmentation belongs to seed, epoch and sample, not to the split into
   std::vector<std::vector<float>> streams;
   for (int64_t micro_batch : {1, 4, 12}) {
     DataPipeline pipeline(
-        picture_batches(source, make_chain(list, kShape), TrainingBatches{8, order, micro_batch}), {2, 3});
+        image_batches(source, make_chain(list, kShape), TrainingBatches{8, order, micro_batch}), {2, 3});
     std::vector<float> pixels;
     for (int64_t i = 0; i < 72; i += micro_batch) {
       const float* images = images_of(pipeline.next());
@@ -195,8 +194,8 @@ TEST_CASE("evaluation takes every sample once, in order, and pads the last batch
   const int64_t size = GENERATE(1, 7, 8, 20);
   const CountingSource source(size, kShape);
   const TransformList none;
-  DataPipeline pipeline(
-      picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 8}), {workers, 2});
+  DataPipeline pipeline(image_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 8}),
+                        {workers, 2});
   for (int pass = 0; pass < 3; ++pass) {
     const int64_t batches = (size + 7) / 8;
     CHECK(pipeline.remaining() == batches);
@@ -226,7 +225,7 @@ TEST_CASE("restart in the middle of a pass, again and again") {
   const auto source = make_synthetic(1, Split::val, 100, kShape, 10);
   const TransformList none;
   DataPipeline pipeline(
-      picture_batches(*source, make_chain(none, kShape), EvaluationBatches{source->size(), 8}), {workers, 3});
+      image_batches(*source, make_chain(none, kShape), EvaluationBatches{source->size(), 8}), {workers, 3});
   std::vector<std::string> expected;
   while (pipeline.remaining() > 0) expected.push_back(bits(pipeline.next(), 8));
   CHECK(expected.size() == 13);
@@ -240,8 +239,8 @@ TEST_CASE("what a worker throws comes out of next() at its batch, and the others
   const int64_t workers = GENERATE(0, 1, 3);
   const CountingSource source(40, kShape, 21);
   const TransformList none;
-  DataPipeline pipeline(
-      picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 8}), {workers, 4});
+  DataPipeline pipeline(image_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 8}),
+                        {workers, 4});
   for (int pass = 0; pass < 2; ++pass) {
     for (int64_t number = 0; number < 5; ++number) {
       if (number == 2) {
@@ -272,7 +271,7 @@ TEST_CASE("a pipeline ends within a sample or so, whatever its workers are doing
   const TransformList none;
   constexpr int64_t kBatch = 40;
   auto pipeline = std::make_unique<DataPipeline>(
-      picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), kBatch}),
+      image_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), kBatch}),
       Loading{workers, 4});
   while (source.reads < workers) std::this_thread::yield();
   const int64_t before = source.reads;
@@ -285,7 +284,7 @@ TEST_CASE("the batch at hand stays as it is while workers go on") {
   const auto source = make_synthetic(3, Split::train, 200, kShape, 10);
   const TransformList none;
   DataPipeline pipeline(
-      picture_batches(*source, make_chain(none, kShape), EvaluationBatches{source->size(), 4}), {3, 1});
+      image_batches(*source, make_chain(none, kShape), EvaluationBatches{source->size(), 4}), {3, 1});
   while (pipeline.remaining() > 0) {
     const Batch& batch = pipeline.next();
     const std::string before = bits(batch, 4);
@@ -304,13 +303,12 @@ TEST_CASE("the ring is one aligned buffer per slot, of the bytes that were annou
     ++buffers;
     return allocate_host(bytes);
   };
-  DataPipeline pipeline(
-      picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 7}),
-      {.workers = workers, .prefetch = 4, .allocate = allocate});
+  DataPipeline pipeline(image_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 7}),
+                        {.workers = workers, .prefetch = 4, .allocate = allocate});
   CHECK(buffers == (workers == 0   ? 1
                     : workers == 1 ? 5
                                    : 8));  // one kept, and 4 ahead or one more than workers
-  CHECK(asked == DataPipeline::ring_bytes(picture_inputs(kShape), 7, {.workers = workers, .prefetch = 4}));
+  CHECK(asked == DataPipeline::ring_bytes(image_inputs(kShape), 7, {.workers = workers, .prefetch = 4}));
   CHECK(asked / buffers == 1728 + 5 * 64);  // 7 rows of 60 floats are 1680 bytes; 7 numbers are 28
   const Batch& batch = pipeline.next();
   for (const void* array :
@@ -325,7 +323,7 @@ TEST_CASE("next() allocates nothing") {
   const auto source = make_synthetic(1, Split::train, 500, kShape, 10);
   const TransformList list = augmentation();
   const TrainingOrder order(500, 32, false);
-  DataPipeline pipeline(picture_batches(*source, make_chain(list, kShape), TrainingBatches{1, order, 16}),
+  DataPipeline pipeline(image_batches(*source, make_chain(list, kShape), TrainingBatches{1, order, 16}),
                         {workers, 2});
   const int64_t before = allocations_here();
   for (int i = 0; i < 100; ++i) pipeline.next();
@@ -339,7 +337,7 @@ TEST_CASE("a micro-batch that does not divide the global batch is an error of th
   const CountingSource source(100, kShape);
   const TransformList none;
   const TrainingOrder order(100, 12, true);
-  CHECK_THROWS_WITH(picture_batches(source, make_chain(none, kShape), TrainingBatches{1, order, 5}),
+  CHECK_THROWS_WITH(image_batches(source, make_chain(none, kShape), TrainingBatches{1, order, 5}),
                     "training.micro_batch_size: must divide training.global_batch_size 12, got 5");
 }
 
@@ -348,7 +346,7 @@ TEST_CASE("the last batches stay as they are, as many as are kept") {
   const CountingSource source(100, kShape);
   const TransformList none;
   const TrainingOrder order(100, 6, true);
-  DataPipeline pipeline(picture_batches(source, make_chain(none, kShape), TrainingBatches{3, order, 6}),
+  DataPipeline pipeline(image_batches(source, make_chain(none, kShape), TrainingBatches{3, order, 6}),
                         {.workers = workers, .prefetch = 3, .kept = 3});
   std::vector<const Batch*> batches;
   std::vector<std::string> first_seen;

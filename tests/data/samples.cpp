@@ -122,7 +122,7 @@ TransformChain make_chain(const TransformList& list, const Shape& input) {
   return chain;
 }
 
-BatchInputs picture_inputs(const Shape& shape, DType dtype) {
+BatchInputs image_inputs(const Shape& shape, DType dtype) {
   return {{"images", dtype, shape},         {"labels", DType::i32, {}},
           {"weights", DType::f32, {}},      {"sample_index", DType::i32, {}},
           {"other_labels", DType::i32, {}}, {"mix_weights", DType::f32, {}}};

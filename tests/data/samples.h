@@ -42,20 +42,20 @@ void set(Transform& transform, const std::string& field, std::vector<double> val
 void set(Transform& transform, const std::string& field, const std::string& value);
 void set(Transform& transform, const std::string& field, bool value);
 
-/// A random crop, perhaps mirrored, of pictures of two channels, normalised.
+/// A random crop, perhaps mirrored, of images of two channels, normalised.
 TransformList augmentation();
 
 /// A chain for a list that must fit.
 TransformChain make_chain(const TransformList& list, const Shape& input);
 
-/// The inputs of a program that takes pictures of a shape, with one label each, and mixes them.
-BatchInputs picture_inputs(const Shape& shape, DType dtype = DType::f32);
+/// The inputs of a program that takes images of a shape, with one label each, and mixes them.
+BatchInputs image_inputs(const Shape& shape, DType dtype = DType::f32);
 
-/// Batches of pictures for these inputs, by default those of the chain's result.
+/// Batches of images for these inputs, by default those of the chain's result.
 template <class Batches>
-BatchMaker picture_batches(const ImageSource& source, const TransformChain& chain, const Batches& batches,
-                           const Mix& mix = {}, BatchInputs inputs = {}) {
-  if (inputs.empty()) inputs = picture_inputs(chain.output_shape());
+BatchMaker image_batches(const ImageSource& source, const TransformChain& chain, const Batches& batches,
+                         const Mix& mix = {}, BatchInputs inputs = {}) {
+  if (inputs.empty()) inputs = image_inputs(chain.output_shape());
   const TrainingBatches* training = nullptr;
   if constexpr (std::is_same_v<Batches, TrainingBatches>) training = &batches;
   auto rows = make_image_rows(source, chain, inputs, training, mix);
@@ -103,7 +103,7 @@ class CountingSource : public ImageSource {
   int64_t size_, bad_;
 };
 
-/// All numbers of a batch, so that two compare bit by bit; a picture has so many numbers.
+/// All numbers of a batch, so that two compare bit by bit; an image has so many numbers.
 std::string bits(const Batch& batch, int64_t rows, int64_t pixels = 60);
 
 }  // namespace trainer

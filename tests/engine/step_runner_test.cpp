@@ -18,7 +18,7 @@
 namespace trainer {
 namespace {
 
-/// What a batch holds of its pictures: numbers, bytes, or the numbers of samples that are on the device.
+/// What a batch holds of its images: numbers, bytes, or the numbers of samples that are on the device.
 enum class Content { numbers, bytes, samples };
 
 constexpr int64_t kRows = 4, kSamples = 24, kValidation = 18;
@@ -182,7 +182,7 @@ TEST_CASE("an asynchronous device trains the same bits, with several steps in fl
 }
 
 TEST_CASE(
-    "pictures that travel as bytes, or lie on the device, give the bits of those that travel as numbers") {
+    "images that travel as bytes, or lie on the device, give the bits of those that travel as numbers") {
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
   const RunnerResult expected = train_three_steps(cpu, micro_batches);

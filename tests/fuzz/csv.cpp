@@ -37,13 +37,13 @@ std::string text_of(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-/// Labels of three pictures: ends the process where they do not hold together.
+/// Labels of three images: ends the process where they do not hold together.
 void check_labels(const std::string& text) {
-  const std::vector<std::string> pictures = {"1.png", "2.png", "a/b.jpg"};
-  const trainer::LabelFile found = trainer::parse_label_file(text, "x.csv", "folder", pictures);
-  const size_t rows = found.picture.size(), classes = found.classes.size();
-  if (rows == 0 || rows > pictures.size() || classes == 0) std::abort();
-  if (!found.set_end.empty() ? rows != pictures.size() || found.set_end.size() != rows
+  const std::vector<std::string> images = {"1.png", "2.png", "a/b.jpg"};
+  const trainer::LabelFile found = trainer::parse_label_file(text, "x.csv", "folder", images);
+  const size_t rows = found.image.size(), classes = found.classes.size();
+  if (rows == 0 || rows > images.size() || classes == 0) std::abort();
+  if (!found.set_end.empty() ? rows != images.size() || found.set_end.size() != rows
                              : found.label.size() != rows)
     std::abort();
   for (const int32_t label : found.label) {

@@ -33,7 +33,7 @@ class AnyWindow final : public ViewChooser {
 void try_view(MakeDecoder make, std::span<const uint8_t> file, const ViewChooser& chooser) {
   Image image;
   try {
-    decode_picture(*make(file), chooser, kMostPixels, image);
+    decode_image(*make(file), chooser, kMostPixels, image);
   } catch (const DecodeError&) {
     return;
   }

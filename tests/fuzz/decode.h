@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/data/images/picture_decoder.h"
+#include "core/data/images/image_decoder.h"
 
 namespace trainer {
 
-using MakeDecoder = std::unique_ptr<PictureDecoder> (*)(std::span<const uint8_t> file);
+using MakeDecoder = std::unique_ptr<ImageDecoder> (*)(std::span<const uint8_t> file);
 
 /// Decodes bytes that may be anything: whole, and a window that depends on them. Damage must be a
 /// DecodeError, and what is decoded must have the size asked for; everything else is a crash.

@@ -17,7 +17,7 @@
 #include "core/run/run_state.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors_header.h"
-#include "tests/data/images/pictures.h"
+#include "tests/data/images/images.h"
 
 namespace trainer {
 namespace {
@@ -65,8 +65,8 @@ std::string contents_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The tests' pictures that end so.
-void put_pictures(const std::filesystem::path& folder, const std::string& ending) {
+/// The tests' images that end so.
+void put_images(const std::filesystem::path& folder, const std::string& ending) {
   const std::filesystem::path from = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/fixtures/pictures";
   for (const auto& entry : std::filesystem::directory_iterator(from))
     if (entry.path().extension() == ending) put(folder, contents_of(entry.path()));
@@ -82,7 +82,7 @@ void put_csvs(const std::filesystem::path& folder) {
   put(folder, "file,cat,cat\n1.png,1,0\n");
 }
 
-/// Two pictures of 2 x 3 with their labels.
+/// Two images of 2 x 3 with their labels.
 void put_idx(const std::filesystem::path& folder) {
   const std::string images = std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03", 16) + "pixelsPIXELS";
   const std::string labels("\0\0\x08\x01\0\0\0\x02\x01\x09", 10);
@@ -108,15 +108,15 @@ void put_record(const std::filesystem::path& folder, const ImageSource& source) 
   put(folder, bytes);
 }
 
-/// Pixels; pictures with the names of their classes, read from folders that are put beside `folder`.
+/// Pixels; images with the names of their classes, read from folders that are put beside `folder`.
 void put_records(const std::filesystem::path& folder) {
   for (int64_t samples : {1, 3}) put_record(folder, *make_synthetic(3, Split::train, samples, {2, 3, 4}, 4));
-  const std::filesystem::path pictures = folder.string() + "-pictures";
-  put(pictures / "ant", png(landscape(5, 6)));
-  put(pictures / "bee", jpeg(landscape(9, 7)));
+  const std::filesystem::path images = folder.string() + "-images";
+  put(images / "ant", png(landscape(5, 6)));
+  put(images / "bee", jpeg(landscape(9, 7)));
   for (const char* name : {"ant", "bee"})
-    std::filesystem::rename(pictures / name / "seed0", pictures / name / "0.png");
-  put_record(folder, *open_image_folder({pictures.string(), kMaxPixels}));
+    std::filesystem::rename(images / name / "seed0", images / name / "0.png");
+  put_record(folder, *open_image_folder({images.string(), kMaxPixels}));
 }
 
 /// Every recipe and network of the repository, good or bad.
@@ -243,8 +243,8 @@ int main(int count, char** arguments) {
   const std::filesystem::path folder = arguments[1];
   trainer::put_jpegs(folder / "jpeg");
   trainer::put_pngs(folder / "png");
-  trainer::put_pictures(folder / "webp", ".webp");
-  trainer::put_pictures(folder / "bmp", ".bmp");
+  trainer::put_images(folder / "webp", ".webp");
+  trainer::put_images(folder / "bmp", ".bmp");
   trainer::put_csvs(folder / "csv");
   trainer::put_idx(folder / "idx");
   trainer::put_cifar(folder / "cifar");

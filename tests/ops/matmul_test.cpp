@@ -91,11 +91,11 @@ TEST_CASE("products say which shapes do not fit") {
   Sketch sketch(1);
   Builder& build = sketch.build();
   const TensorId a = sketch.input("a", {2, 3, 5}), b = sketch.input("b", {2, 3, 5}),
-                 c = sketch.input("c", {4, 5, 3}), picture = sketch.input("picture", {2, 1, 3, 5});
+                 c = sketch.input("c", {4, 5, 3}), image = sketch.input("image", {2, 1, 3, 5});
   CHECK_THROWS_WITH(build.emit<MatMul>({a, b}),
                     ContainsSubstring("rows of 5 elements met columns of 3 (2x3x5 by 2x3x5)"));
   CHECK_THROWS_WITH(build.emit<MatMul>({a, c}), ContainsSubstring("2 matrices cannot be multiplied by 4"));
-  CHECK_THROWS_WITH(build.emit<MatMul>({a, picture}),
+  CHECK_THROWS_WITH(build.emit<MatMul>({a, image}),
                     ContainsSubstring("expected two matrices, or two sequences of matrices (N, T, K), got "
                                       "shapes 2x3x5 and 2x1x3x5"));
 }

@@ -56,7 +56,7 @@ void check_pool_in_blocks(const char* name) {
 
 }  // namespace
 
-TEST_CASE("a pool over the whole picture has the right value and gradient, in plain and blocked layouts") {
+TEST_CASE("a pool over the whole image has the right value and gradient, in plain and blocked layouts") {
   for (const Shape& shape : kPooledImages) {
     if (shape[0] * shape[1] == 1) continue;  // a loss over a single value is always zero
     for (const bool blocked : {false, true}) {

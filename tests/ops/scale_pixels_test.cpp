@@ -11,7 +11,7 @@ using namespace trainer;
 
 namespace {
 
-/// Pictures as numbers of a type, and a product of them so that there is something to learn.
+/// Images as numbers of a type, and a product of them so that there is something to learn.
 TensorId scaled(Sketch& sketch, const Shape& shape, int64_t channels = 0) {
   const TensorId scale = sketch.input("scale", {shape[1]}), offset = sketch.input("offset", {shape[1]});
   for (float& value : sketch.values["scale"]) value /= 64;
@@ -52,7 +52,7 @@ TEST_CASE("channels beyond those of the pixels are zeros, in any layout") {
   }
 }
 
-TEST_CASE("what are no pictures of bytes is refused") {
+TEST_CASE("what are no images of bytes is refused") {
   Sketch sketch(1);
   const TensorId one = sketch.input("one", {3}), two = sketch.input("two", {2});
   const TensorId floats = sketch.input("floats", {2, 3, 4, 4}), flat = sketch.pixels("flat", {2, 48}),

@@ -31,7 +31,7 @@ class Sketch {
   TensorId integers(const std::string& name, int64_t count, int64_t below);
   TensorId integers(const std::string& name, const Shape& shape, int64_t below);
 
-  /// Pictures of u8.
+  /// Images of u8.
   TensorId pixels(const std::string& name, const Shape& shape);
 
   /// Makes x an output that is compared under this name.

@@ -19,7 +19,7 @@ const std::vector<Shape> kSynced = {{2, 1, 1, 1},  {3, 5, 1, 1},  {2, 16, 4, 4},
                                     {3, 17, 5, 3}, {1, 33, 7, 7}, {1, 3, 190, 181}};
 
 /// A convolution gives its output the blocked layout that the CPU likes best.
-TensorId picture(Sketch& sketch, const std::string& name, const Shape& shape, bool blocks) {
+TensorId image(Sketch& sketch, const std::string& name, const Shape& shape, bool blocks) {
   const TensorId x = sketch.input(name, shape);
   if (!blocks) return x;
   const TensorId w = sketch.input(name + ".w", {shape[1], shape[1], 1, 1});
@@ -28,13 +28,13 @@ TensorId picture(Sketch& sketch, const std::string& name, const Shape& shape, bo
 
 /// The nodes that the pass makes, with tables of `ranks` made up; a loss has nothing to do with them.
 void draft_split(Sketch& sketch, const Shape& shape, int64_t ranks, bool blocks, bool fused) {
-  const TensorId x = picture(sketch, "x", shape, blocks), dy = picture(sketch, "dy", shape, blocks);
+  const TensorId x = image(sketch, "x", shape, blocks), dy = image(sketch, "dy", shape, blocks);
   const TensorId gamma = sketch.input("gamma", {shape[1]}, Values::positive);
   const TensorId beta = sketch.input("beta", {shape[1]});
   const TensorId moments = sketch.input("moments", {ranks, 2, shape[1]}, Values::positive);
   const TensorId sums = sketch.input("sums", {ranks, 2, shape[1]});
-  const TensorId residual = fused ? picture(sketch, "r", shape, blocks) : kNone;
-  const TensorId second = fused ? picture(sketch, "dy2", shape, blocks) : kNone;
+  const TensorId residual = fused ? image(sketch, "r", shape, blocks) : kNone;
+  const TensorId second = fused ? image(sketch, "dy2", shape, blocks) : kNone;
   Builder& build = sketch.build();
   sketch.output("own moments", build.emit<BatchNormMoments>({x}, ranks));
   const auto y =

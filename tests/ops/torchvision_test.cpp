@@ -12,7 +12,7 @@ using namespace trainer;
 
 namespace {
 
-constexpr int64_t kPictures = 4;
+constexpr int64_t kImages = 4;
 
 /// A row of NETWORKS in scripts/fixtures/make_torchvision_fixtures.py.
 struct Published {
@@ -36,13 +36,13 @@ Initial drawn(const std::string& name, const Shape& shape, double gain) {
 }
 
 /// A batch, drawn as parameters are.
-void add_pictures(Program& program) {
+void add_images(Program& program) {
   const double root3 = std::sqrt(3.0);
   const TensorId logits = program.entry(entry_name::kEvaluate).outputs.back().tensor;
   const auto classes = static_cast<double>(program.spec(logits).shape[1]);
   program.persistent("images.0", program.spec(program.find(input_name::kImages)), Role::constant,
                      {.kind = Initial::Kind::uniform, .a = -root3, .b = root3, .table = {}});
-  program.persistent("labels.0", {{kPictures}, DType::f32}, Role::constant,
+  program.persistent("labels.0", {{kImages}, DType::f32}, Role::constant,
                      {.kind = Initial::Kind::uniform, .a = 0, .b = classes, .table = {}});
 }
 
@@ -51,7 +51,7 @@ Program program_of(const Published& published) {
   std::vector<std::string> overrides = published.overrides;
   overrides.emplace_back("input=[3, 64, 64]");
   Program program =
-      forward_program(network_file("configs/models/" + published.name + ".yaml", overrides), kPictures);
+      forward_program(network_file("configs/models/" + published.name + ".yaml", overrides), kImages);
   for (Tensor& tensor : program.tensors) {
     const bool is_statistic = tensor.name.ends_with(".running_mean") || tensor.name.ends_with(".running_var");
     if (tensor.role == Role::parameter || is_statistic)
@@ -64,7 +64,7 @@ Program program_of(const Published& published) {
                   {published.rate});
   }
   run_passes(program, {dead_code()});
-  add_pictures(program);
+  add_images(program);
   return program;
 }
 
@@ -94,7 +94,7 @@ void check_published(const Published& published) {
   for (float& label : labels) label = std::floor(label);
   session.set({{input_name::kImages, session.executable().read(session.id("images.0"))},
                {input_name::kLabels, labels},
-               {input_name::kWeights, std::vector<float>(kPictures, 1.0f / kPictures)}});
+               {input_name::kWeights, std::vector<float>(kImages, 1.0f / kImages)}});
   const size_t count = fixture.values(name + "/logits").size();
   check_near(fixture, name + "/logits", evaluated_logits(session, count));
   if (published.rate == 0) return;

@@ -13,7 +13,7 @@ namespace {
 const PixelScales kTraining = {.scale = {1, 2, 3}, .offset = {0, 0, 0}},
                   kEvaluation = {.scale = {4, 5, 6}, .offset = {1, 1, 1}};
 
-/// Two entries that read pictures: by a convolution and as they are, by a convolution alone.
+/// Two entries that read images: by a convolution and as they are, by a convolution alone.
 Program draft() {
   Program program;
   const TensorId images = program.input(input_name::kImages, {{2, 3, 4, 4}, DType::f32});
@@ -60,7 +60,7 @@ entry evaluate
 )");
 }
 
-TEST_CASE("the cast of the pictures is made while they are scaled") {
+TEST_CASE("the cast of the images is made while they are scaled") {
   CHECK(after({mixed_precision(DType::bf16), reading()}) == R"(
 entry train_step
  forward:

@@ -28,7 +28,7 @@ constexpr const char* kTied = "    - linear: {name: head, out_features: 23, bias
 constexpr const char* kOwn = "    - linear: {name: head, out_features: 23}\n";
 constexpr const char* kTextData = "data: {format: text, train: none.txt, val: null}\n";
 
-constexpr const char* kPictures = R"(
+constexpr const char* kImages = R"(
   input: [3, 8, 8]
   layers:
     - conv2d: {name: conv, out_channels: 6, kernel_size: 3}
@@ -41,7 +41,7 @@ constexpr const char* kPictures = R"(
     - linear: {name: head, out_features: 10}
     - mean_tokens
 )";
-constexpr const char* kPictureData = "data: {format: synthetic}\n";
+constexpr const char* kImageData = "data: {format: synthetic}\n";
 
 std::shared_ptr<const Recipe> recipe_of(const std::string& model_and_data, const std::string& training) {
   return Recipe::parse("version: 1\nmodel:" + model_and_data + "training: {global_batch_size: 4, " +
@@ -98,7 +98,7 @@ TEST_CASE("muon leaves embeddings, positions and the head to AdamW, whatever typ
 TEST_CASE("muon leaves kernels, tokens and vectors to AdamW, and the head behind which tokens are averaged") {
   for (const std::string& training : kTrainings) {
     INFO(training);
-    const auto recipe = recipe_of(std::string(kPictures) + kPictureData, training);
+    const auto recipe = recipe_of(std::string(kImages) + kImageData, training);
     check_division(muon_program(recipe), {"hidden.weight"},
                    {"conv.weight", "conv.bias", "norm.weight", "norm.bias", "hidden.bias", "token",
                     "head.weight", "head.bias"});
@@ -114,7 +114,7 @@ TEST_CASE("muon leaves the last linear layer to AdamW under every loss") {
       const auto recipe = recipe_of(
           " {input: [3, 4, 4], layers: [flatten, linear: {name: up, out_features: 9}, "
           "tanh, linear: {name: down, out_features: 48}" +
-              end + kPictureData + "loss: " + loss.name + "\nvalidation: {metrics: []}\n",
+              end + kImageData + "loss: " + loss.name + "\nvalidation: {metrics: []}\n",
           training);
       check_division(muon_program(recipe), {"up.weight"}, {"up.bias", "down.weight", "down.bias"});
     }
@@ -147,7 +147,7 @@ TEST_CASE("muon finds the last linear layers whatever follows them") {
     const auto recipe = recipe_of(
         " {input: [3, 2, 2], layers: [flatten, linear: {name: first, out_features: "
         "12}, " +
-            each.layers + "]}\n" + kPictureData,
+            each.layers + "]}\n" + kImageData,
         "precision: fp32");
     CHECK(with_moment(muon_program(recipe), ".momentum") == each.matrices);
   }
@@ -161,7 +161,7 @@ TEST_CASE(
       const auto recipe = recipe_of(
           " {input: [3, 4, 4], layers: [to_tokens, linear: {name: mix, out_features: 6}, to_images: {inputs: "
           "[mix, input]}, conv2d: {name: labels, out_channels: 5, kernel_size: 1, bias: false}" +
-              norm + "]}\n" + kPictureData,
+              norm + "]}\n" + kImageData,
           training);
       Names others = {"mix.bias", "labels.weight"};
       if (!norm.empty()) others.insert({"norm.weight", "norm.bias"});
@@ -171,7 +171,7 @@ TEST_CASE(
 }
 
 TEST_CASE("muon multiplies in f32 whatever the precision") {
-  const auto recipe = recipe_of(std::string(kPictures) + kPictureData, "precision: amp_bf16");
+  const auto recipe = recipe_of(std::string(kImages) + kImageData, "precision: amp_bf16");
   const Program program = muon_program(recipe);
   size_t products = 0;
   for (const Node& node : program.entries[0].nodes) {

@@ -16,15 +16,15 @@ void for_each_element(const Shape& x, Visit visit) {
 }
 
 void scale(const Call& c) {
-  for_each_element(c.shape_in(ScaleChannels::kX), [&](int64_t i, int64_t picture, int64_t) {
-    c.out(ScaleChannels::kY)[i] = c.in(ScaleChannels::kX)[i] * c.in(ScaleChannels::kFactors)[picture];
+  for_each_element(c.shape_in(ScaleChannels::kX), [&](int64_t i, int64_t image, int64_t) {
+    c.out(ScaleChannels::kY)[i] = c.in(ScaleChannels::kX)[i] * c.in(ScaleChannels::kFactors)[image];
   });
 }
 
 void scale_backward(const Call& c) {
   std::fill_n(c.out(ScaleChannelsBackward::kDfactors), c.count_out(ScaleChannelsBackward::kDfactors), 0.0);
-  for_each_element(c.shape_in(ScaleChannelsBackward::kDy), [&](int64_t i, int64_t picture, int64_t) {
-    c.out(ScaleChannelsBackward::kDfactors)[picture] +=
+  for_each_element(c.shape_in(ScaleChannelsBackward::kDy), [&](int64_t i, int64_t image, int64_t) {
+    c.out(ScaleChannelsBackward::kDfactors)[image] +=
         c.in(ScaleChannelsBackward::kDy)[i] * c.in(ScaleChannelsBackward::kX)[i];
   });
 }

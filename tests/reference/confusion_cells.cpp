@@ -11,14 +11,14 @@ namespace {
 
 void confusion_cells(const Call& call) {
   const LogitExtents extents(call.shape_in(ConfusionCells::kLogits));
-  const bool is_picture = call.shape_in(ConfusionCells::kLogits).size() == 4;
+  const bool is_image = call.shape_in(ConfusionCells::kLogits).size() == 4;
   for (int64_t n = 0; n < extents.samples; ++n) {
     for (int64_t p = 0; p < extents.positions; ++p) {
-      const int64_t first = n * extents.classes * extents.positions + (is_picture ? p : p * extents.classes);
+      const int64_t first = n * extents.classes * extents.positions + (is_image ? p : p * extents.classes);
       int64_t best = 0;
       double largest = -HUGE_VAL;
       for (int64_t c = extents.classes - 1; c >= 0; --c) {
-        const double x = call.in(ConfusionCells::kLogits)[first + c * (is_picture ? extents.positions : 1)];
+        const double x = call.in(ConfusionCells::kLogits)[first + c * (is_image ? extents.positions : 1)];
         if (!(x >= largest)) continue;
         largest = x;
         best = c;

@@ -88,7 +88,7 @@ void scale_pixels(const Call& call) {
   }
 }
 
-/// One picture of one channel and what each step makes of it, as the host's transforms go about it.
+/// One image of one channel and what each step makes of it, as the host's transforms go about it.
 struct Plane {
   int64_t height, width;
   std::vector<uint8_t> pixels;

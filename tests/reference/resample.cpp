@@ -33,7 +33,7 @@ double share(Resampling how, int64_t i, int64_t in, int64_t o, int64_t out) {
 /// Calls visit(place in x, place in y, share) for every pair that has to do with each other.
 template <class Visit>
 void for_each_pair(Resampling how, const Shape& x, const Shape& y, Visit visit) {
-  for (int64_t picture = 0; picture < x[0] * x[1]; ++picture) {
+  for (int64_t image = 0; image < x[0] * x[1]; ++image) {
     for (int64_t r = 0; r < y[2] * x[2]; ++r) {
       const int64_t row = r / x[2], h = r % x[2];
       const double vertical = share(how, h, x[2], row, y[2]);
@@ -41,7 +41,7 @@ void for_each_pair(Resampling how, const Shape& x, const Shape& y, Visit visit) 
         const int64_t column = c / x[3], w = c % x[3];
         const double both = vertical * share(how, w, x[3], column, y[3]);
         if (both == 0) continue;
-        visit((picture * x[2] + h) * x[3] + w, (picture * y[2] + row) * y[3] + column, both);
+        visit((image * x[2] + h) * x[3] + w, (image * y[2] + row) * y[3] + column, both);
       }
     }
   }

@@ -78,7 +78,7 @@ TEST_CASE("an output that is a descriptor of the process goes on where that stan
 TEST_CASE("an output that is a directory or an input is refused before anything is written") {
   const ScratchDirectory scratch;
   fs::create_directory(scratch / "folder");
-  put(scratch / "a.png", "a picture");
+  put(scratch / "a.png", "an image");
   fs::create_hard_link(scratch / "a.png", scratch / "b.png");
   fs::create_symlink("a.png", scratch / "c.png");
   const std::vector<fs::path> inputs = {scratch / "none", scratch / "a.png"};
@@ -93,7 +93,7 @@ TEST_CASE("an output that is a directory or an input is refused before anything 
     error_text(ExitCode::usage, [&] { OutputFile output(scratch / name); });
   }
   error_text(ExitCode::usage, [] { OutputFile output(""); });
-  CHECK(contents(scratch / "a.png") == "a picture");
+  CHECK(contents(scratch / "a.png") == "an image");
   write_text(OutputFile(scratch / "new.png", inputs), "another");
   CHECK(scratch.names() == std::set<std::string>{"a.png", "b.png", "c.png", "folder", "new.png"});
 }

@@ -75,7 +75,7 @@ TEST_CASE("two ranks come to the parameter bits of one with two micro-batches") 
   if (network == std::string(kPlain)) CHECK(found.confusion == expected.confusion);
 }
 
-TEST_CASE("the size of buckets changes no bit, nor how the ranks' pictures lie") {
+TEST_CASE("the size of buckets changes no bit, nor how the ranks' images lie") {
   const Division one{.ranks = 3, .rows = 2, .bucket_bytes = 1},
       all{.ranks = 3, .rows = 2, .bucket_bytes = 1 << 30};
   CHECK(train_all(kNormalised, one, kMomentum, false)[0] == train_all(kNormalised, all, kMomentum, false)[2]);

@@ -23,8 +23,8 @@
 namespace trainer::test {
 namespace {
 
-constexpr int64_t kPictures = 96, kHeldOut = 23;
-const Shape kPicture = {3, 9, 9};
+constexpr int64_t kImages = 96, kHeldOut = 23;
+const Shape kImage = {3, 9, 9};
 
 void add_confusion(Program& program) {
   Entry& entry = program.entry(entry_name::kEvaluate);
@@ -56,11 +56,11 @@ Program shared_program(const char* network, const char* optimizer, const Divisio
 
 Trained train_on(const Backend& backend, Communicator& ranks, const Program& program,
                  const Division& division) {
-  const auto source = make_synthetic(5, Split::train, kPictures, kPicture, 10),
-             held_out = make_synthetic(5, Split::val, kHeldOut, kPicture, 10);
+  const auto source = make_synthetic(5, Split::train, kImages, kImage, 10),
+             held_out = make_synthetic(5, Split::val, kHeldOut, kImage, 10);
   Diagnostics diagnostics;
   const TransformList none;
-  const TransformChain chain(none, kPicture, diagnostics);
+  const TransformChain chain(none, kImage, diagnostics);
   if (const auto reason = backend.planner->set_precision(division.precision))
     throw std::runtime_error(*reason);
   const Plan plan = make_plan(program, *backend.planner, ranks.rank());
@@ -68,7 +68,7 @@ Trained train_on(const Backend& backend, Communicator& ranks, const Program& pro
   const BatchInputs inputs = batch_inputs(program);
   const RankShare share{ranks.rank(), ranks.ranks()};
   const TrainingBatches training{.seed = division.seed,
-                                 .order = TrainingOrder(kPictures, division.global_batch(), true),
+                                 .order = TrainingOrder(kImages, division.global_batch(), true),
                                  .micro_batch = division.rows,
                                  .share = share,
                                  .takes_turns = division.sync_batch_norm};

@@ -41,7 +41,7 @@ struct Trained {
   }
 };
 
-/// Trains a network for pictures of (3, 9, 9) on the CPU, each rank in a thread of its own with one thread.
+/// Trains a network for images of (3, 9, 9) on the CPU, each rank in a thread of its own with one thread.
 std::vector<Trained> train_all(const char* network, const Division& division, const char* optimizer,
                                bool guards = false);
 

@@ -32,7 +32,7 @@ bool is_webp(std::span<const uint8_t> file) {
          starts_with(file.subspan(kWebpMagicAt), kWebpMagic);
 }
 
-std::unique_ptr<PictureDecoder> make_decoder(std::span<const uint8_t> file) {
+std::unique_ptr<ImageDecoder> make_decoder(std::span<const uint8_t> file) {
   if (starts_with(file, kJpegMagic)) return make_jpeg_decoder(file);
   if (starts_with(file, kPngMagic)) return make_png_decoder(file);
   if (is_webp(file)) return make_webp_decoder(file);
@@ -42,7 +42,7 @@ std::unique_ptr<PictureDecoder> make_decoder(std::span<const uint8_t> file) {
 }
 
 /// The header's extents are checked before memory is taken.
-void check_pixels(const PictureHeader& header, int64_t max_pixels) {
+void check_pixels(const ImageHeader& header, int64_t max_pixels) {
   if (header.height < 1 || header.width < 1) {
     throw DecodeError(fmt::format("the header says {} x {} pixels", header.width, header.height));
   }
@@ -54,17 +54,17 @@ void check_pixels(const PictureHeader& header, int64_t max_pixels) {
 
 }  // namespace
 
-PictureHeader read_picture_header(std::span<const uint8_t> file) {
+ImageHeader read_image_header(std::span<const uint8_t> file) {
   return make_decoder(file)->read_header();
 }
 
-void decode_picture(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
-                    Image& into) {
-  decode_picture(*make_decoder(file), chooser, max_pixels, into);
+void decode_image(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
+                  Image& into) {
+  decode_image(*make_decoder(file), chooser, max_pixels, into);
 }
 
-void decode_picture(PictureDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into) {
-  const PictureHeader header = decoder.read_header();
+void decode_image(ImageDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into) {
+  const ImageHeader header = decoder.read_header();
   check_pixels(header, max_pixels);
   decoder.decode(stored_view(header, chooser), into);
   turn_upright(into, header.orientation);

@@ -11,18 +11,18 @@
 
 namespace trainer {
 
-/// Why a picture cannot be read: text for people, without the file's name.
+/// Why an image cannot be read: text for people, without the file's name.
 class DecodeError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Pictures with more pixels than this are refused by their header: 134 million, which no camera of one shot
+/// Images with more pixels than this are refused by their header: 134 million, which no camera of one shot
 /// has.
 constexpr int64_t kMaxPixels = int64_t{1} << 27;
 
-/// What a picture's first bytes say of it.
-struct PictureHeader {
+/// What an image's first bytes say of it.
+struct ImageHeader {
   int64_t height = 0, width = 0;  ///< as stored
   int orientation = 1;            ///< EXIF, 1 to 8; 5 to 8 stand on their side
 
@@ -30,12 +30,11 @@ struct PictureHeader {
 };
 
 /// A JPEG, PNG, WebP or BMP, known by its first bytes. Throws DecodeError.
-PictureHeader read_picture_header(std::span<const uint8_t> file);
+ImageHeader read_image_header(std::span<const uint8_t> file);
 
-/// The view of a picture that `chooser` wants, asked with the upright height and width: planar RGB (3, H, W).
+/// The view of an image that `chooser` wants, asked with the upright height and width: planar RGB (3, H, W).
 /// Only what the view needs is decoded, so damage elsewhere is not seen, except that the end is missing.
 /// Throws DecodeError.
-void decode_picture(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
-                    Image& into);
+void decode_image(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels, Image& into);
 
 }  // namespace trainer

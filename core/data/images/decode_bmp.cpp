@@ -26,11 +26,11 @@ struct ColourShifts {
   int red = 16, green = 8, blue = 0;
 };
 
-class BmpDecoder final : public PictureDecoder {
+class BmpDecoder final : public ImageDecoder {
  public:
   explicit BmpDecoder(std::span<const uint8_t> file) : file_(file) {}
 
-  PictureHeader read_header() override {
+  ImageHeader read_header() override {
     head_bytes_ = number(kFileHead, 4);
     if (std::find(kHeads.begin(), kHeads.end(), head_bytes_) == kHeads.end())
       throw DecodeError(fmt::format("a BMP with a header of {} bytes, which no version has", head_bytes_));
@@ -160,7 +160,7 @@ class BmpDecoder final : public PictureDecoder {
 
 }  // namespace
 
-std::unique_ptr<PictureDecoder> make_bmp_decoder(std::span<const uint8_t> file) {
+std::unique_ptr<ImageDecoder> make_bmp_decoder(std::span<const uint8_t> file) {
   return std::make_unique<BmpDecoder>(file);
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kExifMarker = JPEG_APP0 + 1;
 constexpr std::array<uint8_t, 6> kExifName = {'E', 'x', 'i', 'f', 0, 0};
-/// A small file can hold thousands of scans, each of which goes over the whole picture; encoders write ten or
+/// A small file can hold thousands of scans, each of which goes over the whole image; encoders write ten or
 /// so.
 constexpr int kMaxScans = 100;
 /// Colours between two pixels depend on both, so that pixels at a window's edge need some beyond it.
@@ -51,7 +51,7 @@ JpegState& state_of(j_common_ptr info) {
   std::longjmp(state.jump, 1);
 }
 
-/// Warnings about picture data are damage; these are not about it, and ordinary cameras cause some of them.
+/// Warnings about image data are damage; these are not about it, and ordinary cameras cause some of them.
 bool is_harmless(int code) {
   return code == JWRN_ADOBE_XFORM || code == JWRN_BOGUS_ICC || code == JWRN_EXTRANEOUS_DATA ||
          code == JWRN_JFIF_MAJOR || code == JWRN_NOT_SEQUENTIAL || code == JWRN_TOO_MUCH_DATA;
@@ -67,7 +67,7 @@ void on_progress(j_common_ptr info) {
   std::longjmp(state_of(info).jump, 1);
 }
 
-class JpegDecoder final : public PictureDecoder {
+class JpegDecoder final : public ImageDecoder {
  public:
   explicit JpegDecoder(std::span<const uint8_t> file) : file_(file) {
     state_.info.err = jpeg_std_error(&state_.errors);
@@ -78,7 +78,7 @@ class JpegDecoder final : public PictureDecoder {
   }
   ~JpegDecoder() override { jpeg_destroy_decompress(&state_.info); }
 
-  PictureHeader read_header() override {
+  ImageHeader read_header() override {
     guarded([this] {
       jpeg_create_decompress(&state_.info);
       state_.info.progress = &state_.progress;
@@ -159,7 +159,7 @@ class JpegDecoder final : public PictureDecoder {
   }
 
   /// Rows after the window are not decoded, and a file cut off there would pass. The marker that ends a
-  /// picture cannot occur within its data.
+  /// image cannot occur within its data.
   void require_end() {
     if (jpeg_has_multiple_scans(&state_.info)) return;  // it has read to the end
     const uint8_t* begin = state_.info.src->next_input_byte;
@@ -213,7 +213,7 @@ class JpegDecoder final : public PictureDecoder {
 
 }  // namespace
 
-std::unique_ptr<PictureDecoder> make_jpeg_decoder(std::span<const uint8_t> file) {
+std::unique_ptr<ImageDecoder> make_jpeg_decoder(std::span<const uint8_t> file) {
   return std::make_unique<JpegDecoder>(file);
 }
 

@@ -61,7 +61,7 @@ void on_read(png_structp png, png_bytep into, size_t bytes) {
 /// Warnings are about chunks that pixels do not depend on.
 void on_warning(png_structp, png_const_charp) {}
 
-class PngDecoder final : public PictureDecoder {
+class PngDecoder final : public ImageDecoder {
  public:
   explicit PngDecoder(std::span<const uint8_t> file) : file_(file) {
     state_.at = file.data();
@@ -75,7 +75,7 @@ class PngDecoder final : public PictureDecoder {
   }
   ~PngDecoder() override { png_destroy_read_struct(&state_.png, &state_.info, nullptr); }
 
-  PictureHeader read_header() override {
+  ImageHeader read_header() override {
     check_lengths();
     guarded([this] {
       png_set_read_fn(state_.png, &state_, on_read);
@@ -94,7 +94,7 @@ class PngDecoder final : public PictureDecoder {
     guarded([this, &passes] { passes = read_as_rgbx(); });
     const auto height = static_cast<int64_t>(png_get_image_height(state_.png, state_.info));
     const int64_t stride = 4 * static_cast<int64_t>(png_get_image_width(state_.png, state_.info));
-    // Rows of an interlaced picture are only whole once all are read.
+    // Rows of an interlaced image are only whole once all are read.
     const PixelRange rows = passes > 1 ? PixelRange{0, height} : pixels_read(view.y);
     image.spare.resize(static_cast<size_t>(stride * (rows.end - rows.first)));
     read_rows(rows, stride, passes, image.spare.data());
@@ -172,7 +172,7 @@ class PngDecoder final : public PictureDecoder {
 
 }  // namespace
 
-std::unique_ptr<PictureDecoder> make_png_decoder(std::span<const uint8_t> file) {
+std::unique_ptr<ImageDecoder> make_png_decoder(std::span<const uint8_t> file) {
   return std::make_unique<PngDecoder>(file);
 }
 

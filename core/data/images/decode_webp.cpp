@@ -40,7 +40,7 @@ void require(VP8StatusCode status) {
   }
 }
 
-class WebpDecoder final : public PictureDecoder {
+class WebpDecoder final : public ImageDecoder {
  public:
   explicit WebpDecoder(std::span<const uint8_t> file) : file_(file) {
     if (WebPInitDecoderConfig(&config_) == 0)
@@ -48,7 +48,7 @@ class WebpDecoder final : public PictureDecoder {
   }
   ~WebpDecoder() override = default;
 
-  PictureHeader read_header() override {
+  ImageHeader read_header() override {
     if (file_.size() < kRiffHead || little_endian(file_.data() + 4) > file_.size() - kChunkHead) {
       throw DecodeError("the file ends within the image");
     }
@@ -106,7 +106,7 @@ class WebpDecoder final : public PictureDecoder {
 
 }  // namespace
 
-std::unique_ptr<PictureDecoder> make_webp_decoder(std::span<const uint8_t> file) {
+std::unique_ptr<ImageDecoder> make_webp_decoder(std::span<const uint8_t> file) {
   return std::make_unique<WebpDecoder>(file);
 }
 

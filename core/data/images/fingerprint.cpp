@@ -29,7 +29,7 @@ std::string hex_of(const Checksum& sum) {
   return fmt::format("{:016x}", sum.value());
 }
 
-/// A picture's file as it is; other samples as they are stored.
+/// An image's file as it is; other samples as they are stored.
 void add_sample(Checksum& sum, const ImageSource& source, int64_t index, Image& image) try {
   if (source.is_encoded()) {
     source.read_encoded(index, image);

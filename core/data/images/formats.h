@@ -10,7 +10,7 @@
 #include "core/data/formats.h"
 #include "core/data/images/source.h"
 
-/// The table of formats of pictures: one line for each, a function that its own file defines and that returns
+/// The table of formats of images: one line for each, a function that its own file defines and that returns
 /// its row.
 // clang-format off
 #define TRAINER_IMAGE_FORMATS(row) \
@@ -24,7 +24,7 @@
 
 namespace trainer {
 
-/// A format whose samples are pictures.
+/// A format whose samples are images.
 struct ImageFormat {
   std::string name;
   std::function<std::unique_ptr<ImageSource>(const DataSection&, const SourceRequest&)> open;

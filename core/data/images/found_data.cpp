@@ -14,7 +14,7 @@
 #include "core/data/images/cifar.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/idx.h"
-#include "core/data/images/picture_files.h"
+#include "core/data/images/image_files.h"
 #include "core/data/images/record.h"
 
 namespace trainer {
@@ -24,11 +24,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kIdxImages = "-images-idx3-ubyte";
 
-/// Whether a folder holds folders of pictures, one for each class.
+/// Whether a folder holds folders of images, one for each class.
 bool has_classes(const fs::path& folder) {
   if (!fs::is_directory(folder)) return false;
   return std::ranges::any_of(directory_entries(folder), [](const DirectoryEntry& entry) {
-    return entry.is_directory() && !is_hidden_name(entry.path()) && !pictures_below(entry.path()).empty();
+    return entry.is_directory() && !is_hidden_name(entry.path()) && !images_below(entry.path()).empty();
   });
 }
 
@@ -39,7 +39,7 @@ fs::path split_below(const fs::path& folder, const std::vector<const char*>& nam
   return found == names.end() ? fs::path() : folder / *found;
 }
 
-std::optional<FoundData> find_pictures(const fs::path& folder) {
+std::optional<FoundData> find_images(const fs::path& folder) {
   const fs::path train = split_below(folder, {"train", "training"});
   const fs::path val = split_below(folder, {"val", "valid", "validation", "test"});
   if (!train.empty()) return FoundData{"image_folder", train, val};
@@ -89,7 +89,7 @@ FoundData find_data(const fs::path& path) try {
   if (!fs::exists(path))
     throw Error(ExitCode::data, one_line(path.string()) + ": there is no such file or folder");
   if (!fs::is_directory(path)) return find_in_file(path);
-  for (const auto& find : {find_pictures, find_cifar, find_idx}) {
+  for (const auto& find : {find_images, find_cifar, find_idx}) {
     if (const std::optional<FoundData> found = find(path)) return *found;
   }
   throw Error(

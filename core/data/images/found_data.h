@@ -12,7 +12,7 @@ struct FoundData {
   std::filesystem::path train, val;  ///< `val` is empty where the path holds one split only
 };
 
-/// Recognises pictures in a folder for each class (also below `train` and `val`), CIFAR's and MNIST's files,
+/// Recognises images in a folder for each class (also below `train` and `val`), CIFAR's and MNIST's files,
 /// and a record file. Throws Error (exit 65) that says what was expected where it is none of them.
 FoundData find_data(const std::filesystem::path& path);
 

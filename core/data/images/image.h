@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-/// One labelled picture: bytes in planar order (C, H, W). Reused from sample to sample, so that its memory is
+/// One labelled image: bytes in planar order (C, H, W). Reused from sample to sample, so that its memory is
 /// kept.
 struct Image {
   int64_t channels = 0, height = 0, width = 0;

@@ -11,9 +11,9 @@
 #include "core/base/printable.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/formats.h"
+#include "core/data/images/image_file.h"
+#include "core/data/images/image_files.h"
 #include "core/data/images/label_file.h"
-#include "core/data/images/picture_file.h"
-#include "core/data/images/picture_files.h"
 
 namespace trainer {
 namespace {
@@ -103,9 +103,9 @@ class Listing {
   void add_rows(const std::string& file) {
     if (!fs::is_directory(root_))
       throw Error(ExitCode::data, one_line(root_) + ": expected a folder, found a file");
-    const std::vector<std::string> pictures = pictures_below(root_);
-    LabelFile rows = read_label_file(file, root_, pictures);
-    for (const size_t picture : rows.picture) add(pictures[picture]);
+    const std::vector<std::string> images = images_below(root_);
+    LabelFile rows = read_label_file(file, root_, images);
+    for (const size_t image : rows.image) add(images[image]);
     classes_ = std::move(rows.classes);
     labels_ = std::move(rows.label);
     set_end_ = std::move(rows.set_end);
@@ -115,7 +115,7 @@ class Listing {
   }
 
   void add_class(const fs::path& folder) {
-    for (const std::string& name : pictures_below(folder)) add(name);
+    for (const std::string& name : images_below(folder)) add(name);
   }
 
   void add(const std::string& name) {
@@ -155,7 +155,7 @@ class ImageFolderSource final : public ImageSource {
         is_labelled_(!folders.labels.empty()) {}
 
   int64_t size() const override { return listing_.size(); }
-  Shape sample_shape() const override { return kPictureShape; }
+  Shape sample_shape() const override { return kImageShape; }
   int64_t classes() const override { return static_cast<int64_t>(listing_.classes().size()); }
   int64_t resident_bytes() const override { return listing_.bytes(); }
 
@@ -179,7 +179,7 @@ class ImageFolderSource final : public ImageSource {
     const std::string path = listing_.path(index);
     into.label = listing_.label(index);
     try {
-      read_picture_file(path, into.encoded);
+      read_image_file(path, into.encoded);
     } catch (const DecodeError& error) {
       throw UnreadableSampleError({path, error.what()});
     }
@@ -190,8 +190,8 @@ class ImageFolderSource final : public ImageSource {
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
     const std::string path = listing_.path(index);
     try {
-      read_picture_file(path, into.encoded);
-      decode_picture(into.encoded, chooser, max_pixels_, into);
+      read_image_file(path, into.encoded);
+      decode_image(into.encoded, chooser, max_pixels_, into);
     } catch (const DecodeError& error) {
       throw UnreadableSampleError({path, error.what()});
     }
@@ -215,7 +215,7 @@ std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders) {
   if (!missing_image_folder(folders.path).empty()) return std::nullopt;
   const Listing listing = list_files(folders);
   return SourceInfo{.size = listing.size(),
-                    .shape = kPictureShape,
+                    .shape = kImageShape,
                     .classes = static_cast<int64_t>(listing.classes().size()),
                     .resident_bytes = listing.bytes(),
                     .has_label_sets = listing.has_sets()};
@@ -246,7 +246,7 @@ ImageFormat image_folder_format() {
                 return peek_image_folder(folders_of(section, request.split));
               },
           .missing = [](const std::string& path, Split) { return missing_image_folder(path); },
-          .shape = kPictureShape,
+          .shape = kImageShape,
           .class_names =
               [](const DataSection& section, const std::string& path) {
                 if (section.labels) return list_files({path, section.max_pixels, *section.labels}).classes();

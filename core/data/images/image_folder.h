@@ -11,9 +11,9 @@
 namespace trainer {
 
 /// Shape of a sample: colour, of any size.
-const Shape kPictureShape = {3, -1, -1};
+const Shape kImageShape = {3, -1, -1};
 
-/// One split of a set of pictures in folders.
+/// One split of a set of images in folders.
 struct ImageFolders {
   std::string path;
   int64_t max_pixels;
@@ -24,7 +24,7 @@ struct ImageFolders {
 /// below it. Takes what ends in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth; names that begin
 /// with a dot are passed over. With a CSV file
 /// of labels, in its order: see read_label_file. Throws Error: exit 65 where there are no classes or one has
-/// no pictures, exit 74 from the system.
+/// no images, exit 74 from the system.
 std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
 
 /// Lists the files without opening them; nullopt where the folder is missing.

@@ -19,7 +19,7 @@ class JpegTable {
   static constexpr int kBits = 10;
 
   /// The code must be one that libjpeg has accepted. Returns false where it has values of more bits than
-  /// pictures of 8 bits have.
+  /// images of 8 bits have.
   bool build(const JpegCode& code, bool is_ac);
 
   /// What the next bits stand for: bits 0 to 7 are how many of them code and value take together, which is

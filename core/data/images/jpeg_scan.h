@@ -11,14 +11,14 @@ struct jpeg_decompress_struct;
 namespace trainer {
 
 /// Reads a baseline JPEG's Huffman codes in libjpeg's place, which takes most of the time of decoding a
-/// picture: with one look-up for code, run and value where libjpeg needs three steps. Everything else stays
+/// image: with one look-up for code, run and value where libjpeg needs three steps. Everything else stays
 /// libjpeg's.
 class JpegScan {
  public:
   JpegScan();
   ~JpegScan();
 
-  /// After jpeg_start_decompress; does nothing where the picture is not baseline, or has several scans. Must
+  /// After jpeg_start_decompress; does nothing where the image is not baseline, or has several scans. Must
   /// outlive the decompression. Damage is reported through libjpeg's error_exit.
   void take_over(jpeg_decompress_struct& info);
 

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/data/csv.h"
 #include "core/data/images/decode.h"
-#include "core/data/images/picture_file.h"
+#include "core/data/images/image_file.h"
 
 namespace trainer {
 namespace {
@@ -21,32 +21,32 @@ const std::vector<std::string> kLabelHeader = {"file", "label"};
 std::vector<uint8_t> bytes_of_labels(const std::string& path) {
   std::vector<uint8_t> bytes;
   try {
-    read_picture_file(path, bytes);
+    read_image_file(path, bytes);
   } catch (const DecodeError& error) {
     throw Error(ExitCode::data, fmt::format("{} (data.labels): {}", path, error.what()));
   }
   return bytes;
 }
 
-/// Finds the pictures that rows name.
-class NamedPictures {
+/// Finds the images that rows name.
+class NamedImages {
  public:
-  NamedPictures(const CsvReader& reader, const std::string& folder, const std::vector<std::string>& pictures)
-      : reader_(reader), folder_(folder), pictures_(pictures), line_of_(pictures.size()) {}
+  NamedImages(const CsvReader& reader, const std::string& folder, const std::vector<std::string>& images)
+      : reader_(reader), folder_(folder), images_(images), line_of_(images.size()) {}
 
-  /// The place of the row's picture, which no other row may name.
+  /// The place of the row's image, which no other row may name.
   size_t take(const CsvRow& row) {
     const std::string& file = row.fields[0];
     if (file.empty()) reader_.fail(row.line, "the name of the file is empty");
-    const size_t picture = place_of(row.line, file);
-    if (line_of_[picture] != 0)
+    const size_t image = place_of(row.line, file);
+    if (line_of_[image] != 0)
       reader_.fail(row.line, fmt::format("'{}' is named in line {} already; keep one of the rows", file,
-                                         line_of_[picture]));
-    line_of_[picture] = row.line;
-    return picture;
+                                         line_of_[image]));
+    line_of_[image] = row.line;
+    return image;
   }
 
-  /// Throws at the last row's line where a picture has none.
+  /// Throws at the last row's line where an image has none.
   void require_all(int64_t last_line) const {
     const auto missing = std::ranges::count(line_of_, 0);
     if (missing == 0) return;
@@ -54,23 +54,23 @@ class NamedPictures {
     reader_.fail(last_line,
                  fmt::format("the rows end without one for '{}'{}; each image in {} needs one, with 0 for "
                              "each class that it lacks",
-                             pictures_[static_cast<size_t>(first)],
+                             images_[static_cast<size_t>(first)],
                              missing == 1 ? "" : fmt::format(" and {} more", missing - 1), folder_));
   }
 
  private:
   size_t place_of(int64_t line, const std::string& file) const {
     const std::string name = std::filesystem::path(file).lexically_normal().string();
-    const auto found = std::lower_bound(pictures_.begin(), pictures_.end(), name);
-    if (found == pictures_.end() || *found != name)
+    const auto found = std::lower_bound(images_.begin(), images_.end(), name);
+    if (found == images_.end() || *found != name)
       reader_.fail(line, fmt::format("there is no image '{}' in {}", file, folder_));
-    return static_cast<size_t>(found - pictures_.begin());
+    return static_cast<size_t>(found - images_.begin());
   }
 
   const CsvReader& reader_;
   const std::string& folder_;
-  const std::vector<std::string>& pictures_;
-  std::vector<int64_t> line_of_;  // of each picture; 0: not named so far
+  const std::vector<std::string>& images_;
+  std::vector<int64_t> line_of_;  // of each image; 0: not named so far
 };
 
 void require_fields(const CsvReader& reader, const CsvRow& row, size_t expected) {
@@ -82,7 +82,7 @@ void require_fields(const CsvReader& reader, const CsvRow& row, size_t expected)
 
 /// One label in each row. Labels are the numbers of classes in the order of their first rows, until the end
 /// sorts them.
-LabelFile read_labels(CsvReader& reader, NamedPictures& pictures) {
+LabelFile read_labels(CsvReader& reader, NamedImages& images) {
   LabelFile found;
   std::map<std::string, int32_t> numbers;
   for (CsvRow row; reader.next(row);) {
@@ -90,7 +90,7 @@ LabelFile read_labels(CsvReader& reader, NamedPictures& pictures) {
     const std::string& label = row.fields[1];
     if (label.empty() && !row.fields[0].empty())
       reader.fail(row.line, fmt::format("the label of '{}' is empty", row.fields[0]));
-    found.picture.push_back(pictures.take(row));
+    found.image.push_back(images.take(row));
     const auto number = static_cast<int32_t>(numbers.size());
     found.label.push_back(numbers.emplace(label, number).first->second);
   }
@@ -120,12 +120,12 @@ std::vector<std::string> classes_of_header(const CsvReader& reader, const CsvRow
 }
 
 /// 1 or 0 for each class in each row.
-LabelFile read_label_sets(CsvReader& reader, const CsvRow& header, NamedPictures& pictures) {
+LabelFile read_label_sets(CsvReader& reader, const CsvRow& header, NamedImages& images) {
   LabelFile found{.classes = classes_of_header(reader, header)};
   int64_t last_line = 1;
   for (CsvRow row; reader.next(row); last_line = row.line) {
     require_fields(reader, row, header.fields.size());
-    found.picture.push_back(pictures.take(row));
+    found.image.push_back(images.take(row));
     for (size_t c = 0; c < found.classes.size(); ++c) {
       const std::string& value = row.fields[c + 1];
       if (value != "0" && value != "1") {
@@ -138,21 +138,20 @@ LabelFile read_label_sets(CsvReader& reader, const CsvRow& header, NamedPictures
     }
     found.set_end.push_back(found.sets.size());
   }
-  if (!found.picture.empty()) pictures.require_all(last_line);
+  if (!found.image.empty()) images.require_all(last_line);
   return found;
 }
 
 }  // namespace
 
 LabelFile read_label_file(const std::string& path, const std::string& folder,
-                          const std::vector<std::string>& pictures) {
+                          const std::vector<std::string>& images) {
   const std::vector<uint8_t> bytes = bytes_of_labels(path);
-  return parse_label_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, folder,
-                          pictures);
+  return parse_label_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, folder, images);
 }
 
 LabelFile parse_label_file(std::string_view text, const std::string& path, const std::string& folder,
-                           const std::vector<std::string>& pictures) {
+                           const std::vector<std::string>& images) {
   CsvReader reader(text, path);
   CsvRow header;
   const bool is_empty = !reader.next(header);
@@ -163,10 +162,10 @@ LabelFile parse_label_file(std::string_view text, const std::string& path, const
                        is_empty ? "an empty file"
                                 : fmt::format("'{:.60}'", fmt::format("{}", fmt::join(header.fields, ",")))));
   }
-  NamedPictures named(reader, folder, pictures);
+  NamedImages named(reader, folder, images);
   LabelFile found =
       header.fields == kLabelHeader ? read_labels(reader, named) : read_label_sets(reader, header, named);
-  if (found.picture.empty()) reader.fail(2, "expected a row for each image, found none");
+  if (found.image.empty()) reader.fail(2, "expected a row for each image, found none");
   return found;
 }
 

@@ -36,7 +36,7 @@ double draw_log_gamma(double shape, RandomStream& random) {
 // The third word of the counter of what is drawn once a step; rows are numbered from 0.
 constexpr uint32_t kWholeStep = std::numeric_limits<uint32_t>::max();
 
-/// A window of the share 1 - lambda of the picture about a uniform centre, cut at the edges.
+/// A window of the share 1 - lambda of the image about a uniform centre, cut at the edges.
 void draw_window(double lambda, int64_t height, int64_t width, RandomStream& random, Mixing& mixing) {
   const double side = std::sqrt(1 - lambda);
   const auto cut = [&](int64_t extent, int64_t& first, int64_t& count) {

@@ -66,7 +66,7 @@ int exif_orientation(std::span<const uint8_t> tiff) {
   return 1;
 }
 
-View stored_view(const PictureHeader& header, const ViewChooser& chooser) {
+View stored_view(const ImageHeader& header, const ViewChooser& chooser) {
   const bool transposed = header.is_transposed();
   View view =
       transposed ? chooser.choose(header.width, header.height) : chooser.choose(header.height, header.width);

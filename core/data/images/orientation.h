@@ -13,8 +13,8 @@ namespace trainer {
 /// The orientation in a TIFF structure, as EXIF holds it; 1 where it is missing, damaged or not of 1 to 8.
 int exif_orientation(std::span<const uint8_t> tiff);
 
-/// The view of the picture as it is stored that makes, once turned upright, what `chooser` wants.
-View stored_view(const PictureHeader& header, const ViewChooser& chooser);
+/// The view of the image as it is stored that makes, once turned upright, what `chooser` wants.
+View stored_view(const ImageHeader& header, const ViewChooser& chooser);
 
 /// Turns the pixels of a stored view upright.
 void turn_upright(Image& image, int orientation);

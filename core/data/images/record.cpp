@@ -102,8 +102,7 @@ class RecordFile {
     if (tail_.classes == 0 || tail_.classes > kMostClasses) {
       fail(tail_at_ + offsetof(RecordTail, classes), "1 to 2^31 classes", std::to_string(tail_.classes));
     }
-    const bool fits =
-        kind() == RecordKind::encoded ? shape() == kPictureShape : bytes_per_sample().has_value();
+    const bool fits = kind() == RecordKind::encoded ? shape() == kImageShape : bytes_per_sample().has_value();
     if (!fits) {
       fail(tail_at_ + offsetof(RecordTail, channels), "the shape of a sample", to_string(shape()));
     }
@@ -222,8 +221,8 @@ class RecordSource final : public ImageSource {
     if (!is_encoded()) return ImageSource::read_view(index, chooser, into);
     const auto bytes = take(index, into);
     try {
-      decode_picture({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, chooser, max_pixels_,
-                     into);
+      decode_image({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, chooser, max_pixels_,
+                   into);
       file_.require_intact();
     } catch (const DecodeError& error) {
       file_.require_intact();

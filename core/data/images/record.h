@@ -13,7 +13,7 @@
 
 namespace trainer {
 
-/// Writes all samples of a source as one record file, front to end. Files of pictures are copied as they are,
+/// Writes all samples of a source as one record file, front to end. Files of images are copied as they are,
 /// those that cannot be read as empty ones; other samples as the pixels that they give.
 void write_record(const ImageSource& source, const std::function<void(std::span<const std::byte>)>& sink);
 

@@ -19,7 +19,7 @@ constexpr uint32_t kRecordVersion = 1;
 constexpr std::array<char, 8> kRecordHead = {'t', 'r', 'a', 'i', 'n', 'r', 'e', 'c'};
 constexpr std::array<char, 8> kRecordTail = {'c', 'e', 'r', 'n', 'i', 'a', 'r', 't'};
 
-/// What a sample's bytes are: pixels in planar order (C, H, W), or the file of a picture.
+/// What a sample's bytes are: pixels in planar order (C, H, W), or the file of an image.
 enum class RecordKind : uint32_t { pixels = 0, encoded = 1 };
 
 struct RecordHead {

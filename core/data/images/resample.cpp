@@ -113,7 +113,7 @@ TRAINER_MULTIVERSION void blend_many_pixels(const float* __restrict line, const 
 
 using BlendPixels = void (*)(const float*, const Taps&, int64_t, float*);
 
-/// All sums of a picture are as long as the longest, so that the loop over them has no end that varies.
+/// All sums of an image are as long as the longest, so that the loop over them has no end that varies.
 BlendPixels blend_pixels_for(int64_t longest) {
   constexpr std::array<BlendPixels, 9> kBySize = {nullptr,         blend_pixels<1>, blend_pixels<2>,
                                                   blend_pixels<3>, blend_pixels<4>, blend_pixels<5>,

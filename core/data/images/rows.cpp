@@ -18,7 +18,7 @@ struct ImageMemory final : RowMemory {
   Image image;
 };
 
-/// The pictures of training: which ones, and how they are augmented and mixed.
+/// The images of training: which ones, and how they are augmented and mixed.
 struct Training {
   Training(const TrainingBatches& batches, const Mix& mix)
       : seed(batches.seed), order(batches.order), augment_key(random_key(batches.seed, "augment")) {

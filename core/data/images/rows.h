@@ -10,9 +10,9 @@
 
 namespace trainer {
 
-/// Fills `images` (numbers, or bytes where the input is u8), `labels` (a number, or a map of the picture's
-/// size), or `targets` (1 for each class that a picture has), and, where the inputs have them, `other_labels`
-/// and `mix_weights` from pictures. Training augments
+/// Fills `images` (numbers, or bytes where the input is u8), `labels` (a number, or a map of the image's
+/// size), or `targets` (1 for each class that an image has), and, where the inputs have them, `other_labels`
+/// and `mix_weights` from images. Training augments
 /// and mixes them by seed and order; `training` is null for a pass in the stored order. Source and transforms
 /// must outlive it. Mixup makes numbers, never bytes.
 std::unique_ptr<RowReader> make_image_rows(const ImageSource& source, TransformChain chain,

@@ -69,7 +69,7 @@ class SyntheticSource : public ImageSource {
     }
   }
 
-  /// The picture's class and the one after it.
+  /// The image's class and the one after it.
   bool has_label_sets() const override { return has_sets_; }
   std::span<const int32_t> label_set(const Image& image) const override {
     const size_t size = classes_ == 1 ? 1 : 2;

@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// What the views at the head of a list make of a picture's size.
+/// What the views at the head of a list make of an image's size.
 class HeadView final : public ViewChooser {
  public:
   HeadView(const std::vector<const ViewTransform*>& head, const RandomStream& random)

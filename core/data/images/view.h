@@ -18,11 +18,11 @@ struct AxisView {
   AxisView mirrored(int64_t size) const;
   /// The same window after `by` pixels before it were left out.
   AxisView shifted(int64_t by) const;
-  /// The same window in a picture made `eighths` / 8 as large.
+  /// The same window in an image made `eighths` / 8 as large.
   AxisView scaled(int64_t eighths) const;
 };
 
-/// Which part of a picture is wanted and how large it is to be made.
+/// Which part of an image is wanted and how large it is to be made.
 struct View {
   AxisView y, x;
 
@@ -34,7 +34,7 @@ struct View {
 /// `inner` cuts, without scaling, a window out of what `outer` makes: both in one.
 View narrowed(const View& outer, const View& inner);
 
-/// Asked once a picture's size is known, so that only what is wanted need be decoded. A picture that turns
+/// Asked once an image's size is known, so that only what is wanted need be decoded. An image that turns
 /// out to be unreadable makes a second question about its replacement: the answer depends on the size alone.
 class ViewChooser {
  public:
@@ -42,7 +42,7 @@ class ViewChooser {
   virtual View choose(int64_t height, int64_t width) const = 0;
 };
 
-/// The whole picture as it is.
+/// The whole image as it is.
 class WholeView final : public ViewChooser {
  public:
   View choose(int64_t height, int64_t width) const override { return View::whole(height, width); }

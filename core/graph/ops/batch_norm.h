@@ -16,7 +16,7 @@ TRAINER_HD bool passes_clamp(T value, T ceiling) {
   return !(value <= T(0) || (ceiling < T(INFINITY) && value >= ceiling));
 }
 
-/// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the picture: y = gamma * (x - mean) /
+/// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the image: y = gamma * (x - mean) /
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
 /// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
 /// add the residual and then clamp at zero, and at a ceiling, in the same walk, as Relu and Relu6 do. With

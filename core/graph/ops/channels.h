@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// x (N, C, H, W), s (N, C, 1, 1) -> y = x * s: each picture of a channel by a factor of its own.
+/// x (N, C, H, W), s (N, C, 1, 1) -> y = x * s: each image of a channel by a factor of its own.
 class ScaleChannels final : public Operation {
  public:
   enum : size_t { kX, kFactors, kInputs };
@@ -19,7 +19,7 @@ class ScaleChannels final : public Operation {
   bool in_place(size_t input, size_t) const override { return input == kX; }
 };
 
-/// dy, x (N, C, H, W) -> ds (N, C, 1, 1): the sum of dy * x over each picture.
+/// dy, x (N, C, H, W) -> ds (N, C, 1, 1): the sum of dy * x over each image.
 class ScaleChannelsBackward final : public Operation {
  public:
   enum : size_t { kDy, kX, kInputs };
@@ -47,7 +47,7 @@ class AddChannels final : public Operation {
   bool in_place(size_t input, size_t) const override { return input == kX; }
 };
 
-/// dy (N, C, H, W) -> db (C), f32: the sum over batch and pictures.
+/// dy (N, C, H, W) -> db (C), f32: the sum over batch and images.
 class AddChannelsBackward final : public Operation {
  public:
   enum : size_t { kDy, kInputs };

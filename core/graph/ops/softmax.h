@@ -6,7 +6,7 @@
 namespace trainer {
 
 /// y = exp(x) / sum of exp(x), or with `log` its logarithm, over the last extent of (N, K) and (N, T, K),
-/// over the channels of pictures (N, C, H, W); f32, as mixed precision computes it.
+/// over the channels of images (N, C, H, W); f32, as mixed precision computes it.
 class Softmax final : public Operation {
  public:
   enum : size_t { kX, kInputs };

@@ -19,7 +19,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-/// What torchvision says; its pictures are held as numbers.
+/// What torchvision says; its images are held as numbers.
 class Augmentations {
  public:
   std::vector<uint8_t> bytes(const std::string& name) const {
@@ -176,7 +176,7 @@ TEST_CASE("auto_augment draws pairs with their probabilities") {
   }
 }
 
-/// Of a white picture: the rectangle that is not white, and what fills it.
+/// Of a white image: the rectangle that is not white, and what fills it.
 struct Erased {
   int64_t top = 0, left = 0, rows = 0, columns = 0;
   std::set<std::vector<uint8_t>> colours;
@@ -202,7 +202,7 @@ struct Erased {
   }
 };
 
-Image white_picture(int64_t channels, int64_t height, int64_t width) {
+Image white_image(int64_t channels, int64_t height, int64_t width) {
   Image image;
   image.resize(channels, height, width);
   std::ranges::fill(image.pixels, uint8_t{255});
@@ -219,7 +219,7 @@ TEST_CASE("random_erasing fills one rectangle of allowed area and shape") {
   std::set<int64_t> tops, lefts;
   constexpr int kDraws = 2000;
   for (uint32_t sample = 0; sample < kDraws; ++sample) {
-    const Erased found(augmented(*erasing, white_picture(3, 40, 30), sample), 255);
+    const Erased found(augmented(*erasing, white_image(3, 40, 30), sample), 255);
     if (found.rows == 0) continue;
     ++erased;
     CHECK(found.colours == std::set<std::vector<uint8_t>>{{1, 2, 3}});
@@ -238,20 +238,20 @@ TEST_CASE("random_erasing fills one rectangle of allowed area and shape") {
   CHECK(tops.size() > 25);
   CHECK(lefts.size() > 18);
   set(*erasing, "p", 0.0);
-  CHECK(Erased(augmented(*erasing, white_picture(3, 40, 30), 1), 255).rows == 0);
+  CHECK(Erased(augmented(*erasing, white_image(3, 40, 30), 1), 255).rows == 0);
 }
 
-TEST_CASE("random_erasing puts noise, and leaves pictures where no rectangle fits") {
+TEST_CASE("random_erasing puts noise, and leaves images where no rectangle fits") {
   const auto erasing = make_transform("random_erasing");
   set(*erasing, "p", 1.0);
   set(*erasing, "scale", std::vector<double>{0.2, 0.3});
   set(*erasing, "noise", true);
-  const Image noisy = augmented(*erasing, white_picture(2, 32, 32), 3);
+  const Image noisy = augmented(*erasing, white_image(2, 32, 32), 3);
   CHECK(Erased(noisy, 255).colours.size() > 100);
-  CHECK(noisy.pixels == augmented(*erasing, white_picture(2, 32, 32), 3).pixels);
+  CHECK(noisy.pixels == augmented(*erasing, white_image(2, 32, 32), 3).pixels);
 
-  set(*erasing, "scale", std::vector<double>{1.0, 1.0});  // both sides must be smaller than the picture's
-  CHECK(augmented(*erasing, white_picture(2, 32, 32), 3).pixels == white_picture(2, 32, 32).pixels);
+  set(*erasing, "scale", std::vector<double>{1.0, 1.0});  // both sides must be smaller than the image's
+  CHECK(augmented(*erasing, white_image(2, 32, 32), 3).pixels == white_image(2, 32, 32).pixels);
 }
 
 TEST_CASE("random_erasing's limits and values are checked at their keys") {

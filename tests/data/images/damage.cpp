@@ -15,7 +15,7 @@
 #include "core/data/images/image_folder.h"
 #include "core/data/images/record.h"
 #include "core/data/images/synthetic.h"
-#include "tests/data/images/pictures.h"
+#include "tests/data/images/images.h"
 #include "tests/data/samples.h"
 
 namespace trainer {

@@ -58,7 +58,7 @@ Drawing noise(int height, int width) {
   return draw(height, width, 3, [&](int, int, int) { return static_cast<int>(random.next_below(2)) * 255; });
 }
 
-/// The EXIF standard says where the stored first row and first column lie in the upright picture.
+/// The EXIF standard says where the stored first row and first column lie in the upright image.
 Drawing stored_for(int orientation, Drawing upright) {
   const bool transposed = orientation >= 5;
   const int height = transposed ? upright.width : upright.height;
@@ -107,8 +107,8 @@ TEST_CASE("every EXIF orientation is turned upright, whole and windowed, JPEG an
     with_exif.quality = 98;
     const std::string photo = jpeg(stored, with_exif);
     const std::vector<uint8_t> bytes(photo.begin(), photo.end());
-    CHECK(read_picture_header(bytes).orientation == orientation);
-    CHECK(read_picture_header(bytes).height == stored.height);
+    CHECK(read_image_header(bytes).orientation == orientation);
+    CHECK(read_image_header(bytes).height == stored.height);
     CHECK(greatest_difference(decoded(photo), expected) <= 12);
     CHECK(greatest_difference(decoded(photo, FixedView(view)), cut_out(decoded(photo), view)) == 0);
   }
@@ -165,7 +165,7 @@ TEST_CASE("every kind of PNG becomes 8-bit colours") {
   CHECK(is_near(pixel(decoded(png(plain({1}), options)), 3, 3), {255, 255, 255}, 0));
 }
 
-TEST_CASE("whole pictures are libjpeg's, bit by bit, at every quality and sampling") {
+TEST_CASE("whole images are libjpeg's, bit by bit, at every quality and sampling") {
   const auto [h, v] = GENERATE(table<int, int>({{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}}));
   JpegOptions options;
   options.h_samples = h, options.v_samples = v;
@@ -179,7 +179,7 @@ TEST_CASE("whole pictures are libjpeg's, bit by bit, at every quality and sampli
   }
 }
 
-TEST_CASE("a window is decoded to the same bits as the whole picture's window") {
+TEST_CASE("a window is decoded to the same bits as the whole image's window") {
   const bool progressive = GENERATE(false, true);
   const auto [h, v] = GENERATE(table<int, int>({{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}}));
   INFO("sampling " << h << "x" << v << (progressive ? " progressive" : ""));
@@ -200,9 +200,9 @@ TEST_CASE("a window is decoded to the same bits as the whole picture's window") 
   }
 }
 
-/// Decoding to a half, quarter or eighth averages pixels in its own way: on pictures without sharp edges the
-/// result is within a few levels of resizing the whole picture.
-TEST_CASE("scaled decoding is near resizing the whole picture") {
+/// Decoding to a half, quarter or eighth averages pixels in its own way: on images without sharp edges the
+/// result is within a few levels of resizing the whole image.
+TEST_CASE("scaled decoding is near resizing the whole image") {
   const double sharpness = 0.02;
   const Drawing smooth = draw(640, 704, 3, [&](int y, int x, int c) {
     return 128 + static_cast<int>(60 * std::sin(sharpness * (x + c * y)) + 50 * std::cos(sharpness * y));
@@ -238,12 +238,12 @@ TEST_CASE("a file cut off anywhere is damaged, whichever part is wanted") {
         CHECK(!decode_error(file.substr(0, bytes) + std::string(file.size() - bytes, '\0')).empty());
       }
     }
-    // What follows a picture is nobody's business: cameras append previews.
+    // What follows an image is nobody's business: cameras append previews.
     CHECK(greatest_difference(decoded(file + "appended"), decoded(file)) == 0);
   }
 }
 
-TEST_CASE("what is no picture, and headers that ask for too much") {
+TEST_CASE("what is no image, and headers that ask for too much") {
   CHECK_THAT(decode_error(""), Equals("the file is empty"));
   CHECK_THAT(decode_error("meeting at noon, bring the photos"),
              ContainsSubstring("neither JPEG, PNG, WebP nor BMP"));
@@ -267,7 +267,7 @@ TEST_CASE("what is no picture, and headers that ask for too much") {
              ContainsSubstring("30 x 20 pixels, more than"));
 }
 
-TEST_CASE("damage within the picture's data is found") {
+TEST_CASE("damage within the image's data is found") {
   std::string photo = jpeg(landscape(64, 64));
   const size_t data = photo.find("\xFF\xDA");
   for (size_t i = data + 40; i < data + 80; ++i) photo[i] = '\xFF';

@@ -16,7 +16,7 @@ using Catch::Matchers::Equals;
 
 const std::string kFolder = TRAINER_SOURCE_DIR "/tests/fixtures/pictures/";
 
-std::string stored_picture(const std::string& name) {
+std::string stored_image(const std::string& name) {
   std::ifstream file(kFolder + name, std::ios::binary);
   REQUIRE(file.good());
   return {std::istreambuf_iterator<char>(file), {}};
@@ -37,10 +37,10 @@ TEST_CASE("WebP and BMP files have the pixels that Pillow reads, whole and windo
     const std::string name = entry.path().filename().string();
     if (!name.ends_with(".rgb") || name.starts_with("turned")) continue;
     INFO(name);
-    const std::string file = stored_picture(entry.path().stem().string());
+    const std::string file = stored_image(entry.path().stem().string());
     const Image whole = decoded(file);
     REQUIRE(whole.channels == 3);
-    CHECK(pixels_of(whole) == stored_picture(name));
+    CHECK(pixels_of(whole) == stored_image(name));
     for (const View& view : {cut(3, 2, 11, 9), cut(8, 5, 1, 1), cut(5, 7, 18, 12), cut(0, 1, 2, 17)}) {
       Image expected = whole;
       resample(expected, view);
@@ -52,8 +52,8 @@ TEST_CASE("WebP and BMP files have the pixels that Pillow reads, whole and windo
 }
 
 TEST_CASE("a WebP is turned upright as its EXIF says") {
-  const Image upright = decoded(stored_picture("turned.webp"));
-  const std::string stored = stored_picture("turned.webp.rgb");
+  const Image upright = decoded(stored_image("turned.webp"));
+  const std::string stored = stored_image("turned.webp.rgb");
   REQUIRE((upright.height == 19 && upright.width == 23));
   for (int64_t y = 0; y < 19; ++y) {
     for (int64_t x = 0; x < 23; ++x) {
@@ -64,15 +64,15 @@ TEST_CASE("a WebP is turned upright as its EXIF says") {
 }
 
 TEST_CASE("kinds of WebP and BMP that are not read are refused by name") {
-  CHECK_THAT(decode_error(stored_picture("animated.webp")), ContainsSubstring("an animated WebP"));
-  const std::string palette = stored_picture("palette8.bmp"), colours = stored_picture("rgb24.bmp");
+  CHECK_THAT(decode_error(stored_image("animated.webp")), ContainsSubstring("an animated WebP"));
+  const std::string palette = stored_image("palette8.bmp"), colours = stored_image("rgb24.bmp");
   CHECK_THAT(decode_error(with_number(palette, 30, {1})), ContainsSubstring("compression RLE8"));
   CHECK_THAT(decode_error(with_number(palette, 30, {2})), ContainsSubstring("compression RLE4"));
   CHECK_THAT(decode_error(with_number(colours, 30, {4})), ContainsSubstring("compression JPEG"));
   CHECK_THAT(decode_error(with_number(colours, 30, {9})), ContainsSubstring("compression number 9"));
   CHECK_THAT(decode_error(with_number(colours, 28, {16})), ContainsSubstring("a BMP of 16 bits a pixel"));
   CHECK_THAT(decode_error(with_number(colours, 14, {41})), ContainsSubstring("a header of 41 bytes"));
-  CHECK_THAT(decode_error(with_number(stored_picture("fields32.bmp"), 54, {0xF8})),
+  CHECK_THAT(decode_error(with_number(stored_image("fields32.bmp"), 54, {0xF8})),
              ContainsSubstring("the bit field ff0000f8"));
   CHECK_THAT(decode_error("RIFF\x10\0\0\0AVI "), ContainsSubstring("neither JPEG, PNG, WebP nor BMP"));
 }
@@ -80,7 +80,7 @@ TEST_CASE("kinds of WebP and BMP that are not read are refused by name") {
 TEST_CASE("damaged WebP and BMP files are refused before memory is taken") {
   for (const char* name : {"lossy.webp", "lossless.webp", "rgb24.bmp", "palette4.bmp"}) {
     INFO(name);
-    const std::string file = stored_picture(name);
+    const std::string file = stored_image(name);
     for (size_t bytes = 2; bytes + 4 < file.size(); bytes += 7)
       CHECK(!decode_error(file.substr(0, bytes)).empty());
     CHECK_THAT(decode_error(file.substr(0, file.size() - 4)), Equals("the file ends within the image"));
@@ -89,14 +89,14 @@ TEST_CASE("damaged WebP and BMP files are refused before memory is taken") {
                       "data.max_pixels 436"));
     CHECK(decoded(file, WholeView(), 19 * 23).width == 19);
   }
-  const std::string colours = stored_picture("rgb24.bmp");
+  const std::string colours = stored_image("rgb24.bmp");
   CHECK_THAT(decode_error(with_number(colours, 18, {0xFF, 0xFF, 0xFF, 0x7F})),
              ContainsSubstring("2147483647 x 23 pixels, more than"));
   CHECK_THAT(decode_error(with_number(colours, 18, {0xFF, 0xFF, 0xFF, 0xFF})),
              ContainsSubstring("-1 x 23 pixels"));
-  CHECK_THAT(decode_error(with_number(stored_picture("palette4.bmp"), 46, {5})),
+  CHECK_THAT(decode_error(with_number(stored_image("palette4.bmp"), 46, {5})),
              ContainsSubstring("of a palette of 5"));
-  std::string lossy = stored_picture("lossless.webp");
+  std::string lossy = stored_image("lossless.webp");
   for (size_t i = 40; i < lossy.size(); ++i) lossy[i] = static_cast<char>(lossy[i] ^ 0x5A);
   CHECK(!decode_error(lossy).empty());
 }

@@ -16,7 +16,7 @@ Image decoded(const std::string& file, const ViewChooser& chooser, int64_t max_p
   // A copy of the exact size, so that reading beyond it is seen by sanitizers.
   const std::vector<uint8_t> bytes(file.begin(), file.end());
   Image image;
-  decode_picture(bytes, chooser, max_pixels, image);
+  decode_image(bytes, chooser, max_pixels, image);
   CHECK(image.channels == 3);
   CHECK(image.pixels.size() == static_cast<size_t>(3 * image.height * image.width));
   return image;
@@ -26,11 +26,11 @@ std::string decode_error(const std::string& file, const ViewChooser& chooser, in
   const std::vector<uint8_t> bytes(file.begin(), file.end());
   try {
     Image image;
-    decode_picture(bytes, chooser, max_pixels, image);
+    decode_image(bytes, chooser, max_pixels, image);
   } catch (const DecodeError& error) {
     return error.what();
   }
-  FAIL("a damaged picture of " << file.size() << " bytes was read");
+  FAIL("a damaged image of " << file.size() << " bytes was read");
   return {};
 }
 

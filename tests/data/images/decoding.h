@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/data/images/decode.h"
-#include "tests/data/images/pictures.h"
+#include "tests/data/images/images.h"
 
 namespace trainer {
 
@@ -24,7 +24,7 @@ Image decoded(const std::string& file, const ViewChooser& chooser = WholeView(),
 /// What DecodeError says, or a failed check.
 std::string decode_error(const std::string& file, const ViewChooser& chooser = WholeView(),
                          int64_t max_pixels = kMaxPixels);
-/// The greatest difference of two pictures of one size.
+/// The greatest difference of two images of one size.
 int greatest_difference(const Image& a, const Image& b);
 
 }  // namespace trainer

@@ -47,7 +47,7 @@ std::vector<std::pair<int, int>> contents(const ImageSource& source) {
   return all;
 }
 
-TEST_CASE("classes and files are sorted by name; what is no picture by name is passed over") {
+TEST_CASE("classes and files are sorted by name; what is no image by name is passed over") {
   const TemporaryFolder folder;
   const std::string root = folder.path("set");
   put(root, "dog/b.JPG", jpeg(draw(8, 8, 1, [](int, int, int) { return 40; }), {.colours = "grey"}));
@@ -56,13 +56,13 @@ TEST_CASE("classes and files are sorted by name; what is no picture by name is p
   put(root, "ant/z.Png", plain(10));
   put(root, "ant/y.png", jpeg(draw(8, 8, 1, [](int, int, int) { return 5; }), {.colours = "grey"}));
   put(root, "ant/.hidden.png", plain(99));
-  put(root, "ant/notes.txt", "not a picture");
+  put(root, "ant/notes.txt", "not an image");
   put(root, ".cache/x.png", plain(99));
   put(root, "loose.png", plain(99));
   const auto source = open(root);
   CHECK(source->size() == 5);
   CHECK(source->classes() == 2);
-  CHECK(source->sample_shape() == kPictureShape);
+  CHECK(source->sample_shape() == kImageShape);
   CHECK(contents(*source) == std::vector<std::pair<int, int>>{{0, 5}, {0, 10}, {1, 30}, {1, 40}, {1, 50}});
   const auto info = peek_image_folder({root, kMaxPixels});
   REQUIRE(info.has_value());
@@ -140,7 +140,7 @@ TEST_CASE("files that cannot be read say why") {
   }
 }
 
-/// 60 pictures of different sizes and brightness in 3 classes; the numbers in `bad` are cut off.
+/// 60 images of different sizes and brightness in 3 classes; the numbers in `bad` are cut off.
 std::string mixed_folder(const TemporaryFolder& folder, const std::set<int>& bad) {
   const std::string root = folder.path("mixed");
   for (int i = 0; i < 60; ++i) {
@@ -164,8 +164,7 @@ std::vector<std::string> batches(const ImageSource& source, const TransformList&
                                  int count) {
   const TrainingOrder order(source.size(), 20, false);
   DataPipeline pipeline(
-      picture_batches(source, make_chain(list, source.sample_shape()), TrainingBatches{9, order, 10}),
-      loading);
+      image_batches(source, make_chain(list, source.sample_shape()), TrainingBatches{9, order, 10}), loading);
   std::vector<std::string> all;
   for (int i = 0; i < count; ++i) {
     const Batch& batch = pipeline.next();
@@ -177,7 +176,7 @@ std::vector<std::string> batches(const ImageSource& source, const TransformList&
 }
 
 TEST_CASE(
-    "crops of pictures of many sizes are the same bits for any number of workers, damaged files included") {
+    "crops of images of many sizes are the same bits for any number of workers, damaged files included") {
   const TemporaryFolder folder;
   const std::set<int> bad = GENERATE(std::set<int>{}, std::set<int>{7, 8, 30, 59});
   const std::string root = mixed_folder(folder, bad);

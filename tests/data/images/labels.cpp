@@ -10,7 +10,7 @@
 #include "core/data/images/image_folder.h"
 #include "core/data/images/record.h"
 #include "tests/data/images/damage.h"
-#include "tests/data/images/pictures.h"
+#include "tests/data/images/images.h"
 #include "tests/data/samples.h"
 
 namespace trainer {
@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
-/// Pictures of one grey each, and a CSV file beside them.
+/// Images of one grey each, and a CSV file beside them.
 class LabelledFolder {
  public:
   explicit LabelledFolder(const std::string& name = "set") : name_(name) {
@@ -63,7 +63,7 @@ std::vector<std::pair<int, int>> labelled_contents(const ImageSource& source) {
 const std::string kRows =
     "file,label\r\n2.png,dog\r\ndeep/er/3.png,\"ant, red\"\r\n\"a, \"\"b\"\".png\",dog\r\n./1.png,ant\r\n";
 
-TEST_CASE("labels.csv: samples in its order, classes sorted, pictures without a row left out") {
+TEST_CASE("labels.csv: samples in its order, classes sorted, images without a row left out") {
   const LabelledFolder folder;
   for (const std::string mark : {"", "\xEF\xBB\xBF"}) {
     const auto source = folder.open(mark + kRows);
@@ -128,7 +128,7 @@ TEST_CASE("labels.csv: what is wrong is refused with file and line") {
   CHECK_THAT(absent, StartsWith(folder.root() + "/no.csv (data.labels): cannot be read: No such file"));
 }
 
-/// Rows for all pictures of a LabelledFolder.
+/// Rows for all images of a LabelledFolder.
 const std::string kSetRows =
     "file,dog,\"ant, red\",cat\r\n2.png,1,0,1\r\ndeep/er/3.png,0,0,0\r\n\"a, \"\"b\"\".png\",0,1,0\r\n"
     "./1.png,1,1,1\r\n5.png,\"0\",0,1";

@@ -56,7 +56,7 @@ TEST_CASE("each sample of a step is partner of exactly one other, by another shi
   CHECK(shifts.size() == static_cast<size_t>(global_batch - 1));
 }
 
-TEST_CASE("a window of cutmix lies in the picture and its area is what the label loses") {
+TEST_CASE("a window of cutmix lies in the image and its area is what the label loses") {
   const MixingDraw mixing({.cutmix = 1.0}, kSeed, 64);
   const int64_t height = 32, width = 20;
   double kept = 0;
@@ -71,7 +71,7 @@ TEST_CASE("a window of cutmix lies in the picture and its area is what the label
     tops.insert(m.top);
     lefts.insert(m.left);
   }
-  // A window whose sides are the share r of the picture's keeps, cut at the edges, r (1 - r / 4) of each side
+  // A window whose sides are the share r of the image's keeps, cut at the edges, r (1 - r / 4) of each side
   // on average: of the area E[r^2 (1 - r / 4)^2] for r^2 uniform, which is 1/2 - 1/5 + 1/48.
   CHECK(kept / 6400 == Approx(1 - (1.0 / 2 - 1.0 / 5 + 1.0 / 48)).margin(0.03));
   CHECK(tops.size() >= 30);
@@ -100,8 +100,8 @@ Rows rows_of(const ImageSource& source, const TransformList& list, const Mix& mi
              int64_t workers, bool drop_last = true) {
   const TrainingOrder order(source.size(), kGlobalBatch, drop_last);
   DataPipeline pipeline(
-      picture_batches(source, make_chain(list, kMixedShape),
-                      TrainingBatches{.seed = kSeed, .order = order, .micro_batch = micro_batch}, mix),
+      image_batches(source, make_chain(list, kMixedShape),
+                    TrainingBatches{.seed = kSeed, .order = order, .micro_batch = micro_batch}, mix),
       {.workers = workers, .prefetch = 3});
   Rows rows;
   for (int64_t done = 0; done < 5 * kGlobalBatch; done += micro_batch) {
@@ -164,7 +164,7 @@ TEST_CASE("of sets of labels, a mixed row has each class by the share of the ima
   const auto targets_of = [&](const Mix& how) {
     const TrainingBatches batches{
         .seed = kSeed, .order = TrainingOrder(50, kGlobalBatch, true), .micro_batch = kGlobalBatch};
-    DataPipeline pipeline(picture_batches(*source, make_chain({}, kMixedShape), batches, how, inputs), {});
+    DataPipeline pipeline(image_batches(*source, make_chain({}, kMixedShape), batches, how, inputs), {});
     std::vector<float> all;
     for (int64_t step = 0; step < kSteps; ++step) {
       const auto* first = pipeline.next().find<float>("targets");
@@ -191,7 +191,7 @@ TEST_CASE("of sets of labels, a mixed row has each class by the share of the ima
   CHECK(shares > 20);
 }
 
-TEST_CASE("label maps follow the augmented picture, and padding has none") {
+TEST_CASE("label maps follow the augmented image, and padding has none") {
   const Shape shape = {3, 9, 7};
   const int64_t classes = 4, pixels = 63;
   const auto source = make_synthetic(3, Split::train, 10, shape, classes);
@@ -199,11 +199,11 @@ TEST_CASE("label maps follow the augmented picture, and padding has none") {
   list.push_back(make_transform("horizontal_flip"));
   set(*list[0], "p", 1.0);
   const TransformList none;
-  BatchInputs inputs = picture_inputs(shape);
+  BatchInputs inputs = image_inputs(shape);
   inputs[*find_input(inputs, "labels")].row = {shape[1], shape[2]};
   const EvaluationBatches batches{10, 4};
-  DataPipeline plain(picture_batches(*source, make_chain(none, shape), batches, {}, inputs), {});
-  DataPipeline flipped(picture_batches(*source, make_chain(list, shape), batches, {}, inputs), {});
+  DataPipeline plain(image_batches(*source, make_chain(none, shape), batches, {}, inputs), {});
+  DataPipeline flipped(image_batches(*source, make_chain(list, shape), batches, {}, inputs), {});
   std::set<int32_t> found;
   for (int number = 0; number < 3; ++number) {
     const Batch &a = plain.next(), &b = flipped.next();

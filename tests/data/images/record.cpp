@@ -14,7 +14,7 @@
 #include "core/data/images/synthetic.h"
 #include "core/data/images/tolerant.h"
 #include "tests/data/images/damage.h"
-#include "tests/data/images/pictures.h"
+#include "tests/data/images/images.h"
 #include "tests/data/samples.h"
 
 namespace trainer {
@@ -23,13 +23,13 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
-/// Two classes of pictures of several sizes, one of them no picture.
-void write_pictures(const TemporaryFolder& folder) {
+/// Two classes of images of several sizes, one of them no image.
+void write_images(const TemporaryFolder& folder) {
   for (const char* name : {"ant", "bee"}) fs::create_directories(folder.path(name));
   write_file(folder.path("ant/1.png"), png(landscape(9, 14)));
   write_file(folder.path("ant/2.jpg"), jpeg(landscape(20, 17)));
   write_file(folder.path("bee/1.jpg"), jpeg(landscape(33, 31), {.orientation = 6}));
-  write_file(folder.path("bee/2.jpg"), "no picture at all");
+  write_file(folder.path("bee/2.jpg"), "no image at all");
   write_file(folder.path("bee/3.png"), png(landscape(12, 12)));
 }
 
@@ -39,8 +39,8 @@ std::string training_bits(const ImageSource& source, const TransformList& list, 
   const TransformChain chain = make_chain(list, source.sample_shape());
   const int64_t floats = 4 * numel(chain.output_shape());
   DataPipeline pipeline(
-      picture_batches(source, chain, TrainingBatches{.seed = 3, .order = order, .micro_batch = 4},
-                      {.mixup = 0.4, .cutmix = 1}),
+      image_batches(source, chain, TrainingBatches{.seed = 3, .order = order, .micro_batch = 4},
+                    {.mixup = 0.4, .cutmix = 1}),
       {.workers = 2});
   std::string bits;
   for (int64_t i = 0; i < batches; ++i) {
@@ -83,15 +83,15 @@ TEST_CASE("a record of decoded samples gives the bits of its source") {
                  ContainsSubstring("expected a label below 1, the network's number of classes"));
 }
 
-TEST_CASE("a record of picture files gives the bits of its folder, damage included") {
+TEST_CASE("a record of image files gives the bits of its folder, damage included") {
   const TemporaryFolder folder, other;
-  write_pictures(folder);
+  write_images(folder);
   const auto open = [&] { return open_image_folder({folder.path(""), kMaxPixels}); };
   const std::string path = other.path("set.rec");
   write_file(path, packed(*open()));
   const auto record = open_record(path, kMaxPixels);
   CHECK(record->size() == 5);
-  CHECK(record->sample_shape() == kPictureShape);
+  CHECK(record->sample_shape() == kImageShape);
   CHECK(record->class_names() == std::vector<std::string>{"ant", "bee"});
   CHECK(record->is_encoded());
   Image a, b;
@@ -120,9 +120,9 @@ TEST_CASE("a record of picture files gives the bits of its folder, damage includ
   CHECK(open_record(other.path("part.rec"), kMaxPixels)->size() == 3);
 }
 
-TEST_CASE("a picture that cannot be read is packed as an empty one of its class") {
+TEST_CASE("an image that cannot be read is packed as an empty one of its class") {
   const TemporaryFolder folder;
-  write_pictures(folder);
+  write_images(folder);
   const auto source = open_image_folder({folder.path(""), kMaxPixels});
   fs::remove(folder.path("bee/1.jpg"));
   write_file(folder.path("x.rec"), packed(*source));

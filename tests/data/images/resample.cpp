@@ -79,7 +79,7 @@ TEST_CASE("resampling is the double definition, rounded once") {
   }
 }
 
-TEST_CASE("rows of four bytes a pixel and planes give the same picture") {
+TEST_CASE("rows of four bytes a pixel and planes give the same image") {
   const int64_t height = 33, width = 150;  // wide enough for the blocked loop
   const Image image = noise(3, height, width);
   std::vector<uint8_t> rows(static_cast<size_t>(4 * height * width), 99);

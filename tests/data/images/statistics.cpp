@@ -8,7 +8,7 @@
 #include "core/data/images/decode.h"
 #include "core/data/images/image_folder.h"
 #include "core/data/images/synthetic.h"
-#include "tests/data/images/pictures.h"
+#include "tests/data/images/images.h"
 #include "tests/data/samples.h"
 
 namespace trainer {
@@ -43,7 +43,7 @@ TEST_CASE("statistics of a split are those of all its pixels, for any number of 
   }
 }
 
-TEST_CASE("statistics of pictures of several sizes, some of them unreadable") {
+TEST_CASE("statistics of images of several sizes, some of them unreadable") {
   const TemporaryFolder folder;
   for (const char* name : {"ant", "bee", "cow"}) std::filesystem::create_directories(folder.path(name));
   const auto grey = [](int height, int width, int value) {

@@ -86,7 +86,7 @@ TEST_CASE("random_crop to another size, smaller and larger") {
              ContainsSubstring("data.augment[0]") && ContainsSubstring("must be at most 11"));
 }
 
-TEST_CASE("random_crop with more padding than picture") {
+TEST_CASE("random_crop with more padding than image") {
   const auto crop = make_transform("random_crop");
   set(*crop, "padding", int64_t{6});
   const Image original = numbered(3, 2, 3);

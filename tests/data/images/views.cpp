@@ -96,7 +96,7 @@ TEST_CASE("resize scales the shorter side, center_crop cuts the middle") {
   CHECK(diagnostics.ok());
 }
 
-TEST_CASE("lists for pictures of any size are checked where they stand") {
+TEST_CASE("lists for images of any size are checked where they stand") {
   TransformList list;
   list.push_back(sized("resize", 40));
   list.push_back(sized("center_crop", 40));
@@ -132,7 +132,7 @@ class ViewingSource final : public CountingSource {
  public:
   using CountingSource::CountingSource;
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
-    chooser.choose(500, 17);  // as for a picture that then turned out unreadable
+    chooser.choose(500, 17);  // as for an image that then turned out unreadable
     CountingSource::read(index, into);
     last = chooser.choose(into.height, into.width);
     resample(into, last);

@@ -21,7 +21,7 @@ class Blend {
   float own_, other_;
 };
 
-/// The grey of pixel i of a picture of 3 channels.
+/// The grey of pixel i of an image of 3 channels.
 uint8_t grey(const Image& image, int64_t i) {
   const int64_t plane = image.height * image.width;
   const uint8_t* pixels = image.pixels.data() + i;

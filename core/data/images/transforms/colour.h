@@ -6,12 +6,12 @@
 namespace trainer {
 
 // Adjustments as torchvision defines them for tensors of bytes, its rounding towards zero included. A factor
-// of 1, or a shift of 0, changes nothing. Saturation and hue are those of red, green and blue: pictures that
+// of 1, or a shift of 0, changes nothing. Saturation and hue are those of red, green and blue: images that
 // do not have 3 channels stay as they are.
 
 /// factor * x
 void adjust_brightness(Image& image, double factor);
-/// factor * x + (1 - factor) * mean grey of the picture
+/// factor * x + (1 - factor) * mean grey of the image
 void adjust_contrast(Image& image, double factor);
 /// factor * x + (1 - factor) * grey of the pixel
 void adjust_saturation(Image& image, double factor);

@@ -21,7 +21,7 @@ inline void sort_two(Lanes& a, Lanes& b) {
   }
 }
 
-/// Rows of the picture about some pixels, edges repeated.
+/// Rows of the image about some pixels, edges repeated.
 struct Neighbours {
   std::array<std::array<uint8_t, kLanes + kMostSide - 1>, kMostSide> rows;
 

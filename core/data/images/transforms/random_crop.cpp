@@ -36,11 +36,10 @@ class RandomCrop : public Transform {
 
   void apply(Image& image, RandomStream& random) const override {
     const int64_t height = size_.value_or(image.height), width = size_.value_or(image.width);
-    // Place of the window in the picture without its padding; negative inside the padding.
+    // Place of the window in the image without its padding; negative inside the padding.
     const int64_t top = random.next_below(image.height + 2 * padding_ - height + 1) - padding_;
     const int64_t left = random.next_below(image.width + 2 * padding_ - width + 1) - padding_;
-    const int64_t first =
-        std::clamp<int64_t>(-left, 0, width);  // columns [first, last) come from the picture
+    const int64_t first = std::clamp<int64_t>(-left, 0, width);  // columns [first, last) come from the image
     const int64_t last = std::clamp<int64_t>(image.width - left, first, width);
     image.spare.assign(static_cast<size_t>(image.channels * height * width), 0);
     for (int64_t c = 0; c < image.channels; ++c) {

@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// Where a pixel comes from, in pixels about the picture's centre: x' = xx x + xy y + x0, y' = yx x + yy y +
+/// Where a pixel comes from, in pixels about the image's centre: x' = xx x + xy y + x0, y' = yx x + yy y +
 /// y0.
 struct Affine {
   double xx = 1, xy = 0, x0 = 0;
@@ -17,7 +17,7 @@ Affine rotation_by(double degrees);
 
 enum class Sampling { nearest, bilinear };
 
-/// Redraws the picture in its size; what comes from outside is 0.
+/// Redraws the image in its size; what comes from outside is 0.
 void warp(Image& image, const Affine& from, Sampling sampling);
 
 }  // namespace trainer

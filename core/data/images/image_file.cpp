@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/images/picture_file.h"
+#include "core/data/images/image_file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -53,7 +53,7 @@ void require_regular(const struct stat& status) {
 
 }  // namespace
 
-void read_picture_file(const std::string& path, std::vector<uint8_t>& bytes) {
+void read_image_file(const std::string& path, std::vector<uint8_t>& bytes) {
   struct stat status {};
   // Sockets cannot be opened, and opening a device may do something.
   if (::stat(path.c_str(), &status) != 0) fail(path);

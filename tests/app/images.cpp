@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/app/pictures.h"
+#include "tests/app/images.h"
 
 namespace trainer {
 namespace {
@@ -16,8 +16,8 @@ constexpr unsigned char kBright[] = {
 
 }  // namespace
 
-const char* const kPictureRecipe = R"(version: 1
-run: {name: pictures, seed: 1, output_dir: run}
+const char* const kImageRecipe = R"(version: 1
+run: {name: images, seed: 1, output_dir: run}
 model: {input: [3, 4, 4], layers: [flatten, linear: 2]}
 data:
   format: image_folder
@@ -29,16 +29,16 @@ training: {max_duration: 4ep, global_batch_size: 10}
 optimizer: {name: sgd, lr: 0.5}
 )";
 
-std::string picture(bool is_dark) {
+std::string image(bool is_dark) {
   return {reinterpret_cast<const char*>(is_dark ? kDark : kBright), sizeof kDark};
 }
 
-void fill_with_pictures(const Workspace& workspace, const std::string& folder, int count) {
+void fill_with_images(const Workspace& workspace, const std::string& folder, int count) {
   for (const char* name : {"bright", "dark"}) {
     std::filesystem::create_directories(workspace.path() / folder / name);
     for (int i = 0; i < count; ++i) {
       workspace.write(folder + "/" + name + "/" + std::to_string(100 + i) + ".png",
-                      picture(name == std::string("dark")));
+                      image(name == std::string("dark")));
     }
   }
 }

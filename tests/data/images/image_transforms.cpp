@@ -21,8 +21,8 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Pixels = std::vector<uint8_t>;
 
-/// Pictures of the fixture, which holds them as numbers.
-class Pictures {
+/// Images of the fixture, which holds them as numbers.
+class Images {
  public:
   Image image(const std::string& name) const {
     const Shape& shape = fixture_.shape(name);
@@ -70,63 +70,62 @@ Image applied(const Transform& transform, Image image, uint32_t sample) {
 }
 
 TEST_CASE("colours are adjusted as torchvision does it") {
-  const Pictures pictures;
+  const Images images;
   const std::pair<const char*, void (*)(Image&, double)> kinds[] = {{"brightness", adjust_brightness},
                                                                     {"contrast", adjust_contrast},
                                                                     {"saturation", adjust_saturation},
                                                                     {"sharpness", adjust_sharpness}};
   for (const auto& [kind, adjust] : kinds) {
     for (int i = 0; i < 4; ++i) {
-      INFO(kind << " " << pictures.number(fmt::format("factor.{}", i)));
-      Image image = pictures.image("image");
-      adjust(image, pictures.number(fmt::format("factor.{}", i)));
-      check_same(image.pixels, pictures.pixels(fmt::format("{}.{}", kind, i)));
+      INFO(kind << " " << images.number(fmt::format("factor.{}", i)));
+      Image image = images.image("image");
+      adjust(image, images.number(fmt::format("factor.{}", i)));
+      check_same(image.pixels, images.pixels(fmt::format("{}.{}", kind, i)));
     }
-    Image image = pictures.image("image");
+    Image image = images.image("image");
     adjust(image, 1);
-    CHECK(image.pixels == pictures.pixels("image"));
+    CHECK(image.pixels == images.pixels("image"));
   }
   for (int i = 0; i < 4; ++i) {
-    Image grey = pictures.image("grey");
-    adjust_contrast(grey, pictures.number(fmt::format("factor.{}", i)));
-    check_same(grey.pixels, pictures.pixels(fmt::format("grey_contrast.{}", i)));
+    Image grey = images.image("grey");
+    adjust_contrast(grey, images.number(fmt::format("factor.{}", i)));
+    check_same(grey.pixels, images.pixels(fmt::format("grey_contrast.{}", i)));
   }
   for (int i = 0; i < 5; ++i) {
-    INFO("hue " << pictures.number(fmt::format("shift.{}", i)));
-    Image image = pictures.image("image");
-    adjust_hue(image, pictures.number(fmt::format("shift.{}", i)));
-    check_same(image.pixels, pictures.pixels(fmt::format("hue.{}", i)));
+    INFO("hue " << images.number(fmt::format("shift.{}", i)));
+    Image image = images.image("image");
+    adjust_hue(image, images.number(fmt::format("shift.{}", i)));
+    check_same(image.pixels, images.pixels(fmt::format("hue.{}", i)));
   }
 }
 
-TEST_CASE("pictures are turned as torchvision does it") {
-  const Pictures pictures;
+TEST_CASE("images are turned as torchvision does it") {
+  const Images images;
   for (int i = 0; i < 3; ++i) {
-    INFO("angle " << pictures.number(fmt::format("angle.{}", i)));
-    Image image = pictures.image("image");
-    warp(image, rotation_by(pictures.number(fmt::format("angle.{}", i))), Sampling::bilinear);
-    check_same(image.pixels, pictures.pixels(fmt::format("rotation.{}", i)));
+    INFO("angle " << images.number(fmt::format("angle.{}", i)));
+    Image image = images.image("image");
+    warp(image, rotation_by(images.number(fmt::format("angle.{}", i))), Sampling::bilinear);
+    check_same(image.pixels, images.pixels(fmt::format("rotation.{}", i)));
   }
 }
 
 TEST_CASE("filters against noise compute what torchvision and PIL compute") {
-  const Pictures pictures;
+  const Images images;
   for (int i = 0; i < 3; ++i) {
     const auto gaussian = make_transform("gaussian");
-    set(*gaussian, "sigma", pictures.number(fmt::format("sigma.{}", i)));
-    INFO("sigma " << pictures.number(fmt::format("sigma.{}", i)));
-    check_same(applied(*gaussian, pictures.image("image"), 0).pixels,
-               pictures.pixels(fmt::format("gaussian.{}", i)));
+    set(*gaussian, "sigma", images.number(fmt::format("sigma.{}", i)));
+    INFO("sigma " << images.number(fmt::format("sigma.{}", i)));
+    check_same(applied(*gaussian, images.image("image"), 0).pixels,
+               images.pixels(fmt::format("gaussian.{}", i)));
   }
   for (int64_t side : {3, 5}) {
     const auto median = make_transform("median");
     set(*median, "size", side);
-    CHECK(applied(*median, pictures.image("image"), 0).pixels ==
-          pictures.pixels(fmt::format("median.{}", side)));
+    CHECK(applied(*median, images.image("image"), 0).pixels == images.pixels(fmt::format("median.{}", side)));
   }
 }
 
-TEST_CASE("filters work on pictures wider than their blocks, down to a single pixel") {
+TEST_CASE("filters work on images wider than their blocks, down to a single pixel") {
   for (const char* name : {"median", "gaussian"}) {
     const auto filter = make_transform(name);
     CHECK(!filter->is_random());
@@ -147,34 +146,34 @@ TEST_CASE("filters work on pictures wider than their blocks, down to a single pi
 }
 
 TEST_CASE("RandAugment's operations are torchvision's") {
-  const Pictures pictures;
+  const Images images;
   int compared = 0;
   for (const AugmentOp& op : augment_ops()) {
     if (op.name == "Invert") continue;
     for (int64_t level : {9, 28}) {
       for (const double sign : {1.0, -1.0}) {
         const std::string name = fmt::format("{}.{}{}", op.name, level, sign > 0 ? "+" : "-");
-        if (!pictures.has(name)) continue;
+        if (!images.has(name)) continue;
         CHECK((sign > 0 || op.is_signed));
         INFO(name);
-        Image image = pictures.image("image");
-        const double magnitude = pictures.number(fmt::format("{}.{}", op.name, level));  // in fp32
+        Image image = images.image("image");
+        const double magnitude = images.number(fmt::format("{}.{}", op.name, level));  // in fp32
         CHECK(op.magnitude({level, kRandAugmentLevels}, image.height, image.width) ==
               Approx(magnitude).epsilon(1e-6));
         op.apply(image, sign * magnitude);
-        check_same(image.pixels, pictures.pixels(name));
+        check_same(image.pixels, images.pixels(name));
         ++compared;
       }
     }
   }
   CHECK(compared == 9 * 4 + 2 * 2 + 3);
-  Image wide = pictures.image("wide");
+  Image wide = images.image("wide");
   equalize(wide);
-  CHECK(wide.pixels == pictures.pixels("wide.equalized"));
+  CHECK(wide.pixels == images.pixels("wide.equalized"));
 }
 
 TEST_CASE("random_augment draws every operation and both signs") {
-  const Pictures pictures;
+  const Images images;
   const auto augment = make_transform("random_augment");
   CHECK(augment->is_random());
   set(*augment, "num_ops", int64_t{1});
@@ -184,7 +183,7 @@ TEST_CASE("random_augment draws every operation and both signs") {
     if (op.name == "Invert") continue;
     for (const double sign : {1.0, -1.0}) {
       if (sign < 0 && !op.is_signed) continue;
-      Image image = pictures.image("image");
+      Image image = images.image("image");
       op.apply(image, sign * op.magnitude({9, kRandAugmentLevels}, image.height, image.width));
       known[image.pixels] = fmt::format("{} {}", op.name, sign);
     }
@@ -193,17 +192,17 @@ TEST_CASE("random_augment draws every operation and both signs") {
   CHECK(known.size() == 14 + 9 - 1);
   std::set<std::string> drawn;
   for (uint32_t sample = 0; sample < 600; ++sample) {
-    const auto found = known.find(applied(*augment, pictures.image("image"), sample).pixels);
+    const auto found = known.find(applied(*augment, images.image("image"), sample).pixels);
     REQUIRE(found != known.end());
     drawn.insert(found->second);
   }
   CHECK(drawn.size() == known.size());
   set(*augment, "num_ops", int64_t{3});
-  CHECK(applied(*augment, pictures.image("image"), 1).pixels ==
-        applied(*augment, pictures.image("image"), 1).pixels);
-  CHECK(applied(*augment, pictures.image("image"), 1).pixels !=
-        applied(*augment, pictures.image("image"), 2).pixels);
-  CHECK(applied(*augment, pictures.image("grey"), 1).pixels.size() == 99);
+  CHECK(applied(*augment, images.image("image"), 1).pixels ==
+        applied(*augment, images.image("image"), 1).pixels);
+  CHECK(applied(*augment, images.image("image"), 1).pixels !=
+        applied(*augment, images.image("image"), 2).pixels);
+  CHECK(applied(*augment, images.image("grey"), 1).pixels.size() == 99);
 }
 
 TEST_CASE("color_jitter draws its factors from all of their range, in any order") {
@@ -275,11 +274,11 @@ TEST_CASE("windows that do not fit are reported at their key") {
   CHECK_THAT(diagnostics.problems()[1], ContainsSubstring("reaches 6 pixels") && ContainsSubstring("8x6"));
 }
 
-TEST_CASE("rotation turns both ways and by nothing leaves the picture alone") {
-  const Pictures pictures;
+TEST_CASE("rotation turns both ways and by nothing leaves the image alone") {
+  const Images images;
   const auto rotation = make_transform("rotation");
   CHECK(rotation->is_random());
-  CHECK(applied(*rotation, pictures.image("image"), 3).pixels == pictures.pixels("image"));
+  CHECK(applied(*rotation, images.image("image"), 3).pixels == images.pixels("image"));
   set(*rotation, "degrees", 90.0);
   // A point at the right end of a line goes up when turned counter-clockwise, down otherwise.
   Image point = filled(1, 21, 21, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/images/picture_files.h"
+#include "core/data/images/image_files.h"
 
 #include <fmt/core.h>
 
@@ -12,18 +12,18 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/images/decode.h"
-#include "core/data/images/picture_file.h"
+#include "core/data/images/image_file.h"
 
 namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool is_picture_name(const fs::path& path) {
+bool is_image_name(const fs::path& path) {
   std::string ending = path.extension().string();
   for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  constexpr std::array<std::string_view, 5> kPictureEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp"};
-  return std::find(kPictureEndings.begin(), kPictureEndings.end(), ending) != kPictureEndings.end();
+  constexpr std::array<std::string_view, 5> kImageEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp"};
+  return std::find(kImageEndings.begin(), kImageEndings.end(), ending) != kImageEndings.end();
 }
 
 /// Planar RGB to brightness, by the shares of ITU-R 601 in 16 bits, as Pillow does; grey stays what it is.
@@ -38,7 +38,7 @@ void make_grey(Image& image) {
   image.resize(1, image.height, image.width);
 }
 
-/// A view of pictures of one size.
+/// A view of images of one size.
 class ExactSize final : public ViewChooser {
  public:
   ExactSize(const Shape& shape, const ViewChooser& chooser) : shape_(shape), chooser_(chooser) {}
@@ -56,9 +56,9 @@ class ExactSize final : public ViewChooser {
   const ViewChooser& chooser_;
 };
 
-class PictureFilesSource final : public ImageSource {
+class ImageFilesSource final : public ImageSource {
  public:
-  PictureFilesSource(std::vector<std::string> files, const Shape& shape, int64_t max_pixels)
+  ImageFilesSource(std::vector<std::string> files, const Shape& shape, int64_t max_pixels)
       : files_(std::move(files)), shape_(shape), max_pixels_(max_pixels) {}
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
@@ -75,9 +75,9 @@ class PictureFilesSource final : public ImageSource {
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
     const std::string path = sample_file(index);
     try {
-      read_picture_file(path, into.encoded);
+      read_image_file(path, into.encoded);
       const ExactSize exact(shape_, chooser);
-      decode_picture(into.encoded, is_fixed(shape_) ? exact : chooser, max_pixels_, into);
+      decode_image(into.encoded, is_fixed(shape_) ? exact : chooser, max_pixels_, into);
     } catch (const DecodeError& error) {
       throw UnreadableSampleError({path, error.what()});
     }
@@ -97,7 +97,7 @@ bool is_hidden_name(const fs::path& path) {
   return path.filename().string().starts_with('.');
 }
 
-std::vector<std::string> pictures_below(const fs::path& folder) {
+std::vector<std::string> images_below(const fs::path& folder) {
   std::vector<std::string> names;
   std::vector<fs::path> folders = {folder};
   while (!folders.empty()) {
@@ -106,7 +106,7 @@ std::vector<std::string> pictures_below(const fs::path& folder) {
     for (const DirectoryEntry& entry : directory_entries(next)) {
       if (is_hidden_name(entry.path())) continue;
       if (!entry.is_directory()) {
-        if (is_picture_name(entry.path())) names.push_back(entry.path().lexically_relative(folder).string());
+        if (is_image_name(entry.path())) names.push_back(entry.path().lexically_relative(folder).string());
       } else if (!entry.is_symlink()) {
         folders.push_back(entry.path());
       }
@@ -116,7 +116,7 @@ std::vector<std::string> pictures_below(const fs::path& folder) {
   return names;
 }
 
-std::vector<std::string> picture_files(const std::vector<std::string>& words) {
+std::vector<std::string> image_files(const std::vector<std::string>& words) {
   std::vector<std::string> files;
   for (const std::string& word : words) {
     std::error_code ignored;
@@ -125,7 +125,7 @@ std::vector<std::string> picture_files(const std::vector<std::string>& words) {
       continue;
     }
     try {
-      const std::vector<std::string> names = pictures_below(word);
+      const std::vector<std::string> names = images_below(word);
       if (names.empty())
         throw Error(ExitCode::data,
                     one_line(word) + ": expected .jpg, .jpeg, .png, .webp or .bmp files, found none");
@@ -138,9 +138,9 @@ std::vector<std::string> picture_files(const std::vector<std::string>& words) {
   return files;
 }
 
-std::unique_ptr<ImageSource> open_picture_files(std::vector<std::string> files, const Shape& shape,
-                                                int64_t max_pixels) {
-  return std::make_unique<PictureFilesSource>(std::move(files), shape, max_pixels);
+std::unique_ptr<ImageSource> open_image_files(std::vector<std::string> files, const Shape& shape,
+                                              int64_t max_pixels) {
+  return std::make_unique<ImageFilesSource>(std::move(files), shape, max_pixels);
 }
 
 }  // namespace trainer

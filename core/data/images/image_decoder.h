@@ -8,21 +8,21 @@
 
 namespace trainer {
 
-/// One picture while it is decoded, whose bytes must outlive this. What goes wrong throws DecodeError.
-class PictureDecoder {
+/// One image while it is decoded, whose bytes must outlive this. What goes wrong throws DecodeError.
+class ImageDecoder {
  public:
-  PictureDecoder() = default;
-  virtual ~PictureDecoder() = default;
-  PictureDecoder(const PictureDecoder&) = delete;
-  PictureDecoder& operator=(const PictureDecoder&) = delete;
+  ImageDecoder() = default;
+  virtual ~ImageDecoder() = default;
+  ImageDecoder(const ImageDecoder&) = delete;
+  ImageDecoder& operator=(const ImageDecoder&) = delete;
 
-  virtual PictureHeader read_header() = 0;
+  virtual ImageHeader read_header() = 0;
   /// After read_header(): makes the view, which is in pixels as stored, as planar RGB.
   virtual void decode(View view, Image& into) = 0;
 };
 
-/// decode_picture with a decoder of its format.
-void decode_picture(PictureDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into);
+/// decode_image with a decoder of its format.
+void decode_image(ImageDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into);
 
 /// Runs a step of a C library whose functions leave by longjmp to `jump`; then fail() throws. What longjmp
 /// throws away is this one call: the step captures references only and makes no objects.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/images/picture_files.h"
+#include "core/data/images/image_files.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 #include "core/data/images/decode.h"
 #include "core/data/images/transforms/table.h"
-#include "tests/data/images/pictures.h"
+#include "tests/data/images/images.h"
 #include "tests/data/samples.h"
 
 namespace trainer {
@@ -37,16 +37,16 @@ std::string reason_of(const ImageSource& source, int64_t index) {
   return "";
 }
 
-TEST_CASE("files stay in their order, folders stand for the pictures below them, sorted") {
+TEST_CASE("files stay in their order, folders stand for the images below them, sorted") {
   const TemporaryFolder folder;
   const std::string root = folder.path("set");
   for (const char* name : {"/b.png", "/a/z.JPEG", "/a/y.jpg", "/.hidden/x.png", "/.x.png", "/notes.txt"})
     put(root + name, grey(1));
-  CHECK(picture_files({"missing.png", root, root + "/notes.txt"}) ==
+  CHECK(image_files({"missing.png", root, root + "/notes.txt"}) ==
         std::vector<std::string>{"missing.png", root + "/a/y.jpg", root + "/a/z.JPEG", root + "/b.png",
                                  root + "/notes.txt"});
   fs::create_directory(folder.path("empty"));
-  CHECK_THAT(data_error([&] { picture_files({folder.path("empty")}); }), ContainsSubstring("found none"));
+  CHECK_THAT(data_error([&] { image_files({folder.path("empty")}); }), ContainsSubstring("found none"));
 }
 
 TEST_CASE("colour becomes brightness for a network of one channel, grey stays as it is") {
@@ -55,7 +55,7 @@ TEST_CASE("colour becomes brightness for a network of one channel, grey stays as
   const Drawing drawing = landscape(6, 5);
   put(colour, png(drawing));
   put(dark, grey(77));
-  const auto one = open_picture_files({colour, dark}, {1, -1, -1}, kMaxPixels);
+  const auto one = open_image_files({colour, dark}, {1, -1, -1}, kMaxPixels);
   Image image;
   one->read(0, image);
   REQUIRE(image.channels == 1);
@@ -66,17 +66,17 @@ TEST_CASE("colour becomes brightness for a network of one channel, grey stays as
   }
   one->read(1, image);
   CHECK(image.pixels == std::vector<uint8_t>(30, 77));
-  const auto three = open_picture_files({colour, dark}, {3, -1, -1}, kMaxPixels);
+  const auto three = open_image_files({colour, dark}, {3, -1, -1}, kMaxPixels);
   three->read(1, image);
   CHECK(image.pixels == std::vector<uint8_t>(90, 77));
 }
 
-TEST_CASE("pictures of one size are demanded where the shape is fixed") {
+TEST_CASE("images of one size are demanded where the shape is fixed") {
   const TemporaryFolder folder;
   const std::string small = folder.path("small.png"), large = folder.path("large.png");
   put(small, grey(1));
   put(large, grey(1, 12, 10));
-  const auto source = open_picture_files({small, large, folder.path("no.png")}, {1, 6, 5}, kMaxPixels);
+  const auto source = open_image_files({small, large, folder.path("no.png")}, {1, 6, 5}, kMaxPixels);
   CHECK(reason_of(*source, 0).empty());
   CHECK(reason_of(*source, 1) == "expected 5x6 pixels, found 10x12; begin data.eval_transform with resize");
   CHECK_THAT(reason_of(*source, 2), ContainsSubstring("No such file"));
@@ -89,7 +89,7 @@ TEST_CASE("where somebody is told, unreadable samples become empty rows and the 
     files.push_back(folder.path(std::to_string(i) + ".png"));
     put(files.back(), i % 3 == 1 ? std::string("broken") : grey(10 * (i + 1)));
   }
-  const auto source = open_picture_files(files, {1, 6, 5}, kMaxPixels);
+  const auto source = open_image_files(files, {1, 6, 5}, kMaxPixels);
   const TransformList none;
   for (const int64_t workers : {0, 2}) {
     std::mutex mutex;
@@ -99,9 +99,8 @@ TEST_CASE("where somebody is told, unreadable samples become empty rows and the 
       CHECK(sample.name == files[static_cast<size_t>(index)]);
       told.push_back(index);
     };
-    DataPipeline pipeline(
-        picture_batches(*source, make_chain(none, {1, 6, 5}), EvaluationBatches{7, 4, tell}),
-        {.workers = workers});
+    DataPipeline pipeline(image_batches(*source, make_chain(none, {1, 6, 5}), EvaluationBatches{7, 4, tell}),
+                          {.workers = workers});
     for (int64_t batch = 0; batch < 2; ++batch) {
       const Batch& rows = pipeline.next();
       CHECK(rows.real == (batch == 0 ? 4 : 3));
@@ -115,7 +114,7 @@ TEST_CASE("where somebody is told, unreadable samples become empty rows and the 
     }
     std::sort(told.begin(), told.end());
     CHECK(told == std::vector<int64_t>{1, 4});
-    DataPipeline untold(picture_batches(*source, make_chain(none, {1, 6, 5}), EvaluationBatches{7, 4}),
+    DataPipeline untold(image_batches(*source, make_chain(none, {1, 6, 5}), EvaluationBatches{7, 4}),
                         {.workers = workers});
     CHECK_THROWS_AS(untold.next(), UnreadableSampleError);
   }

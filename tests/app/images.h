@@ -8,12 +8,12 @@
 namespace trainer {
 
 /// A recipe that tells the folders `bright` and `dark` apart, below `train` and `val`; its run is in `run`.
-extern const char* const kPictureRecipe;
+extern const char* const kImageRecipe;
 
 /// A PNG of a single grey pixel.
-std::string picture(bool is_dark);
+std::string image(bool is_dark);
 
-/// `count` pictures of both classes in this folder: `bright/100.png`, `dark/100.png`, …
-void fill_with_pictures(const Workspace& workspace, const std::string& folder, int count);
+/// `count` images of both classes in this folder: `bright/100.png`, `dark/100.png`, …
+void fill_with_images(const Workspace& workspace, const std::string& folder, int count);
 
 }  // namespace trainer

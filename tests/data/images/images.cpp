@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/data/images/pictures.h"
+#include "tests/data/images/images.h"
 
 #include <png.h>
 

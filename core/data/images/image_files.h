@@ -15,15 +15,15 @@ bool is_hidden_name(const std::filesystem::path& path);
 
 /// The files below a folder that end in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth, hidden
 /// ones passed over: their paths from there, sorted. Throws std::filesystem::filesystem_error.
-std::vector<std::string> pictures_below(const std::filesystem::path& folder);
+std::vector<std::string> images_below(const std::filesystem::path& folder);
 
-/// The files that words of a command line mean, in their order: a folder stands for the pictures below it.
-/// Throws Error: exit 65 for a folder without pictures, 74 from the system.
-std::vector<std::string> picture_files(const std::vector<std::string>& words);
+/// The files that words of a command line mean, in their order: a folder stands for the images below it.
+/// Throws Error: exit 65 for a folder without images, 74 from the system.
+std::vector<std::string> image_files(const std::vector<std::string>& words);
 
 /// JPEG, PNG, WebP and BMP files without labels as samples of `shape` (C, H, W), C of which is 3 or, for grey
 /// ones, 1; see is_fixed. What cannot be read or has another size throws UnreadableSampleError.
-std::unique_ptr<ImageSource> open_picture_files(std::vector<std::string> files, const Shape& shape,
-                                                int64_t max_pixels);
+std::unique_ptr<ImageSource> open_image_files(std::vector<std::string> files, const Shape& shape,
+                                              int64_t max_pixels);
 
 }  // namespace trainer
