@@ -14,7 +14,7 @@ namespace in = attention_input;
 
 attention::Use attention_use(const AttentionRule& rule, const OpContext& c) {
   return {.rule = rule,
-          .extents = AttentionExtents(rule, c.inputs[in::kQ].shape, c.inputs[in::kK].shape),
+          .sizes = AttentionSizes(rule, c.inputs[in::kQ].shape, c.inputs[in::kK].shape),
           .dtype = c.inputs[in::kQ].dtype,
           .kernels = &attention::best_kernels(),
           .threads = omp_get_max_threads()};

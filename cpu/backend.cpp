@@ -28,12 +28,12 @@ namespace {
 /// General products of matrices share code that oneDNN generates when the first of them runs. That may be on
 /// several threads, which no lack of memory may end, so one runs here, of a size that takes no shortcut.
 void generate_products() {
-  constexpr int64_t kExtent = 16;
+  constexpr int64_t kSize = 16;
   cpu::reserve_room_for_code();
-  const std::array<float, kExtent * kExtent> factor{};
-  std::array<float, kExtent * kExtent> product{};
-  if (dnnl_sgemm('N', 'N', kExtent, kExtent, kExtent, 1, factor.data(), kExtent, factor.data(), kExtent, 0,
-                 product.data(), kExtent) != dnnl_success)
+  const std::array<float, kSize * kSize> factor{};
+  std::array<float, kSize * kSize> product{};
+  if (dnnl_sgemm('N', 'N', kSize, kSize, kSize, 1, factor.data(), kSize, factor.data(), kSize, 0,
+                 product.data(), kSize) != dnnl_success)
     throw std::bad_alloc();
 }
 

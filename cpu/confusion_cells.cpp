@@ -26,14 +26,14 @@ int32_t first_largest(const float* x, int64_t classes, int64_t stride) {
 }
 
 std::unique_ptr<Kernel> compile_confusion_cells(const OpContext& context, const Choice&, const Slots& slots) {
-  const LogitExtents extents(context.inputs[ConfusionCells::kLogits].shape);
+  const LogitSizes sizes(context.inputs[ConfusionCells::kLogits].shape);
   const bool of_pixels = is_per_pixel(context.inputs[ConfusionCells::kLogits]);
   return kernel([=, ignored = static_cast<const ConfusionCells&>(context.op).ignored,
                  x = slots.inputs[ConfusionCells::kLogits], labels = slots.inputs[ConfusionCells::kLabels],
                  weights = slots.inputs[ConfusionCells::kWeights],
                  cells = slots.outputs[ConfusionCells::kCells]] {
-    const int64_t positions = extents.positions, classes = extents.classes;
-    parallel_rows(extents.samples * positions, classes, [=](int64_t begin, int64_t end) {
+    const int64_t positions = sizes.positions, classes = sizes.classes;
+    parallel_rows(sizes.samples * positions, classes, [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t sample = row / positions;
         const int32_t label = at<const int32_t>(labels)[row];

@@ -27,29 +27,29 @@ struct TargetRun {
 /// Which run has which number, over all samples.
 struct TargetRuns {
   explicit TargetRuns(const Shape& logits)
-      : extents(logits),
+      : sizes(logits),
         is_image(logits.size() == 4),
         length(is_image ? kTilePixels : kRows),
-        per_sample((extents.positions + length - 1) / length),
-        runs(extents.samples * per_sample) {}
+        per_sample((sizes.positions + length - 1) / length),
+        runs(sizes.samples * per_sample) {}
 
   int64_t sample(int64_t run) const { return run / per_sample; }
-  int64_t work() const { return length * extents.classes; }
+  int64_t work() const { return length * sizes.classes; }
   TargetRun at(int64_t run, const float* logits, const int32_t* labels) const {
-    const int64_t position = run % per_sample * length, row = sample(run) * extents.positions + position;
+    const int64_t position = run % per_sample * length, row = sample(run) * sizes.positions + position;
     const int64_t first =
-        is_image ? sample(run) * extents.classes * extents.positions + position : row * extents.classes;
+        is_image ? sample(run) * sizes.classes * sizes.positions + position : row * sizes.classes;
     return {logits + first,
             labels + row,
             first,
-            extents.classes,
-            is_image ? extents.positions : 1,
-            is_image ? 1 : extents.classes,
-            std::min(length, extents.positions - position)};
+            sizes.classes,
+            is_image ? sizes.positions : 1,
+            is_image ? 1 : sizes.classes,
+            std::min(length, sizes.positions - position)};
   }
 
   static constexpr int64_t kRows = 16;  ///< few, so that small batches keep all threads busy
-  LogitExtents extents;
+  LogitSizes sizes;
   bool is_image;
   int64_t length, per_sample, runs;
 };
@@ -189,7 +189,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, con
                  runs = TargetRuns(context.inputs[CrossEntropySums::kLogits].shape),
                  classes =
                      ClassWeightSlot(slots.inputs[CrossEntropySums::kClassWeights],
-                                     LogitExtents(context.inputs[CrossEntropySums::kLogits].shape).classes)] {
+                                     LogitSizes(context.inputs[CrossEntropySums::kLogits].shape).classes)] {
     const ClassWeights class_weights = classes.now();
     const float* weights = at<const float>(slots.inputs[CrossEntropySums::kWeights]);
     auto* parts = at<LossOfTargets>(slots.workspace);
@@ -211,7 +211,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, con
     for (size_t i = 0; i < std::size(values); ++i) {
       if (slots.outputs[i] != nullptr)
         *at<float>(slots.outputs[i]) =
-            static_cast<float>(values[i] / static_cast<double>(runs.extents.positions));
+            static_cast<float>(values[i] / static_cast<double>(runs.sizes.positions));
     }
   });
 }
@@ -222,10 +222,10 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& con
                  runs = TargetRuns(context.inputs[CrossEntropySumsBackward::kLogits].shape),
                  classes = ClassWeightSlot(
                      slots.inputs[CrossEntropySumsBackward::kClassWeights],
-                     LogitExtents(context.inputs[CrossEntropySumsBackward::kLogits].shape).classes)] {
+                     LogitSizes(context.inputs[CrossEntropySumsBackward::kLogits].shape).classes)] {
     const ClassWeights class_weights = classes.now();
     const float scale = *at<const float>(slots.inputs[CrossEntropySumsBackward::kDloss]) /
-                        static_cast<float>(runs.extents.positions);
+                        static_cast<float>(runs.sizes.positions);
     parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySumsBackward::kLogits]),

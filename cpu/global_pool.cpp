@@ -52,7 +52,7 @@ bool is_global_pool(const OpContext& context) {
   const auto* backward = dynamic_cast<const AvgPool2dBackward*>(&context.op);
   const Conv2dGeometry& g = forward != nullptr ? forward->geometry : backward->geometry;
   const Shape& x = forward != nullptr ? context.inputs[AvgPool2d::kX].shape : backward->x_shape;
-  return g.kernel == Extent2{x[2], x[3]} && g.padding == Extent2{0, 0};
+  return g.kernel == Size2d{x[2], x[3]} && g.padding == Size2d{0, 0};
 }
 
 Choice select_global_pool(const OpContext& context, const OpenLayouts& inputs) {

@@ -15,7 +15,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// What forward and backward know of the extents.
+/// What forward and backward know of the dimensions.
 struct GroupedBlocks {
   ChannelBlocks blocks;
   int64_t groups;

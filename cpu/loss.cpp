@@ -56,19 +56,19 @@ double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, 
 /// parallel and added up in order: the same bits for any number of threads. Samples of weight 0 count for
 /// nothing, even with NaN.
 template <class Term>
-float weighted_sum(const LogitExtents& extents, const float* weight, double* terms, const Term& term) {
-  const int64_t rows = extents.samples * extents.positions;
-  parallel_rows(rows, extents.classes, [=](int64_t begin, int64_t end) {
+float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, const Term& term) {
+  const int64_t rows = sizes.samples * sizes.positions;
+  parallel_rows(rows, sizes.classes, [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row)
-      terms[row] = weight[row / extents.positions] == 0 ? 0 : term(row);
+      terms[row] = weight[row / sizes.positions] == 0 ? 0 : term(row);
   });
   double sum = 0;
-  for (int64_t n = 0; n < extents.samples; ++n) {
+  for (int64_t n = 0; n < sizes.samples; ++n) {
     double of_sample = 0;
-    for (int64_t p = 0; p < extents.positions; ++p) of_sample += terms[n * extents.positions + p];
+    for (int64_t p = 0; p < sizes.positions; ++p) of_sample += terms[n * sizes.positions + p];
     sum += weight[n] * of_sample;
   }
-  return static_cast<float>(sum / static_cast<double>(extents.positions));
+  return static_cast<float>(sum / static_cast<double>(sizes.positions));
 }
 
 TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const SoftmaxTarget& target,
@@ -86,15 +86,14 @@ TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const 
 std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Choice&, const Slots& slots) {
   if (is_per_pixel(context.inputs[CrossEntropy::kLogits])) return compile_pixel_cross_entropy(context, slots);
   const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
-  const LogitExtents extents(context.inputs[CrossEntropy::kLogits].shape);
+  const LogitSizes sizes(context.inputs[CrossEntropy::kLogits].shape);
   const auto targets = TargetSlots::of<CrossEntropy>(slots.inputs);
   return kernel([=, x = slots.inputs[CrossEntropy::kLogits], weight = slots.inputs[CrossEntropy::kWeights],
                  loss = slots.outputs[CrossEntropy::kLoss], workspace = slots.workspace] {
-    *at<float>(loss) =
-        weighted_sum(extents, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
-          const float* logits = at<const float>(x) + row * extents.classes;
-          return row_loss(logits, extents.classes, targets.row(row), smoothing);
-        });
+    *at<float>(loss) = weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
+      const float* logits = at<const float>(x) + row * sizes.classes;
+      return row_loss(logits, sizes.classes, targets.row(row), smoothing);
+    });
   });
 }
 
@@ -104,18 +103,18 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context,
     return compile_pixel_cross_entropy_backward(context, slots);
   const auto smoothing =
       static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
-  const LogitExtents extents(context.inputs[CrossEntropyBackward::kLogits].shape);
+  const LogitSizes sizes(context.inputs[CrossEntropyBackward::kLogits].shape);
   const auto targets = TargetSlots::of<CrossEntropyBackward>(slots.inputs);
   return kernel([=, dloss = slots.inputs[CrossEntropyBackward::kDloss],
                  x = slots.inputs[CrossEntropyBackward::kLogits],
                  weight = slots.inputs[CrossEntropyBackward::kWeights],
                  dx = slots.outputs[CrossEntropyBackward::kDlogits]] {
-    const float scale = *at<const float>(dloss) / static_cast<float>(extents.positions);
-    const int64_t classes = extents.classes;
-    parallel_rows(extents.samples * extents.positions, classes, [=](int64_t begin, int64_t end) {
+    const float scale = *at<const float>(dloss) / static_cast<float>(sizes.positions);
+    const int64_t classes = sizes.classes;
+    parallel_rows(sizes.samples * sizes.positions, classes, [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         gradient_row(at<const float>(x) + row * classes, classes, targets.row(row),
-                     scale * at<const float>(weight)[row / extents.positions], smoothing,
+                     scale * at<const float>(weight)[row / sizes.positions], smoothing,
                      at<float>(dx) + row * classes);
       }
     });
@@ -134,15 +133,15 @@ bool among_largest(const float* row, int64_t classes, int32_t label, int64_t k) 
 std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, const Slots& slots) {
   if (is_per_pixel(context.inputs[TopK::kLogits])) return compile_pixel_top_k(context, slots);
   const auto& op = static_cast<const TopK&>(context.op);
-  const LogitExtents extents(context.inputs[TopK::kLogits].shape);
+  const LogitSizes sizes(context.inputs[TopK::kLogits].shape);
   return kernel([=, k = op.k, ignored = op.ignored, x = slots.inputs[TopK::kLogits],
                  label = slots.inputs[TopK::kLabels], weight = slots.inputs[TopK::kWeights],
                  correct = slots.outputs[TopK::kHits], workspace = slots.workspace] {
     *at<float>(correct) =
-        weighted_sum(extents, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
-          const float* logits = at<const float>(x) + row * extents.classes;
+        weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
+          const float* logits = at<const float>(x) + row * sizes.classes;
           const int32_t own = at<const int32_t>(label)[row];
-          return own != ignored && among_largest(logits, extents.classes, own, k) ? 1.0 : 0.0;
+          return own != ignored && among_largest(logits, sizes.classes, own, k) ? 1.0 : 0.0;
         });
   });
 }
@@ -150,10 +149,10 @@ std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, c
 /// Terms of rows, or sums of the tiles of an image, wait in the workspace for being added up in order.
 Choice select_sum(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  const LogitExtents extents(context.inputs[CrossEntropy::kLogits].shape);
+  const LogitSizes sizes(context.inputs[CrossEntropy::kLogits].shape);
   choice.workspace_bytes = is_per_pixel(context.inputs[CrossEntropy::kLogits])
                                ? pixel_workspace_bytes(context.inputs[CrossEntropy::kLogits].shape)
-                               : extents.samples * extents.positions * static_cast<int64_t>(sizeof(double));
+                               : sizes.samples * sizes.positions * static_cast<int64_t>(sizeof(double));
   return choice;
 }
 

@@ -46,7 +46,7 @@ Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape);
 
 /// Notes in a choice how a primitive runs ("jit:avx512_core") and the scratch memory that it needs. `found`
 /// has to come of the choice's layouts, as the primitive that runs does: asked with open ones, oneDNN may
-/// name another, since a tensor with extents of 1 fits several layouts.
+/// name another, since a tensor with dimensions of 1 fits several layouts.
 template <class PrimitiveDesc>
 void describe(Choice& choice, const PrimitiveDesc& found) {
   choice.implementation = found.impl_info_str();

@@ -55,8 +55,8 @@ constexpr int64_t kFewestChannels = 8, kMostPadding = 2, kTapsOfWeight = winogra
 
 std::optional<Use> use_of(Direction direction, const Conv2dGeometry& g, const Shape& x, const Shape& w,
                           const Shape& y) {
-  const Extent2 ones{1, 1};
-  if (g.kernel != Extent2{winograd::kTaps, winograd::kTaps} || g.stride != ones || g.dilation != ones ||
+  const Size2d ones{1, 1};
+  if (g.kernel != Size2d{winograd::kTaps, winograd::kTaps} || g.stride != ones || g.dilation != ones ||
       std::max(g.padding[0], g.padding[1]) > kMostPadding ||
       std::min(x[1], y[1]) < kFewestChannels * g.groups) {
     return std::nullopt;

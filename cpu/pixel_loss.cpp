@@ -13,21 +13,21 @@ namespace {
 /// Which tile has which number, over all samples.
 struct Tiling {
   explicit Tiling(const Shape& logits)
-      : extents(logits),
-        per_sample((extents.positions + kTilePixels - 1) / kTilePixels),
-        tiles(extents.samples * per_sample) {}
+      : sizes(logits),
+        per_sample((sizes.positions + kTilePixels - 1) / kTilePixels),
+        tiles(sizes.samples * per_sample) {}
   int64_t sample(int64_t tile) const { return tile / per_sample; }
   int64_t first_pixel(int64_t tile) const { return tile % per_sample * kTilePixels; }
   int64_t first_logit(int64_t tile) const {
-    return sample(tile) * extents.classes * extents.positions + first_pixel(tile);
+    return sample(tile) * sizes.classes * sizes.positions + first_pixel(tile);
   }
-  int64_t first_label(int64_t tile) const { return sample(tile) * extents.positions + first_pixel(tile); }
+  int64_t first_label(int64_t tile) const { return sample(tile) * sizes.positions + first_pixel(tile); }
   Tile at(int64_t tile, const float* logits) const {
-    return {logits + first_logit(tile), extents.classes, extents.positions,
-            std::min(kTilePixels, extents.positions - first_pixel(tile))};
+    return {logits + first_logit(tile), sizes.classes, sizes.positions,
+            std::min(kTilePixels, sizes.positions - first_pixel(tile))};
   }
 
-  LogitExtents extents;
+  LogitSizes sizes;
   int64_t per_sample, tiles;
 };
 
@@ -103,12 +103,12 @@ TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, i
 /// threads does not matter.
 template <class Sum>
 double weighted_sum(const Tiling& tiling, const float* weights, double* sums, const Sum& sum) {
-  parallel_rows(tiling.tiles, kTilePixels * tiling.extents.classes, [&](int64_t begin, int64_t end) {
+  parallel_rows(tiling.tiles, kTilePixels * tiling.sizes.classes, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) sums[t] = weights[tiling.sample(t)] == 0 ? 0.0 : sum(t);
   });
   double all = 0;
   for (int64_t t = 0; t < tiling.tiles; ++t) all += weights[tiling.sample(t)] * sums[t];
-  return all / static_cast<double>(tiling.extents.positions);
+  return all / static_cast<double>(tiling.sizes.positions);
 }
 
 }  // namespace
@@ -140,8 +140,8 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& co
                  label = slots.inputs[CrossEntropyBackward::kLabels],
                  weight = slots.inputs[CrossEntropyBackward::kWeights],
                  dx = slots.outputs[CrossEntropyBackward::kDlogits]] {
-    const float scale = *at<const float>(dloss) / static_cast<float>(tiling.extents.positions);
-    parallel_rows(tiling.tiles, kTilePixels * tiling.extents.classes, [=](int64_t begin, int64_t end) {
+    const float scale = *at<const float>(dloss) / static_cast<float>(tiling.sizes.positions);
+    parallel_rows(tiling.tiles, kTilePixels * tiling.sizes.classes, [=](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         tile_gradient(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
                       scale * at<const float>(weight)[tiling.sample(t)], smoothing,

@@ -46,7 +46,7 @@ void transpose_matrix(const T* x, int64_t rows, int64_t columns, int64_t step, T
 
 /// Single elements are exchanged: (outer, a, middle, b) -> (outer, b, middle, a).
 template <class T>
-std::unique_ptr<Kernel> element_kernel(const TransposedExtents& e, const Slots& slots) {
+std::unique_ptr<Kernel> element_kernel(const TransposedSizes& e, const Slots& slots) {
   return kernel([=, x = slots.inputs[Transpose::kX], y = slots.outputs[Transpose::kY]] {
     const int64_t matrix = e.a * e.b, all = matrix * e.middle;
     parallel_rows(e.outer * e.middle, matrix, [=](int64_t begin, int64_t end) {
@@ -60,7 +60,7 @@ std::unique_ptr<Kernel> element_kernel(const TransposedExtents& e, const Slots& 
 }
 
 /// Pieces of several elements are: (outer, b, middle, a) pieces, each copied from its place in x.
-std::unique_ptr<Kernel> piece_kernel(const TransposedExtents& e, int64_t element_bytes, const Slots& slots) {
+std::unique_ptr<Kernel> piece_kernel(const TransposedSizes& e, int64_t element_bytes, const Slots& slots) {
   const int64_t bytes = e.inner * element_bytes;
   return kernel([=, x = slots.inputs[Transpose::kX], y = slots.outputs[Transpose::kY]] {
     parallel_rows(e.outer * e.b * e.middle, e.a * e.inner, [=](int64_t begin, int64_t end) {
@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> piece_kernel(const TransposedExtents& e, int64_t element
 }
 
 std::unique_ptr<Kernel> compile_transpose(const OpContext& c, const Choice&, const Slots& slots) {
-  const TransposedExtents e(static_cast<const Transpose&>(c.op), c.inputs[Transpose::kX].shape);
+  const TransposedSizes e(static_cast<const Transpose&>(c.op), c.inputs[Transpose::kX].shape);
   if (e.inner > 1) return piece_kernel(e, bytes_per_element(c.inputs[Transpose::kX].dtype), slots);
   return with_storage(c.inputs[Transpose::kX].dtype,
                       [&](auto element) { return element_kernel<decltype(element)>(e, slots); });

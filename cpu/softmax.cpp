@@ -53,7 +53,7 @@ constexpr int64_t kSoftmaxStrip = 128;
 using Strip = std::array<float, kSoftmaxStrip>;
 
 /// The classes of `pixels` neighbours, each class `step` elements behind the one before.
-TRAINER_MULTIVERSION void softmax_strip(bool log, const float* x, float* y, const SoftmaxExtents& e,
+TRAINER_MULTIVERSION void softmax_strip(bool log, const float* x, float* y, const SoftmaxSizes& e,
                                         int64_t pixels) {
   Strip largest, sums{};
   std::copy(x, x + pixels, largest.data());
@@ -84,7 +84,7 @@ TRAINER_MULTIVERSION void softmax_strip(bool log, const float* x, float* y, cons
 }
 
 TRAINER_MULTIVERSION void softmax_gradient_strip(bool log, const float* dy, const float* y, float* dx,
-                                                 const SoftmaxExtents& e, int64_t pixels) {
+                                                 const SoftmaxSizes& e, int64_t pixels) {
   Strip sums{};
   for (int64_t c = 0; c < e.classes; ++c) {
 #pragma omp simd
@@ -104,7 +104,7 @@ TRAINER_MULTIVERSION void softmax_gradient_strip(bool log, const float* dy, cons
 
 /// Calls row(first) with the place of each row's first class or, of images, strip(first, pixels).
 template <class RowWork, class StripWork>
-void for_each_softmax(const SoftmaxExtents& e, const RowWork& row, const StripWork& strip) {
+void for_each_softmax(const SoftmaxSizes& e, const RowWork& row, const StripWork& strip) {
   const int64_t strips = (e.step + kSoftmaxStrip - 1) / kSoftmaxStrip;
   parallel_rows(e.rows * strips, e.classes * std::min(e.step, kSoftmaxStrip),
                 [&](int64_t begin, int64_t end) {
@@ -120,7 +120,7 @@ void for_each_softmax(const SoftmaxExtents& e, const RowWork& row, const StripWo
 }
 
 std::unique_ptr<Kernel> compile_softmax(const OpContext& context, const Choice&, const Slots& slots) {
-  const SoftmaxExtents e(context.inputs[Softmax::kX].shape);
+  const SoftmaxSizes e(context.inputs[Softmax::kX].shape);
   return kernel([=, log = static_cast<const Softmax&>(context.op).log, from = slots.inputs[Softmax::kX],
                  to = slots.outputs[Softmax::kY]] {
     const auto* x = at<const float>(from);
@@ -133,7 +133,7 @@ std::unique_ptr<Kernel> compile_softmax(const OpContext& context, const Choice&,
 
 std::unique_ptr<Kernel> compile_softmax_backward(const OpContext& context, const Choice&,
                                                  const Slots& slots) {
-  const SoftmaxExtents e(context.inputs[SoftmaxBackward::kDy].shape);
+  const SoftmaxSizes e(context.inputs[SoftmaxBackward::kDy].shape);
   return kernel([=, log = static_cast<const SoftmaxBackward&>(context.op).log] {
     const auto *dy = at<const float>(slots.inputs[SoftmaxBackward::kDy]),
                *y = at<const float>(slots.inputs[SoftmaxBackward::kY]);

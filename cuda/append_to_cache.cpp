@@ -18,17 +18,16 @@ Choice select_append_to_cache(const Gpu&, const OpContext& context, const OpenLa
 
 std::unique_ptr<Kernel> compile_append_to_cache(const Gpu& gpu, const OpContext& context, const Choice&,
                                                 const Slots& slots) {
-  const AppendSizes extents(context.inputs);
+  const AppendSizes sizes(context.inputs);
   return kernel(context, [=, stream = gpu.stream.get(), cache = slots.inputs[AppendToCache::kCache],
                           rows = slots.inputs[AppendToCache::kRows],
                           place = slots.inputs[AppendToCache::kFirstRow],
                           y = slots.outputs[AppendToCache::kY]] {
-    const int64_t bytes = extents.samples * extents.cached * extents.row_bytes;
+    const int64_t bytes = sizes.samples * sizes.cached * sizes.row_bytes;
     const cudaError_t status = *cache == *y ? cudaSuccess  // the plan computes y in the cache's own memory
                                             : launch_copy({1, bytes, bytes, bytes}, *cache, *y, stream);
-    return status == cudaSuccess
-               ? launch_append_to_cache(extents, at<const int32_t>(place), *rows, *y, stream)
-               : status;
+    return status == cudaSuccess ? launch_append_to_cache(sizes, at<const int32_t>(place), *rows, *y, stream)
+                                 : status;
   });
 }
 

@@ -6,7 +6,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// The extents in words, `row` of them in a row.
+/// The dimensions in words, `row` of them in a row.
 struct WordRows {
   int64_t samples, cached, rows, row;
 };

@@ -17,7 +17,7 @@ namespace in = attention_input;
 /// All but the addresses.
 AttentionCall call_of(const OpContext& context) {
   const AttentionRule& rule = attention_rule(context.op);
-  const AttentionExtents e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
+  const AttentionSizes e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
   AttentionCall call;
   call.rule = rule;
   call.drops = rule.dropout.has_value();
@@ -41,7 +41,7 @@ struct KeysAndValues {
 
   explicit KeysAndValues(const OpContext& context) {
     const TensorSpec& q = context.inputs[in::kQ];
-    const AttentionExtents e(attention_rule(context.op), q.shape, context.inputs[in::kK].shape);
+    const AttentionSizes e(attention_rule(context.op), q.shape, context.inputs[in::kK].shape);
     packed = e.packed;
     k_bytes = e.k_begin() * bytes_per_element(q.dtype);
     v_bytes = e.v_begin() * bytes_per_element(q.dtype);

@@ -67,14 +67,14 @@ Choice select_cells(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile_cells(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
-  const LogitExtents extents(context.inputs[ConfusionCells::kLogits].shape);
+  const LogitSizes sizes(context.inputs[ConfusionCells::kLogits].shape);
   const dim3 blocks(
-      static_cast<unsigned>((extents.samples * extents.positions + kRowsOfCells - 1) / kRowsOfCells));
+      static_cast<unsigned>((sizes.samples * sizes.positions + kRowsOfCells - 1) / kRowsOfCells));
   return kernel(context, [=, ignored = static_cast<const ConfusionCells&>(context.op).ignored,
                           dtype = context.inputs[ConfusionCells::kLogits].dtype, stream = gpu.stream.get()] {
-    const LogitRows rows{extents.samples,
-                         extents.positions,
-                         extents.classes,
+    const LogitRows rows{sizes.samples,
+                         sizes.positions,
+                         sizes.classes,
                          at<const int32_t>(slots.inputs[ConfusionCells::kLabels]),
                          at<const float>(slots.inputs[ConfusionCells::kWeights]),
                          nullptr,

@@ -25,7 +25,7 @@ constexpr size_t kTimed = 8;
 /// Of those that convert a gradient themselves: each is compiled first, which takes a second.
 constexpr size_t kTimedConverting = 2;
 
-std::array<int64_t, 4> extents(const Shape& shape) {
+std::array<int64_t, 4> sizes(const Shape& shape) {
   return {shape[0], shape[1], shape[2], shape[3]};
 }
 
@@ -213,9 +213,9 @@ ConvolutionGraph convolution_graph(const Gpu& gpu, const OpContext& context) {
     y = context.inputs[Conv2dBackwardWeights::kDy].shape;
   }
   graph.dtype = context.inputs[0].dtype;  // that of both factors
-  graph.x = extents(x);
-  graph.w = extents(w);
-  graph.y = extents(y);
+  graph.x = sizes(x);
+  graph.w = sizes(w);
+  graph.y = sizes(y);
   graph.padding = geometry->padding;
   graph.stride = geometry->stride;
   graph.dilation = geometry->dilation;

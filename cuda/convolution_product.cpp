@@ -75,8 +75,8 @@ std::function<void()> product_part(const Gpu& gpu, const ConvolutionChoice& chos
 
 bool is_product(const ConvolutionGraph& graph) {
   const auto& [outputs, channels, height, width] = graph.w;
-  return height == 1 && width == 1 && channels == graph.x[1] && graph.stride == Extent2{1, 1} &&
-         graph.padding == Extent2{0, 0};
+  return height == 1 && width == 1 && channels == graph.x[1] && graph.stride == Size2d{1, 1} &&
+         graph.padding == Size2d{0, 0};
 }
 
 bool ConvolutionChoice::is_product() const {

@@ -14,8 +14,8 @@ Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 Choice select_cross_entropy_sums(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_rows(gpu, context, inputs);
-  const LogitExtents extents(context.inputs[CrossEntropySums::kLogits].shape);
-  choice.workspace_bytes = target_workspace_bytes(extents.samples * extents.positions, extents.classes);
+  const LogitSizes sizes(context.inputs[CrossEntropySums::kLogits].shape);
+  choice.workspace_bytes = target_workspace_bytes(sizes.samples * sizes.positions, sizes.classes);
   choice.kernels = 2;
   return choice;
 }
@@ -23,10 +23,10 @@ Choice select_cross_entropy_sums(const Gpu& gpu, const OpContext& context, const
 /// As the operation `Op` reads them.
 template <class Op>
 TargetRows target_rows(const Shape& logits, const CrossEntropyRule& rule, const Slots& slots) {
-  const LogitExtents extents(logits);
-  const LogitRows rows{extents.samples,
-                       extents.positions,
-                       extents.classes,
+  const LogitSizes sizes(logits);
+  const LogitRows rows{sizes.samples,
+                       sizes.positions,
+                       sizes.classes,
                        at<const int32_t>(slots.inputs[Op::kLabels]),
                        at<const float>(slots.inputs[Op::kWeights]),
                        nullptr,

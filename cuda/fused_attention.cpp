@@ -36,7 +36,7 @@ constexpr int64_t kLargestHead = 128, kHeadMultiple = 8;
 constexpr int kUndocumentedFrom = 100;
 
 /// What cuDNN cannot do, or not as we do: dropout draws other numbers, documents need a mask in memory.
-bool is_plain(const OpContext& context, const AttentionExtents& e) {
+bool is_plain(const OpContext& context, const AttentionSizes& e) {
   const AttentionRule& rule = attention_rule(context.op);
   return is_low(context.inputs[in::kQ].dtype) && !rule.dropout && rule.window == 0 &&
          !is_given(context.inputs[in::kFirstPosition]) && !is_given(context.inputs[in::kStart]) &&
@@ -46,7 +46,7 @@ bool is_plain(const OpContext& context, const AttentionExtents& e) {
 /// What cuDNN is asked, where it is asked at all.
 std::optional<AttentionGraph> graph_of(const Gpu& gpu, const OpContext& context) {
   const AttentionRule& rule = attention_rule(context.op);
-  const AttentionExtents e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
+  const AttentionSizes e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
   if (!is_plain(context, e)) return std::nullopt;
   const bool forward = dynamic_cast<const Attention*>(&context.op) != nullptr;
   const bool repeats = !forward && gpu.deterministic;
@@ -108,8 +108,8 @@ struct Numbers {
 
 std::vector<BoundTensor> tensors_of(const OpContext& context, const AttentionGraph& graph, const Slots& slots,
                                     const Numbers& numbers) {
-  const AttentionExtents e(attention_rule(context.op), context.inputs[in::kQ].shape,
-                           context.inputs[in::kK].shape);
+  const AttentionSizes e(attention_rule(context.op), context.inputs[in::kQ].shape,
+                         context.inputs[in::kK].shape);
   const int64_t bytes = bytes_per_element(graph.dtype);
   const auto keys = [&](Uid key, Uid value, const std::vector<void* const*>& of) -> std::vector<BoundTensor> {
     return {{key, of[e.packed ? 0 : 1], e.k_begin() * bytes},

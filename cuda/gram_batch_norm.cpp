@@ -8,7 +8,7 @@ namespace trainer::cuda {
 namespace {
 
 template <class Op>
-GramExtents extents_of(const OpContext& context) {
+GramSizes sizes_of(const OpContext& context) {
   const auto& op = static_cast<const Op&>(context.op);
   const Shape& w = context.inputs[GramBatchNorm::kWeight].shape;
   return {w[0], w[1], op.rows, op.dtype};
@@ -26,7 +26,7 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   return kernel(context,
-                [=, extents = extents_of<GramBatchNorm>(context),
+                [=, sizes = sizes_of<GramBatchNorm>(context),
                  eps = static_cast<const GramBatchNorm&>(context.op).eps, stream = gpu.stream.get()] {
                   const auto &in = slots.inputs, &out = slots.outputs;
                   const GramMoments tensors{.w = at<const float>(in[GramBatchNorm::kWeight]),
@@ -38,13 +38,13 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
                                             .bias = optional_at<void>(out[GramBatchNorm::kFoldedBias]),
                                             .mean = optional_at<float>(out[GramBatchNorm::kMean]),
                                             .variance = optional_at<float>(out[GramBatchNorm::kVariance])};
-                  return launch_gram_batch_norm(extents, eps, tensors, stream);
+                  return launch_gram_batch_norm(sizes, eps, tensors, stream);
                 });
 }
 
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
-  return kernel(context, [=, extents = extents_of<GramBatchNormBackward>(context),
+  return kernel(context, [=, sizes = sizes_of<GramBatchNormBackward>(context),
                           eps = static_cast<const GramBatchNormBackward&>(context.op).eps,
                           scale = static_cast<const GramBatchNormBackward&>(context.op).scale,
                           stream = gpu.stream.get()] {
@@ -62,7 +62,7 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
                                 .dgamma = optional_at<float>(out[GramBatchNormBackward::kDgamma]),
                                 .d = optional_at<void>(out[GramBatchNormBackward::kDataProduct]),
                                 .e = optional_at<void>(out[GramBatchNormBackward::kDataSums])};
-    return launch_gram_batch_norm_backward(extents, eps, tensors, stream);
+    return launch_gram_batch_norm_backward(sizes, eps, tensors, stream);
   });
 }
 

@@ -62,19 +62,19 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t launch_gram_batch_norm(const GramExtents& extents, double eps, const GramMoments& tensors,
+cudaError_t launch_gram_batch_norm(const GramSizes& sizes, double eps, const GramMoments& tensors,
                                    cudaStream_t stream) {
-  return with_storage(extents.dtype, [&](auto type) {
-    return launch(fold_moments<decltype(type)>, dim3(static_cast<unsigned>(extents.channels)), dim3(kThreads),
-                  stream, extents.features, static_cast<double>(extents.rows), eps, tensors);
+  return with_storage(sizes.dtype, [&](auto type) {
+    return launch(fold_moments<decltype(type)>, dim3(static_cast<unsigned>(sizes.channels)), dim3(kThreads),
+                  stream, sizes.features, static_cast<double>(sizes.rows), eps, tensors);
   });
 }
 
-cudaError_t launch_gram_batch_norm_backward(const GramExtents& extents, double eps,
-                                            const GramGradients& tensors, cudaStream_t stream) {
-  return with_storage(extents.dtype, [&](auto type) {
-    return launch(differentiate_moments<decltype(type)>, dim3(static_cast<unsigned>(extents.channels)),
-                  dim3(kThreads), stream, extents.features, static_cast<double>(extents.rows), eps, tensors);
+cudaError_t launch_gram_batch_norm_backward(const GramSizes& sizes, double eps, const GramGradients& tensors,
+                                            cudaStream_t stream) {
+  return with_storage(sizes.dtype, [&](auto type) {
+    return launch(differentiate_moments<decltype(type)>, dim3(static_cast<unsigned>(sizes.channels)),
+                  dim3(kThreads), stream, sizes.features, static_cast<double>(sizes.rows), eps, tensors);
   });
 }
 

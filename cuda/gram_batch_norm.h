@@ -11,7 +11,7 @@ namespace trainer::cuda {
 
 /// See core/graph/ops/gram_batch_norm.h. Weights are (channels, features), and `rows` is what sums run over;
 /// `dtype` is that of folded and bias, of d and e.
-struct GramExtents {
+struct GramSizes {
   int64_t channels, features, rows;
   DType dtype;
 };
@@ -22,7 +22,7 @@ struct GramMoments {
   void *folded, *bias;
   float *mean, *variance;
 };
-cudaError_t launch_gram_batch_norm(const GramExtents& extents, double eps, const GramMoments& tensors,
+cudaError_t launch_gram_batch_norm(const GramSizes& sizes, double eps, const GramMoments& tensors,
                                    cudaStream_t stream);
 
 /// d and e are multiplied by `scale`. Results but `dw` may be nullptr.
@@ -32,7 +32,7 @@ struct GramGradients {
   float *dw, *dgamma;
   void *d, *e;
 };
-cudaError_t launch_gram_batch_norm_backward(const GramExtents& extents, double eps,
-                                            const GramGradients& tensors, cudaStream_t stream);
+cudaError_t launch_gram_batch_norm_backward(const GramSizes& sizes, double eps, const GramGradients& tensors,
+                                            cudaStream_t stream);
 
 }  // namespace trainer::cuda

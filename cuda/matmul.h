@@ -39,7 +39,7 @@ struct MatrixProduct {
   float beta = 0;     ///< times a matrix of d's shape and type, which may be d itself, is added
   bool tf32 = false;  ///< f32 factors may be rounded to 10 bits, for tensor cores
 
-  /// By NVIDIA's guide, for cuBLASLt does not tell: since CUDA 11 it does so whatever the extents.
+  /// By NVIDIA's guide, for cuBLASLt does not tell: since CUDA 11 it does so whatever the dimensions.
   bool on_tensor_cores() const { return tf32 || a.dtype != DType::f32; }
   bool keeps_or_reads() const { return activation != Activation::none && activation != Activation::gelu; }
   bool has_mask() const {

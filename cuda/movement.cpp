@@ -83,7 +83,7 @@ Choice select_slice(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return choice;
 }
 
-/// A tensor around `axis`, as it lies: `outer` pieces of `extent * inner` bytes.
+/// A tensor around `axis`, as it lies: `outer` pieces of `dimension * inner` bytes.
 struct Around {
   int64_t outer = 1, inner = 1;
   Around(const OpContext& context, const TensorSpec& spec, int64_t axis) {

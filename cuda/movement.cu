@@ -58,7 +58,7 @@ __global__ void transpose_tiles(int64_t rows, int64_t columns, const From* x, To
   }
 }
 
-/// One of both extents, `few`, is small: element (i, j), j < few, of a matrix goes from i * from_i + j *
+/// One of both dimensions, `few`, is small: element (i, j), j < few, of a matrix goes from i * from_i + j *
 /// from_j.
 struct ShortRows {
   int64_t many, few, from_i, from_j, to_i, to_j;
@@ -123,9 +123,9 @@ __global__ void pad_words(Pieces p, int64_t before, const Word* src, Word* dst) 
 
 /// The widest word in which all of these are whole, by visit(word, its bytes).
 template <class Visit>
-cudaError_t with_word(int64_t extents, const void* src, const void* dst, const Visit& visit) {
+cudaError_t with_word(int64_t sizes, const void* src, const void* dst, const Visit& visit) {
   const auto all =
-      static_cast<uint64_t>(extents) | reinterpret_cast<uintptr_t>(src) | reinterpret_cast<uintptr_t>(dst);
+      static_cast<uint64_t>(sizes) | reinterpret_cast<uintptr_t>(src) | reinterpret_cast<uintptr_t>(dst);
   if (all % 16 == 0) return visit(uint4{}, 16);
   if (all % 4 == 0) return visit(uint32_t{}, 4);
   if (all % 2 == 0) return visit(uint16_t{}, 2);

@@ -28,8 +28,7 @@ cudaError_t launch_transpose(DType from, DType to, const void* x, void* y, int64
 struct Exchange {
   int64_t outer, a, middle, b, inner;
 };
-cudaError_t launch_exchange(const Exchange& extents, DType dtype, const void* x, void* y,
-                            cudaStream_t stream);
+cudaError_t launch_exchange(const Exchange& sizes, DType dtype, const void* x, void* y, cudaStream_t stream);
 
 /// `rows` pieces of `length` bytes, which begin at multiples of the steps.
 struct Pieces {

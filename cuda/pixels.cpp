@@ -31,14 +31,14 @@ std::unique_ptr<Kernel> compile_reading(const Gpu& gpu, const OpContext& context
                                         const Slots& slots) {
   const Shape &all = context.inputs[ReadSamples::kSamples].shape,
               &made = context.outputs[ReadSamples::kPixels].shape;
-  const SampleExtents extents{made[0], made[1], all[2], all[3], made[2], made[3]};
+  const SampleSizes sizes{made[0], made[1], all[2], all[3], made[2], made[3]};
   return kernel(context, [=, steps = static_cast<const ReadSamples&>(context.op).steps, in = slots.inputs,
                           out = slots.outputs, stream = gpu.stream.get()] {
     const SampleRows rows{
         at<const uint8_t>(in[ReadSamples::kSamples]), at<const int32_t>(in[ReadSamples::kLabels]),
         at<const int32_t>(in[ReadSamples::kNumbers]), at<const int32_t>(in[ReadSamples::kEpochs]),
         at<uint8_t>(out[ReadSamples::kPixels]),       optional_at<int32_t>(out[ReadSamples::kRowLabels])};
-    return launch_read_samples(steps, extents, rows, stream);
+    return launch_read_samples(steps, sizes, rows, stream);
   });
 }
 

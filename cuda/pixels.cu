@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// A block has a row of the batch. Each thread makes the draws anew, which is less than waiting for another.
-__global__ void __launch_bounds__(kThreads) read_samples(SampleSteps steps, SampleExtents e, SampleRows r) {
+__global__ void __launch_bounds__(kThreads) read_samples(SampleSteps steps, SampleSizes e, SampleRows r) {
   wait_for_previous_kernels();
   const int64_t row = blockIdx.x, area = e.to_height * e.to_width;
   const int32_t number = r.numbers[row];
@@ -46,10 +46,10 @@ __global__ void __launch_bounds__(kThreads) read_samples(SampleSteps steps, Samp
 
 }  // namespace
 
-cudaError_t launch_read_samples(const SampleSteps& steps, const SampleExtents& extents,
-                                const SampleRows& rows, cudaStream_t stream) {
-  return launch(read_samples, dim3(static_cast<unsigned>(extents.rows)), dim3(kThreads), stream, steps,
-                extents, rows);
+cudaError_t launch_read_samples(const SampleSteps& steps, const SampleSizes& sizes, const SampleRows& rows,
+                                cudaStream_t stream) {
+  return launch(read_samples, dim3(static_cast<unsigned>(sizes.rows)), dim3(kThreads), stream, steps, sizes,
+                rows);
 }
 
 cudaError_t launch_scale_pixels(DType to, const PixelPlaces& places, const void* x, const float* scale,

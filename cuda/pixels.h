@@ -21,7 +21,7 @@ cudaError_t launch_scale_pixels(DType to, const PixelPlaces& places, const void*
                                 const float* offset, void* y, cudaStream_t stream);
 
 /// Rows out of all samples: (channels, height, width) becomes (channels, to_height, to_width).
-struct SampleExtents {
+struct SampleSizes {
   int64_t rows, channels, height, width, to_height, to_width;
 };
 
@@ -34,7 +34,7 @@ struct SampleRows {
   uint8_t* pixels;
   int32_t* labels;
 };
-cudaError_t launch_read_samples(const SampleSteps& steps, const SampleExtents& extents,
-                                const SampleRows& rows, cudaStream_t stream);
+cudaError_t launch_read_samples(const SampleSteps& steps, const SampleSizes& sizes, const SampleRows& rows,
+                                cudaStream_t stream);
 
 }  // namespace trainer::cuda

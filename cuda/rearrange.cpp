@@ -11,7 +11,7 @@ namespace {
 
 std::unique_ptr<Kernel> compile_transpose(const Gpu& gpu, const OpContext& context, const Choice&,
                                           const Slots& slots) {
-  const TransposedExtents e(static_cast<const Transpose&>(context.op), context.inputs[Transpose::kX].shape);
+  const TransposedSizes e(static_cast<const Transpose&>(context.op), context.inputs[Transpose::kX].shape);
   const DType dtype = context.inputs[Transpose::kX].dtype;
   return kernel(context, [=, stream = gpu.stream.get(), x = slots.inputs[Transpose::kX],
                           y = slots.outputs[Transpose::kY]] {

@@ -14,7 +14,7 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
   return kernel(context, [=, log = static_cast<const Softmax&>(context.op).log,
-                          e = SoftmaxExtents(context.inputs[Softmax::kX].shape), stream = gpu.stream.get()] {
+                          e = SoftmaxSizes(context.inputs[Softmax::kX].shape), stream = gpu.stream.get()] {
     return launch_softmax(log, e.rows * e.step, e.classes, at<const float>(slots.inputs[Softmax::kX]),
                           at<float>(slots.outputs[Softmax::kY]), stream);
   });
@@ -24,7 +24,7 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
                                          const Slots& slots) {
   return kernel(context,
                 [=, log = static_cast<const SoftmaxBackward&>(context.op).log,
-                 e = SoftmaxExtents(context.inputs[SoftmaxBackward::kDy].shape), stream = gpu.stream.get()] {
+                 e = SoftmaxSizes(context.inputs[SoftmaxBackward::kDy].shape), stream = gpu.stream.get()] {
                   return launch_softmax_backward(log, e.rows * e.step, e.classes,
                                                  at<const float>(slots.inputs[SoftmaxBackward::kDy]),
                                                  at<const float>(slots.inputs[SoftmaxBackward::kY]),

@@ -37,8 +37,8 @@ std::string split_text(const std::string& name, const SplitStatistics& found) {
   const size_t classes = found.per_class.size();
   std::string text =
       fmt::format("{}: {} samples, {} class{}\n", name, found.samples, classes, classes == 1 ? "" : "es");
-  for (const auto& [side, extents] : {std::pair{"height", found.height}, std::pair{"width", found.width}}) {
-    text += fmt::format("  {:<10} {} to {}, median {}\n", side, extents.least, extents.most, extents.median);
+  for (const auto& [side, sizes] : {std::pair{"height", found.height}, std::pair{"width", found.width}}) {
+    text += fmt::format("  {:<10} {} to {}, median {}\n", side, sizes.least, sizes.most, sizes.median);
   }
   text += fmt::format("  normalize  {{mean: {}, std: {}}}\n", numbers(found.mean), numbers(found.deviation));
   text += fmt::format("  {} unreadable\n", found.unreadable.size());
@@ -53,14 +53,14 @@ std::string split_text(const std::string& name, const SplitStatistics& found) {
 }
 
 Json split_json(const SplitStatistics& found) {
-  const auto extents = [](const Extents& all) {
+  const auto sizes = [](const Sizes& all) {
     return Json{{"min", all.least}, {"median", all.median}, {"max", all.most}};
   };
   Json report{{"samples", found.samples}};
   for (size_t i = 0; i < found.per_class.size(); ++i)
     report["classes"].push_back({{"name", class_name(found, i)}, {"samples", found.per_class[i]}});
-  report["height"] = extents(found.height);
-  report["width"] = extents(found.width);
+  report["height"] = sizes(found.height);
+  report["width"] = sizes(found.width);
   report["mean"] = found.mean;
   report["std"] = found.deviation;
   report["unreadable"] = Json::array();

@@ -12,15 +12,15 @@
 namespace trainer {
 namespace {
 
-/// What one load of a tensor core's operands takes, and an extent is padded to.
+/// What one load of a tensor core's operands takes, and a dimension is padded to.
 constexpr int64_t kBytes = 16;
 
-/// Pads one extent; returns by what the products grow, and says so.
-double pad(int64_t extent, int64_t multiple, const char* what, std::string& advice) {
-  const int64_t padded = (extent + multiple - 1) / multiple * multiple;
-  if (padded != extent)
-    advice += fmt::format("{}{} {} are computed as {}", advice.empty() ? "" : ", ", extent, what, padded);
-  return static_cast<double>(padded) / static_cast<double>(extent);
+/// Pads one dimension; returns by what the products grow, and says so.
+double pad(int64_t size, int64_t multiple, const char* what, std::string& advice) {
+  const int64_t padded = (size + multiple - 1) / multiple * multiple;
+  if (padded != size)
+    advice += fmt::format("{}{} {} are computed as {}", advice.empty() ? "" : ", ", size, what, padded);
+  return static_cast<double>(padded) / static_cast<double>(size);
 }
 
 ProductOnTensorCores describe(const Job& job, const PlannedNode& planned, bool is_convolution) {

@@ -10,7 +10,7 @@
 namespace trainer {
 
 /// A product of the forward part: whether it runs on tensor cores, and how much of what they compute for it
-/// is padding, because an extent is no multiple of the 16 bytes that they take.
+/// is padding, because a dimension is no multiple of the 16 bytes that they take.
 struct ProductOnTensorCores {
   std::string name;  ///< its place in the recipe
   std::string operation;

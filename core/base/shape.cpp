@@ -12,14 +12,14 @@ TooLarge::TooLarge(const Shape& shape)
 
 int64_t numel(const Shape& shape) {
   int64_t product = 1;
-  for (int64_t extent : shape) {
-    if (__builtin_mul_overflow(product, extent, &product) || product > kMostElements) throw TooLarge(shape);
+  for (int64_t size : shape) {
+    if (__builtin_mul_overflow(product, size, &product) || product > kMostElements) throw TooLarge(shape);
   }
   return product;
 }
 
 void require_addressable(const Shape& shape) {
-  const bool fits = std::ranges::all_of(shape, [](int64_t extent) { return extent <= kMostExtent; });
+  const bool fits = std::ranges::all_of(shape, [](int64_t size) { return size <= kMaxDimension; });
   if (!fits) throw TooLarge(shape);
   numel(shape);
 }

@@ -9,11 +9,11 @@
 
 namespace trainer {
 
-/// Extents of a tensor, outermost first: images are (N, C, H, W). A scalar is {1}.
+/// Sizes of a tensor, outermost first: images are (N, C, H, W). A scalar is {1}.
 using Shape = std::vector<int64_t>;
 
-/// No extent of a tensor is larger: oneDNN and cuDNN count in 32 bits.
-constexpr int64_t kMostExtent = 2147483647;
+/// No dimension of a tensor is larger: oneDNN and cuDNN count in 32 bits.
+constexpr int64_t kMaxDimension = 2147483647;
 /// Bytes of some thousand such tensors still fit into 63 bits.
 constexpr int64_t kMostElements = int64_t{1} << 44;
 

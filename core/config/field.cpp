@@ -54,8 +54,8 @@ Field& Field::at_most(double bound) {
   return *this;
 }
 
-Field& Field::extent(int64_t least) {
-  return at_least(static_cast<double>(least)).at_most(static_cast<double>(kMostExtent));
+Field& Field::dimension(int64_t least) {
+  return at_least(static_cast<double>(least)).at_most(static_cast<double>(kMaxDimension));
 }
 
 Field& Field::below(double bound) {

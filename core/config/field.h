@@ -13,7 +13,7 @@
 
 namespace trainer {
 
-/// Two extents, height and width; a recipe writes one number for both or `[h, w]`.
+/// Two dimensions, height and width; a recipe writes one number for both or `[h, w]`.
 using Pair = std::array<int64_t, 2>;
 
 /// One key of a recipe: where its value goes, what it may be. Setters chain.
@@ -29,7 +29,7 @@ class Field {
   Field& at_least(double bound);  ///< for numbers, durations' counts, and each number of a list
   Field& above(double bound);
   Field& at_most(double bound);
-  Field& extent(int64_t least);  ///< of a tensor: from this to kMostExtent
+  Field& dimension(int64_t least);  ///< of a tensor: from this to kMaxDimension
   Field& below(double bound);
   Field& one_of(std::vector<std::string> allowed);  ///< for text, and each text of a list
   Field& required();

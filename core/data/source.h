@@ -36,10 +36,10 @@ class UnreadableSampleError : public std::runtime_error {
   UnreadableSample sample_;
 };
 
-/// Extents below zero differ from sample to sample: -n means n or more.
+/// Sizes below zero differ from sample to sample: -n means n or more.
 inline bool is_fixed(const Shape& shape) {
-  for (int64_t extent : shape) {
-    if (extent < 0) return false;
+  for (int64_t size : shape) {
+    if (size < 0) return false;
   }
   return true;
 }

@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-enum class Kind { number, extents, text };
+enum class Kind { number, sizes, text };
 
 struct Property {
   const char* name;
@@ -35,8 +35,8 @@ constexpr Property kProperties[] = {{"deviceVer", Kind::number},
                                     {"smClockRateKHz", Kind::number},
                                     {"memClockRateKHz", Kind::number},
                                     {"l2CacheSize", Kind::number},
-                                    {"maxBlockSize", Kind::extents},
-                                    {"maxGridSize", Kind::extents},
+                                    {"maxBlockSize", Kind::sizes},
+                                    {"maxGridSize", Kind::sizes},
                                     {"supportCoopLaunch", Kind::number},
                                     {"pciDeviceId", Kind::number},
                                     {"isTccDriver", Kind::number},
@@ -63,7 +63,7 @@ void check(const Property& property, const Json& value, const std::string& file)
   switch (property.kind) {
     case Kind::number:
       return expect(is_count(value), "a whole number from 0");
-    case Kind::extents:
+    case Kind::sizes:
       return expect(value.is_array() && value.size() == 3 && std::ranges::all_of(value.items(), is_count),
                     "three whole numbers from 0");
     case Kind::text:

@@ -10,7 +10,7 @@
 namespace trainer {
 
 /// How a tensor's elements are arranged in memory. Default: row-major, without padding. Otherwise `dims` is a
-/// shape with as many elements in the same order, each extent rounded up to `padded`, outer blocks lie at
+/// shape with as many elements in the same order, each dimension rounded up to `padded`, outer blocks lie at
 /// `strides` (in elements) and inner blocks of `block_sizes` along `block_dims` follow, the last one densest.
 struct Layout {
   Shape dims;

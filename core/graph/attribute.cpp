@@ -20,7 +20,7 @@ struct ValueText {
     return digits == 0 ? fmt::format("{}", value) : fmt::format("{:.{}g}", value, digits);
   }
   std::string operator()(const std::string& value) const { return value; }
-  std::string operator()(const Extent2& value) const { return fmt::format("{}x{}", value[0], value[1]); }
+  std::string operator()(const Size2d& value) const { return fmt::format("{}x{}", value[0], value[1]); }
   std::string operator()(const std::vector<int64_t>& values) const {
     return fmt::format("{}", fmt::join(values, ","));
   }

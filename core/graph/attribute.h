@@ -14,11 +14,11 @@ namespace trainer {
 class Operation;
 
 /// Height and width.
-using Extent2 = std::array<int64_t, 2>;
+using Size2d = std::array<int64_t, 2>;
 
 /// A list of reals has one for each parameter that an optimiser updates.
 using AttributeValue =
-    Variant<bool, int64_t, double, std::string, Extent2, std::vector<int64_t>, std::vector<double>>;
+    Variant<bool, int64_t, double, std::string, Size2d, std::vector<int64_t>, std::vector<double>>;
 
 /// How the text form of programs shows an attribute. It shows a bool by its name, and only where it is true.
 struct AttributeStyle {

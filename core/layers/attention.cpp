@@ -18,16 +18,16 @@ class AttentionLayer final : public Layer {
   size_t max_inputs() const override { return 3; }
 
   void declare_parameters(Fields& fields) override {
-    fields.add("heads", &heads_, "number of query heads").required().extent(1).bare();
+    fields.add("heads", &heads_, "number of query heads").required().dimension(1).bare();
     fields
         .add("kv_heads", &kv_heads_,
              "number of key and value heads (grouped-query attention); must divide heads; default: heads")
-        .extent(1);
+        .dimension(1);
     fields.add("causal", &causal_, "causal mask: a position attends only to itself and earlier ones");
     fields
         .add("sliding_window", &sliding_window_,
              "sliding window, with causal: a position attends to this many positions, itself included")
-        .extent(1);
+        .dimension(1);
     fields.add("dropout", &dropout_, "dropout probability of the attention weights").at_least(0).below(1);
     fields.add("scale", &scale_, "scale of the scores; default: 1 / sqrt(head dimension)").above(0);
   }

@@ -14,12 +14,12 @@ namespace {
 class Conv2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("out_channels", &out_channels_, "channels of the output").required().extent(1);
-    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().extent(1);
-    fields.add("stride", &geometry_.stride, "stride of the convolution").extent(1);
-    fields.add("padding", &geometry_.padding, "zeros added on each side").extent(0);
-    fields.add("dilation", &geometry_.dilation, "spacing between kernel elements").extent(1);
-    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").extent(1);
+    fields.add("out_channels", &out_channels_, "channels of the output").required().dimension(1);
+    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().dimension(1);
+    fields.add("stride", &geometry_.stride, "stride of the convolution").dimension(1);
+    fields.add("padding", &geometry_.padding, "zeros added on each side").dimension(0);
+    fields.add("dilation", &geometry_.dilation, "spacing between kernel elements").dimension(1);
+    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").dimension(1);
     fields.add("bias", &bias_, "add a learned bias to each output channel");
     initializer_.declare(fields);
   }
@@ -32,7 +32,7 @@ class Conv2dLayer final : public Layer {
       fail_at(origin_of("groups"), fmt::format("must divide {} input channels and {} output channels, got {}",
                                                channels, out_channels_, groups));
     }
-    const Extent2 kernel = geometry_.kernel;
+    const Size2d kernel = geometry_.kernel;
     const int64_t fan_in = std::max<int64_t>(1, numel({channels / groups, kernel[0], kernel[1]}));
     const int64_t fan_out = numel({out_channels_, kernel[0], kernel[1]});
     const TensorId w = context.parameter("weight", {out_channels_, channels / groups, kernel[0], kernel[1]},

@@ -14,17 +14,18 @@ namespace {
 class ConvTranspose2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("out_channels", &out_channels_, "channels of the output").required().extent(1);
-    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().extent(1);
-    fields.add("stride", &geometry_.stride, "stride of the convolution, in pixels of the output").extent(1);
+    fields.add("out_channels", &out_channels_, "channels of the output").required().dimension(1);
+    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().dimension(1);
+    fields.add("stride", &geometry_.stride, "stride of the convolution, in pixels of the output")
+        .dimension(1);
     fields.add("padding", &geometry_.padding, "rows and columns to remove from each side of the output")
-        .extent(0);
+        .dimension(0);
     fields
         .add("output_padding", &output_padding_,
              "rows and columns to add at the end of the output; must be smaller than the stride")
-        .extent(0);
-    fields.add("dilation", &geometry_.dilation, "spacing between kernel elements").extent(1);
-    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").extent(1);
+        .dimension(0);
+    fields.add("dilation", &geometry_.dilation, "spacing between kernel elements").dimension(1);
+    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").dimension(1);
     fields.add("bias", &bias_, "add a learned bias to each output channel");
     initializer_.declare(fields);
   }
@@ -37,7 +38,7 @@ class ConvTranspose2dLayer final : public Layer {
       fail_at(origin_of("groups"), fmt::format("must divide {} input channels and {} output channels, got {}",
                                                in[1], out_channels_, groups));
     }
-    const Extent2 kernel = geometry_.kernel;
+    const Size2d kernel = geometry_.kernel;
     // PyTorch counts as fan-in what one output channel of a group has in the weights.
     const int64_t fan_in = numel({of_group, kernel[0], kernel[1]});
     const int64_t fan_out = numel({in[1], kernel[0], kernel[1]});

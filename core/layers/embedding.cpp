@@ -12,8 +12,8 @@ class EmbeddingLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     fields.add("vocab_size", &vocab_size_, "number of rows of the table; token ids must be smaller")
         .required()
-        .extent(1);
-    fields.add("features", &features_, "features of each token").required().extent(1);
+        .dimension(1);
+    fields.add("features", &features_, "features of each token").required().dimension(1);
     initializer_.declare(fields);
   }
 

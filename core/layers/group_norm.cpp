@@ -23,7 +23,7 @@ TensorId normalised_groups(LayerContext& context, TensorId x, int64_t groups, do
 class GroupNormLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("groups", &groups_, "number of groups of channels").required().extent(1);
+    fields.add("groups", &groups_, "number of groups of channels").required().dimension(1);
     fields.add("eps", &eps_, "added to the variance for numerical stability").above(0);
     fields.add("affine", &affine_, "a learned weight and bias for each channel");
   }

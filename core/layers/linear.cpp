@@ -12,7 +12,7 @@ namespace {
 class LinearLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("out_features", &out_features_, "features of the output").required().extent(1).bare();
+    fields.add("out_features", &out_features_, "features of the output").required().dimension(1).bare();
     fields.add("bias", &bias_, "add a learned bias to each output feature");
     fields.add("transposed", &transposed_, "store the weight as (in, out), as GPT-2's Conv1D");
     fields.add(

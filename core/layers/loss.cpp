@@ -82,7 +82,7 @@ class LabelLoss : public Loss {
     const Origin place = origin_of("class_weights");
     if (std::ranges::all_of(class_weights_, [](double weight) { return weight == 0; }))
       fail_at(place, "are all 0, so that no label counts; give some class a weight");
-    return numbers_of_classes(build, class_weights_, LogitExtents(build.shape(logits)).classes, place,
+    return numbers_of_classes(build, class_weights_, LogitSizes(build.shape(logits)).classes, place,
                               state_name::kClassWeights);
   }
 

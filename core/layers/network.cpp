@@ -67,7 +67,7 @@ void Network::declare(Fields& fields) {
       .add("input", &input,
            "shape of one sample: [channels, height, width] of an image, [tokens] of a text, [features]")
       .required()
-      .extent(1);
+      .dimension(1);
   std::vector<std::string> kinds;
   for (const InputRow& row : input_rows()) kinds.push_back(row.name);
   fields.add("input_kind", &input_kind, "type of the data that model.input describes").one_of(kinds);

@@ -10,9 +10,9 @@ template <class Op>
 class Pool2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("kernel_size", &kernel_, "height and width of the window").required().extent(1).bare();
-    fields.add("stride", &stride_, "stride of the window; 0: the window's size").extent(0);
-    fields.add("padding", &padding_, "rows and columns added on each side").extent(0);
+    fields.add("kernel_size", &kernel_, "height and width of the window").required().dimension(1).bare();
+    fields.add("stride", &stride_, "stride of the window; 0: the window's size").dimension(0);
+    fields.add("padding", &padding_, "rows and columns added on each side").dimension(0);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {

@@ -29,7 +29,7 @@ class PositionsLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     fields.add("max_positions", &most_, "number of positions in the table, the longest sequence")
         .required()
-        .extent(1)
+        .dimension(1)
         .at_most(kMostPositions);
     fields.add("kind", &kind_, "learned, or the sines and cosines of \"Attention Is All You Need\"")
         .one_of({"learned", "sinusoidal"});
@@ -78,13 +78,13 @@ class RotaryLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     fields.add("heads", &heads_, "number of heads in the input, those of keys and values included")
         .required()
-        .extent(1);
+        .dimension(1);
     fields
         .add("rotated", &rotated_,
              "number of leading heads to rotate, those of queries and keys; default: all")
-        .extent(1);
+        .dimension(1);
     fields.add("features", &features_, "number of leading features of each head to rotate; default: all")
-        .extent(2);
+        .dimension(2);
     fields.add("theta", &theta_, "base of the rotation's wavelengths").above(1);
     fields
         .add("style", &style_,

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-Extent2 image_extents(const Layer& layer, const Shape& x) {
+Size2d image_sizes(const Layer& layer, const Shape& x) {
   if (x.size() != 4) fail_at(layer.origin, "expected images (N, C, H, W), got shape " + to_string(x));
   return {x[2], x[3]};
 }
@@ -16,7 +16,7 @@ Extent2 image_extents(const Layer& layer, const Shape& x) {
 class UpsampleLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("scale", &scale_, "factor for height and width").required().extent(1).bare();
+    fields.add("scale", &scale_, "factor for height and width").required().dimension(1).bare();
     fields.add("mode", &mode_, "nearest neighbour, or bilinear interpolation")
         .one_of({"nearest", "bilinear"});
     fields.add("align_corners", &align_corners_,
@@ -24,14 +24,14 @@ class UpsampleLayer final : public Layer {
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Extent2 in = image_extents(*this, context.build.shape(x[0]));
+    const Size2d in = image_sizes(*this, context.build.shape(x[0]));
     if (align_corners_ && mode_ != "bilinear") {
       fail_at(origin_of("align_corners"), "requires mode: bilinear, got mode: " + mode_);
     }
     const Resampling how = mode_ == "nearest" ? Resampling::nearest
                            : align_corners_   ? Resampling::bilinear_aligned
                                               : Resampling::bilinear;
-    return {context.build.emit<Resample2d>({x[0]}, how, Extent2{in[0] * scale_[0], in[1] * scale_[1]})};
+    return {context.build.emit<Resample2d>({x[0]}, how, Size2d{in[0] * scale_[0], in[1] * scale_[1]})};
   }
 
  private:
@@ -44,15 +44,15 @@ class UpsampleLayer final : public Layer {
 class AdaptiveAvgPool2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("output_size", &output_, "height and width of the output").required().extent(1).bare();
+    fields.add("output_size", &output_, "height and width of the output").required().dimension(1).bare();
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Extent2 in = image_extents(*this, context.build.shape(x[0]));
+    const Size2d in = image_sizes(*this, context.build.shape(x[0]));
     if (in[0] % output_[0] != 0 || in[1] % output_[1] != 0) {
       return {context.build.emit<Resample2d>({x[0]}, Resampling::average, output_)};
     }
-    const Extent2 window{in[0] / output_[0], in[1] / output_[1]};
+    const Size2d window{in[0] / output_[0], in[1] / output_[1]};
     return {context.build.emit<AvgPool2d>({x[0]}, Conv2dGeometry{.kernel = window, .stride = window})};
   }
 

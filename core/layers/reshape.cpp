@@ -25,7 +25,7 @@ class ReshapeLayer final : public Layer {
     fields.add("shape", &shape_, "dimensions of one sample; one of them may be -1")
         .required()
         .at_least(-1)
-        .at_most(kMostExtent)
+        .at_most(kMaxDimension)
         .bare();
   }
 
@@ -38,9 +38,9 @@ class ReshapeLayer final : public Layer {
   Shape resolved(const Shape& in) const {
     const int64_t per_sample = numel(in) / in[0];
     Shape given;
-    for (int64_t extent : shape_) {
-      if (extent == 0) fail_at(origin_of("shape"), "dimensions must be at least 1; one of them may be -1");
-      if (extent > 0) given.push_back(extent);
+    for (int64_t size : shape_) {
+      if (size == 0) fail_at(origin_of("shape"), "dimensions must be at least 1; one of them may be -1");
+      if (size > 0) given.push_back(size);
     }
     const int64_t known = numel(given);
     const auto open = std::count(shape_.begin(), shape_.end(), -1);
@@ -50,7 +50,7 @@ class ReshapeLayer final : public Layer {
                           fmt::join(shape_, ", "), per_sample, to_string(Shape(in.begin() + 1, in.end()))));
     }
     Shape out{in[0]};
-    for (int64_t extent : shape_) out.push_back(extent == -1 ? per_sample / known : extent);
+    for (int64_t size : shape_) out.push_back(size == -1 ? per_sample / known : size);
     return out;
   }
 

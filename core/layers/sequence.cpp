@@ -65,18 +65,18 @@ class SliceLayer final : public Layer {
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape shape = context.build.shape(x[0]);
     const size_t dimension = dimension_.of(shape, origin_of("axis"));
-    const int64_t extent = shape[dimension];
-    const int64_t begin = from_start(begin_, extent), end = from_start(end_.value_or(extent), extent);
-    if (begin < 0 || begin >= end || end > extent) {
+    const int64_t size = shape[dimension];
+    const int64_t begin = from_start(begin_, size), end = from_start(end_.value_or(size), size);
+    if (begin < 0 || begin >= end || end > size) {
       fail_at(origin_of(written.contains("end") ? "end" : "begin"),
               fmt::format("[{}, {}) is no part of the {} indices of dimension {}", begin_,
-                          end_.value_or(extent), extent, dimension_.number));
+                          end_.value_or(size), size, dimension_.number));
     }
     return {context.build.emit<Slice>({x[0]}, dimension_.number, begin, end - begin)};
   }
 
  private:
-  static int64_t from_start(int64_t index, int64_t extent) { return index < 0 ? index + extent : index; }
+  static int64_t from_start(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
 
   Dimension dimension_;
   int64_t begin_ = 0;
@@ -87,8 +87,8 @@ class PadLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
     dimension_.declare(fields, "axis", "dimension to pad; 1: tokens, or channels of images");
-    fields.add("before", &before_, "zeros at the start").extent(0);
-    fields.add("after", &after_, "zeros at the end").extent(0);
+    fields.add("before", &before_, "zeros at the start").dimension(0);
+    fields.add("after", &after_, "zeros at the end").dimension(0);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -160,7 +160,7 @@ class MeanTokensLayer final : public Layer {
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape shape = sequence_shape(context, x[0], *this);
     Builder& build = context.build;
-    TensorId y = build.emit<TokensToImages>({x[0]}, Extent2{shape[1], 1});
+    TensorId y = build.emit<TokensToImages>({x[0]}, Size2d{shape[1], 1});
     y = build.emit<AvgPool2d>({y}, Conv2dGeometry{.kernel = {shape[1], 1}});
     return {build.emit<Reshape>({y}, Shape{shape[0], shape[2]})};
   }

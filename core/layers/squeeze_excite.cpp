@@ -17,11 +17,11 @@ namespace {
 class SqueezeExciteLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("squeeze_channels", &squeeze_channels_, "channels between its two convolutions").extent(1);
+    fields.add("squeeze_channels", &squeeze_channels_, "channels between its two convolutions").dimension(1);
     fields
         .add("ratio", &ratio_,
              "reduction ratio, instead of squeeze_channels: input channels divided by it; default: 16")
-        .extent(1);
+        .dimension(1);
     fields.add("activation", &activation_, "activation between the two convolutions")
         .one_of(function_names());
     fields.add("gate", &gate_, "activation that computes the factors").one_of(function_names());

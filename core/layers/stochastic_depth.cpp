@@ -17,8 +17,8 @@ class StochasticDepthLayer final : public Layer {
     fields
         .add("block", &block_,
              "index of this block, for a probability that grows with depth: p * block / blocks")
-        .extent(0);
-    fields.add("blocks", &blocks_, "index of the block whose drop probability is p").extent(1);
+        .dimension(0);
+    fields.add("blocks", &blocks_, "index of the block whose drop probability is p").dimension(1);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {

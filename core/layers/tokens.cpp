@@ -27,7 +27,7 @@ class ToImagesLayer final : public Layer {
                           "and {}",
                           to_string(tokens), to_string(images)));
     }
-    return {context.build.emit<TokensToImages>({x[0]}, Extent2{images[2], images[3]})};
+    return {context.build.emit<TokensToImages>({x[0]}, Size2d{images[2], images[3]})};
   }
 };
 

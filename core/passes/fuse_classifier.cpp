@@ -21,7 +21,7 @@ namespace {
 enum class Outcome { piece, sum, join };
 
 struct Rule {
-  std::vector<size_t> by_sample;  ///< inputs whose first extent counts samples
+  std::vector<size_t> by_sample;  ///< inputs whose first dimension counts samples
   Outcome outcome;
 };
 

@@ -23,8 +23,8 @@ namespace {
 
 /// A convolution that multiplies each pixel by the same matrix.
 bool is_product(const Conv2dGeometry& geometry) {
-  return geometry.kernel == Extent2{1, 1} && geometry.stride == Extent2{1, 1} &&
-         geometry.padding == Extent2{0, 0} && geometry.groups == 1;
+  return geometry.kernel == Size2d{1, 1} && geometry.stride == Size2d{1, 1} &&
+         geometry.padding == Size2d{0, 0} && geometry.groups == 1;
 }
 
 /// A product with the normalisation behind it, and the gradients of both.
@@ -172,7 +172,7 @@ class GramBatchNorms {
         {made.x, made.folded, fold[GramBatchNorm::kFoldedBias],
          residual == kNone ? kNone : build.emit<ImagesToTokens>({residual})});
     if (op.relu) made.mask = y[Linear::kKept];
-    build.emit<TokensToImages>({y[Linear::kY]}, Extent2{images[2], images[3]});
+    build.emit<TokensToImages>({y[Linear::kY]}, Size2d{images[2], images[3]});
     give(entry, TokensToImages::kY, old.norm.outputs[BatchNorm::kY]);
     return made;
   }
@@ -203,7 +203,7 @@ class GramBatchNorms {
     const TensorId share = build.emit<Linear>({shared.x, d, e});
     const TensorId dx = build.emit<LinearBackwardData>({g, shared.folded, kNone, share},
                                                        build.shape(shared.x), false, false, 1 / scale);
-    build.emit<TokensToImages>({dx}, Extent2{images[2], images[3]});
+    build.emit<TokensToImages>({dx}, Size2d{images[2], images[3]});
     give(entry, TokensToImages::kY, old.of_data.outputs[Conv2dBackwardData::kDx]);
     build.emit<Reshape>({of_norm[GramBatchNormBackward::kDweight]},
                         build.shape(old.conv.inputs[Conv2d::kWeight]));
@@ -223,7 +223,7 @@ class GramBatchNorms {
     const TensorId g = build.emit<LinearBackwardData>({dy, matrix, mask, other},
                                                       Shape{images[0], images[2] * images[3], images[1]});
     if (static_cast<const BatchNormBackward&>(*old.of_norm.op).residual) {
-      build.emit<TokensToImages>({g}, Extent2{images[2], images[3]});
+      build.emit<TokensToImages>({g}, Size2d{images[2], images[3]});
       give(build.entry(), TokensToImages::kY, old.of_norm.outputs[BatchNormBackward::kDresidual]);
     }
     return g;

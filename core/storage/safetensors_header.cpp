@@ -36,8 +36,8 @@ int64_t bits_of(std::string_view dtype) {
 /// Nothing where a product does not fit into 63 bits, or where the last byte is not full.
 std::optional<int64_t> bytes_of(const StoredTensor& tensor) {
   int64_t bits = 1;
-  for (int64_t extent : tensor.shape) {
-    if (__builtin_mul_overflow(bits, extent, &bits)) return std::nullopt;
+  for (int64_t size : tensor.shape) {
+    if (__builtin_mul_overflow(bits, size, &bits)) return std::nullopt;
   }
   if (__builtin_mul_overflow(bits, bits_of(tensor.dtype), &bits) || bits % 8 != 0) return std::nullopt;
   return bits / 8;

@@ -44,11 +44,11 @@ class BackwardBlocks final : public Backward {
  public:
   explicit BackwardBlocks(const Use& use)
       : use_(use),
-        heads_(use.extents.samples * use.extents.kv_heads),
+        heads_(use.sizes.samples * use.sizes.kv_heads),
         blocks_((use.rows() + BackwardRoom::kRows - 1) / BackwardRoom::kRows),
         chunks_(chunks(use, heads_, blocks_)),
         room_floats_(BackwardRoom(use, nullptr).carver.used()),
-        sums_floats_(2 * use.extents.keys * use.width()) {}
+        sums_floats_(2 * use.sizes.keys * use.width()) {}
 
   int64_t workspace_floats() const override {
     return use_.threads * room_floats_ + (chunks_ > 1 ? heads_ * chunks_ : use_.threads) * sums_floats_;
@@ -63,7 +63,7 @@ class BackwardBlocks final : public Backward {
       BackwardRoom room(use_, workspace + thread * room_floats_);
       const KeySums sums = sums_at(sums_begin, chunks_ > 1 ? piece : thread);
       add_chunk(piece, given, gradients, room, sums);
-      if (chunks_ == 1) write(piece, 0, use_.extents.keys, sums, gradients);
+      if (chunks_ == 1) write(piece, 0, use_.sizes.keys, sums, gradients);
     }
     if (chunks_ > 1) add_chunks(sums_begin, gradients);
   }
@@ -88,8 +88,8 @@ class BackwardBlocks final : public Backward {
     for (int64_t b = piece % chunks_; b < blocks_; b += chunks_) {
       const int64_t begin = b * BackwardRoom::kRows;
       const RowBlock block{.use = use_,
-                           .sample = head / use_.extents.kv_heads,
-                           .kv_head = head % use_.extents.kv_heads,
+                           .sample = head / use_.sizes.kv_heads,
+                           .kv_head = head % use_.sizes.kv_heads,
                            .begin = begin,
                            .count = std::min(BackwardRoom::kRows, use_.rows() - begin)};
       read(block, given, room);
@@ -99,7 +99,7 @@ class BackwardBlocks final : public Backward {
   }
 
   void read(const RowBlock& block, const GivenBackward& given, BackwardRoom& room) const {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     const int64_t rows = block.panels() * use_.panel(), width = use_.width();
     const auto scale = static_cast<float>(use_.rule.factor(e.size));
     read_block(block, given.forward.q, e.q_row(), scale, room.q);
@@ -124,7 +124,7 @@ class BackwardBlocks final : public Backward {
   }
 
   void add_rows(const RowBlock& block, const Given& given, BackwardRoom& room, const KeySums& sums) const {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     const AttentionRule::Keys all = room.seen.all();
     for (int64_t key = all.first; key < all.end; key += BackwardRoom::kKeys) {
       const KeyBlock keys{.use = use_,
@@ -145,7 +145,7 @@ class BackwardBlocks final : public Backward {
     const Kernels& kernels = *use_.kernels;
     const AttentionRule::Keys seen = room.seen.of(p, keys.begin, keys.begin + keys.count);
     const int64_t first = seen.first - keys.begin, count = seen.end - seen.first, width = use_.width();
-    const int64_t lanes = p * use_.panel(), size = use_.extents.size;
+    const int64_t lanes = p * use_.panel(), size = use_.sizes.size;
     constexpr int64_t kRow = BackwardRoom::kRows;
     clear(room, lanes, 0, first);
     clear(room, lanes, first + count, keys.count);
@@ -211,7 +211,7 @@ class BackwardBlocks final : public Backward {
   }
 
   void write_dq(const RowBlock& block, BackwardRoom& room, const Gradients& gradients) const {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     for (int64_t p = 0; p < block.panels(); ++p) {
       const Sums from = columns(room.dq_columns, p);
       use_.kernels->transpose_back({from.data, from.row}, block.rows_of(p), e.size,
@@ -223,7 +223,7 @@ class BackwardBlocks final : public Backward {
 
   void write(int64_t head, int64_t begin, int64_t count, const KeySums& sums,
              const Gradients& gradients) const {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     const KeyBlock keys{.use = use_,
                         .sample = head / e.kv_heads,
                         .kv_head = head % e.kv_heads,
@@ -236,7 +236,7 @@ class BackwardBlocks final : public Backward {
 
   /// Adds the sums of each head's chunks, in order, to its first one's.
   void add_chunks(float* sums_begin, const Gradients& gradients) const {
-    const int64_t keys = use_.extents.keys, blocks = (keys + kKeyBlock - 1) / kKeyBlock;
+    const int64_t keys = use_.sizes.keys, blocks = (keys + kKeyBlock - 1) / kKeyBlock;
 #pragma omp parallel for schedule(static) num_threads(use_.threads)
     for (int64_t piece = 0; piece < heads_ * blocks; ++piece) {
       const int64_t head = piece / blocks, begin = piece % blocks * kKeyBlock,

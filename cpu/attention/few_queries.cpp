@@ -63,15 +63,15 @@ class ForwardOfFew final : public Forward {
  public:
   explicit ForwardOfFew(const Use& use) : use_(use) {
     Carver carver(nullptr);
-    carver.take(use.extents.keys);
-    carver.take(use.extents.size);
+    carver.take(use.sizes.keys);
+    carver.take(use.sizes.size);
     room_floats_ = carver.used();
   }
 
   int64_t workspace_floats() const override { return use_.threads * room_floats_; }
 
   void run(const Given& given, void* y, float* log_sum, float* workspace) const override {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     const int64_t rows = e.samples * e.queries * e.heads;
     with_storage(use_.dtype, [&](auto element) {
       using T = decltype(element);
@@ -89,7 +89,7 @@ class ForwardOfFew final : public Forward {
   /// One head of one query; returns the logarithm of its sum of exponentials.
   template <class T>
   float compute(const Given& given, int64_t row, T* y, float* room) const {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     const int64_t head = row % e.heads, query = row / e.heads % e.queries, sample = row / e.heads / e.queries;
     const int64_t position = query + (given.first == nullptr ? 0 : *given.first);
     const int64_t start = given.start == nullptr ? 0 : given.start[sample * e.queries + query];
@@ -115,7 +115,7 @@ class ForwardOfFew final : public Forward {
 }  // namespace
 
 bool has_few_queries(const Use& use) {
-  return use.extents.queries <= kFewQueries && !use.rule.dropout;
+  return use.sizes.queries <= kFewQueries && !use.rule.dropout;
 }
 
 std::unique_ptr<Forward> make_forward_of_few(const Use& use) {

@@ -50,7 +50,7 @@ class ForwardBlocks final : public Forward {
   int64_t workspace_floats() const override { return use_.threads * room_floats_; }
 
   void run(const Given& given, void* y, float* log_sum, float* workspace) const override {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     const int64_t blocks = (use_.rows() + ForwardRoom::kRows - 1) / ForwardRoom::kRows;
     const int64_t pieces = e.samples * e.kv_heads * blocks;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(use_.threads) if (pieces > 1)
@@ -69,7 +69,7 @@ class ForwardBlocks final : public Forward {
 
  private:
   void sum_up(const RowBlock& block, const Given& given, ForwardRoom& room) const {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     const int64_t rows = block.panels() * use_.panel();
     std::fill_n(room.largest, rows, kNothing);
     std::fill_n(room.sum, rows, 0.0f);
@@ -101,21 +101,21 @@ class ForwardBlocks final : public Forward {
     if (count == 0) return;
     const float *k = room.k + (seen.first - keys.begin) * width, *v = room.v + (k - room.k);
     const Sums scores{room.scores, use_.panel()}, y = columns(room.y, p), q = columns(room.q, p);
-    kernels.multiply({k, width, 1}, count, {q.data, q.row}, vectors, use_.extents.size, false, scores);
+    kernels.multiply({k, width, 1}, count, {q.data, q.row}, vectors, use_.sizes.size, false, scores);
     const bool moved =
         kernels.soften(scores, count, vectors, room.seen.lanes(p, seen), room.largest + p * use_.panel(),
                        room.sum + p * use_.panel(), room.shrink);
-    if (moved) kernels.scale(y, use_.extents.size, vectors, room.shrink);
+    if (moved) kernels.scale(y, use_.sizes.size, vectors, room.shrink);
     if (use_.rule.dropout) {
       draw_kept(block, p, seen, given, {room.kept, use_.panel()});
       kernels.weigh(scores, count, vectors, {room.kept, use_.panel()});
     }
-    kernels.multiply({v, 1, width}, use_.extents.size, {scores.data, scores.row}, vectors, count, true, y);
+    kernels.multiply({v, 1, width}, use_.sizes.size, {scores.data, scores.row}, vectors, count, true, y);
   }
 
   /// Divides by the sums. A query without keys has a sum of 0 and gets zeros.
   void finish(const RowBlock& block, ForwardRoom& room, void* y, float* log_sum) const {
-    const AttentionExtents& e = use_.extents;
+    const AttentionSizes& e = use_.sizes;
     for (int64_t r = 0; r < block.count; ++r) {
       const int64_t place = e.log_sum_at(block.sample, block.head(r), block.query(r));
       const double sum = room.sum[r];

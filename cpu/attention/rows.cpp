@@ -29,7 +29,7 @@ TRAINER_MULTIVERSION void write_rows(const float* from, int64_t width, int64_t c
 
 /// Where a block's keys begin in their tensor, in elements.
 int64_t begin_of(const KeyBlock& block, int64_t offset) {
-  const AttentionExtents& e = block.use.extents;
+  const AttentionSizes& e = block.use.sizes;
   return (block.sample * e.keys + block.begin) * e.kv_row() + offset + block.kv_head * e.size;
 }
 
@@ -58,7 +58,7 @@ int64_t clamped(int64_t key, AttentionRule::Keys keys) {
 }  // namespace
 
 void read_block(const RowBlock& block, const void* tensor, int64_t row, float factor, float* to) {
-  const AttentionExtents& e = block.use.extents;
+  const AttentionSizes& e = block.use.sizes;
   const int64_t width = block.use.width();
   with_storage(block.use.dtype, [&](auto element) {
     block.for_each_run([&](int64_t r, int64_t count, int64_t head, int64_t query) {
@@ -70,7 +70,7 @@ void read_block(const RowBlock& block, const void* tensor, int64_t row, float fa
 }
 
 void write_block(const RowBlock& block, const float* from, void* tensor, int64_t row) {
-  const AttentionExtents& e = block.use.extents;
+  const AttentionSizes& e = block.use.sizes;
   const int64_t width = block.use.width();
   with_storage(block.use.dtype, [&](auto element) {
     block.for_each_run([&](int64_t r, int64_t count, int64_t head, int64_t query) {
@@ -85,7 +85,7 @@ void read_keys(const KeyBlock& block, const void* tensor, int64_t offset, float*
   const Use& use = block.use;
   with_storage(use.dtype, [&](auto element) {
     const auto* from = static_cast<const decltype(element)*>(tensor) + begin_of(block, offset);
-    read_rows(from, use.extents.kv_row(), block.count, use.extents.size, 1.0f, to, use.width());
+    read_rows(from, use.sizes.kv_row(), block.count, use.sizes.size, 1.0f, to, use.width());
   });
 }
 
@@ -93,12 +93,12 @@ void write_keys(const KeyBlock& block, const float* from, void* tensor, int64_t 
   const Use& use = block.use;
   with_storage(use.dtype, [&](auto element) {
     auto* to = static_cast<decltype(element)*>(tensor) + begin_of(block, offset);
-    write_rows(from, use.width(), block.count, use.extents.size, to, use.extents.kv_row());
+    write_rows(from, use.width(), block.count, use.sizes.size, to, use.sizes.kv_row());
   });
 }
 
 void SeenKeys::find(const RowBlock& block, const Given& given) {
-  const AttentionExtents& e = use_.extents;
+  const AttentionSizes& e = use_.sizes;
   const int64_t position = given.first == nullptr ? 0 : *given.first;
   all_ = {0, 0};
   for (int64_t panel = 0; panel < block.panels(); ++panel) {
@@ -142,7 +142,7 @@ Seen SeenKeys::lanes(int64_t panel, AttentionRule::Keys keys) const {
 
 void draw_kept(const RowBlock& block, int64_t panel, AttentionRule::Keys keys, const Given& given,
                Sums kept) {
-  const AttentionExtents& e = block.use.extents;
+  const AttentionSizes& e = block.use.sizes;
   for (int64_t lane = 0; lane < block.rows_of(panel); ++lane) {
     const int64_t r = panel * block.use.panel() + lane;
     const int64_t element =

@@ -33,8 +33,8 @@ struct RowBlock {
   const Use& use;
   int64_t sample, kv_head, begin, count;
 
-  int64_t head(int64_t r) const { return kv_head * use.group() + (begin + r) / use.extents.queries; }
-  int64_t query(int64_t r) const { return (begin + r) % use.extents.queries; }
+  int64_t head(int64_t r) const { return kv_head * use.group() + (begin + r) / use.sizes.queries; }
+  int64_t query(int64_t r) const { return (begin + r) % use.sizes.queries; }
   int64_t panels() const { return (count + use.panel() - 1) / use.panel(); }
   int64_t rows_of(int64_t panel) const { return std::min(use.panel(), count - panel * use.panel()); }
   int64_t vectors_of(int64_t panel) const {
@@ -45,7 +45,7 @@ struct RowBlock {
   template <class Body>
   void for_each_run(const Body& body) const {
     for (int64_t r = 0; r < count;) {
-      const int64_t run = std::min(count - r, use.extents.queries - query(r));
+      const int64_t run = std::min(count - r, use.sizes.queries - query(r));
       body(r, run, head(r), query(r));
       r += run;
     }

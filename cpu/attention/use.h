@@ -18,16 +18,16 @@ constexpr int64_t kKeyBlock = 128;
 /// are the rows that meet these keys: row r is query r % queries of the group's head r / queries.
 struct Use {
   AttentionRule rule;
-  AttentionExtents extents;
+  AttentionSizes sizes;
   DType dtype;
   const Kernels* kernels;
   int threads;
 
-  int64_t group() const { return extents.heads / extents.kv_heads; }
-  int64_t rows() const { return group() * extents.queries; }
+  int64_t group() const { return sizes.heads / sizes.kv_heads; }
+  int64_t rows() const { return group() * sizes.queries; }
   int64_t panel() const { return 2 * kernels->lanes; }
   /// Floats of a row in a block: whole vectors, zero behind the head's own.
-  int64_t width() const { return (extents.size + kernels->lanes - 1) / kernels->lanes * kernels->lanes; }
+  int64_t width() const { return (sizes.size + kernels->lanes - 1) / kernels->lanes * kernels->lanes; }
 };
 
 /// The kernels for this processor, of those that oneDNN may use, too.

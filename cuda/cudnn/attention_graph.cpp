@@ -18,19 +18,19 @@ namespace trainer::cuda::cudnn {
 namespace {
 
 using Uid = AttentionGraph::Uid;
-using Extents = std::array<int64_t, 4>;
+using Sizes = std::array<int64_t, 4>;
 
-Extents dense(const Extents& extents) {
-  return {extents[1] * extents[2] * extents[3], extents[2] * extents[3], extents[3], 1};
+Sizes dense(const Sizes& sizes) {
+  return {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1};
 }
 
-Extents transposed(const Extents& of) {
+Sizes transposed(const Sizes& of) {
   return {of[0], of[1], of[3], of[2]};
 }
 
 /// (samples, heads, …); strides in elements.
 struct Tensor {
-  Extents extents, strides;
+  Sizes sizes, strides;
   cudnnDataType_t type;
   int64_t uid;
   bool is_virtual = false, by_value = false;
@@ -49,11 +49,11 @@ class Operations {
   Tensor results(int64_t uid) const { return sequences(uid, graph_.heads, graph_.heads * graph_.size); }
   Tensor row_numbers(int64_t uid) const { return {of_rows(1), dense(of_rows(1)), CUDNN_DATA_FLOAT, uid}; }
   Tensor query_sums() const {
-    const Extents extents = of_rows(graph_.size);
-    return {extents, dense(extents), CUDNN_DATA_FLOAT, AttentionGraph::kQuerySums};
+    const Sizes sizes = of_rows(graph_.size);
+    return {sizes, dense(sizes), CUDNN_DATA_FLOAT, AttentionGraph::kQuerySums};
   }
   static Tensor number(int64_t uid) {
-    return {.extents = {1, 1, 1, 1},
+    return {.sizes = {1, 1, 1, 1},
             .strides = {1, 1, 1, 1},
             .type = CUDNN_DATA_FLOAT,
             .uid = uid,
@@ -66,8 +66,8 @@ class Operations {
   }
   Tensor row_numbers() { return in_between(of_rows(1)); }
   Tensor of_heads(cudnnDataType_t type) { return in_between(of_rows(graph_.size), type); }
-  Tensor in_between(const Extents& extents, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
-    return {extents, dense(extents), type, next_++, true};
+  Tensor in_between(const Sizes& sizes, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+    return {sizes, dense(sizes), type, next_++, true};
   }
 
   // Each adds an operation, and returns `to`.
@@ -131,16 +131,16 @@ class Operations {
   }
 
  private:
-  Extents of_rows(int64_t columns) const { return {graph_.samples, graph_.heads, graph_.positions, columns}; }
+  Sizes of_rows(int64_t columns) const { return {graph_.samples, graph_.heads, graph_.positions, columns}; }
   Tensor sequences(int64_t uid, int64_t heads, int64_t row) const {
     const int64_t positions = graph_.positions, size = graph_.size;
     return {{graph_.samples, heads, positions, size}, {positions * row, size, row, 1}, low, uid};
   }
   static Descriptor descriptor_of(const Tensor& tensor) {
-    const auto values = [](const Extents& of) { return std::vector<int64_t>(of.begin(), of.end()); };
+    const auto values = [](const Sizes& of) { return std::vector<int64_t>(of.begin(), of.end()); };
     Descriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor of attention");
     made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, tensor.type)
-        .set(CUDNN_ATTR_TENSOR_DIMENSIONS, values(tensor.extents))
+        .set(CUDNN_ATTR_TENSOR_DIMENSIONS, values(tensor.sizes))
         .set(CUDNN_ATTR_TENSOR_STRIDES, values(tensor.strides))
         .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, tensor.uid)
         .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{16})
@@ -159,7 +159,7 @@ class Operations {
 };
 
 Tensor turned(const Tensor& of) {
-  return {transposed(of.extents), transposed(of.strides), of.type, of.uid, of.is_virtual};
+  return {transposed(of.sizes), transposed(of.strides), of.type, of.uid, of.is_virtual};
 }
 
 /// scale * q kT
@@ -231,7 +231,7 @@ void add_key_gradient(const AttentionGraph& graph, Operations& add, const Tensor
 /// dq = ds k
 void add_query_gradient(const AttentionGraph& graph, Operations& add, const Tensor& ds) {
   const Tensor k = add.keys(Uid::kKey), dq = add.queries(Uid::kQueryGradient);
-  Tensor again = add.in_between(k.extents, add.low);
+  Tensor again = add.in_between(k.sizes, add.low);
   again.strides = k.strides;
   add.reshape(turned(k), again);
   if (!graph.sums_dq()) {

@@ -40,8 +40,8 @@ Descriptor tensor(const std::array<int64_t, 4>& shape, DType dtype, TensorUid ui
 }
 
 Descriptor geometry(const ConvolutionGraph& graph) {
-  const auto pair = [](const std::array<int64_t, 2>& extent) {
-    return std::vector<int64_t>(extent.begin(), extent.end());
+  const auto pair = [](const std::array<int64_t, 2>& size) {
+    return std::vector<int64_t>(size.begin(), size.end());
   };
   Descriptor made(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a convolution's geometry");
   made.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})

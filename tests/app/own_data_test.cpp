@@ -49,9 +49,9 @@ class Images {
 };
 
 /// The bytes of an IDX file.
-std::string idx(char kind, const std::vector<int>& extents, const std::string& bytes) {
+std::string idx(char kind, const std::vector<int>& sizes, const std::string& bytes) {
   std::string text{0, 0, 8, kind};
-  for (const int extent : extents) text += {0, 0, 0, static_cast<char>(extent)};
+  for (const int size : sizes) text += {0, 0, 0, static_cast<char>(size)};
   return text + bytes;
 }
 

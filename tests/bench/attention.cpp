@@ -54,16 +54,16 @@ double shortest(const Run& run, double seconds) {
   return best;
 }
 
-struct Extents {
+struct Sizes {
   int64_t samples, heads, kv_heads, size, queries, keys;
 };
 
-void time_attention(const Extents& x, bool causal, double seconds) {
+void time_attention(const Sizes& x, bool causal, double seconds) {
   const AttentionRule rule{.heads = x.heads, .kv_heads = x.kv_heads, .causal = causal};
   const Shape q_shape{x.samples, x.queries, x.heads * x.size},
       k_shape{x.samples, x.keys, x.kv_heads * x.size};
   const Use use{.rule = rule,
-                .extents = AttentionExtents(rule, q_shape, k_shape),
+                .sizes = AttentionSizes(rule, q_shape, k_shape),
                 .dtype = DType::f32,
                 .kernels = &best_kernels(),
                 .threads = omp_get_max_threads()};
@@ -97,14 +97,13 @@ void time_attention(const Extents& x, bool causal, double seconds) {
 /// [SAMPLESxHEADSxKV_HEADSxSIZExQUERIESxKEYS or all] [SECONDS for each] [full: no causal mask]
 int main(int count, char** arguments) {
   using namespace trainer::cpu::attention;
-  std::vector<Extents> shapes = {{16, 6, 6, 64, 256, 256},  {8, 6, 6, 64, 512, 512},
-                                 {2, 6, 6, 64, 2048, 2048}, {1, 6, 6, 64, 8192, 8192},
-                                 {1, 12, 12, 64, 1, 1024},  {1, 12, 4, 64, 1, 8192}};
-  Extents one{};
+  std::vector<Sizes> shapes = {{16, 6, 6, 64, 256, 256},  {8, 6, 6, 64, 512, 512},  {2, 6, 6, 64, 2048, 2048},
+                               {1, 6, 6, 64, 8192, 8192}, {1, 12, 12, 64, 1, 1024}, {1, 12, 4, 64, 1, 8192}};
+  Sizes one{};
   if (count > 1 && std::sscanf(arguments[1], "%ldx%ldx%ldx%ldx%ldx%ld", &one.samples, &one.heads,
                                &one.kv_heads, &one.size, &one.queries, &one.keys) == 6)
     shapes = {one};
   const double seconds = count > 2 ? std::atof(arguments[2]) : 1;
   fmt::print("{} kernels, {} threads\n", best_kernels().name, omp_get_max_threads());
-  for (const Extents& shape : shapes) time_attention(shape, count <= 3, seconds);
+  for (const Sizes& shape : shapes) time_attention(shape, count <= 3, seconds);
 }

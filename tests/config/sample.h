@@ -40,7 +40,7 @@ struct Sample {
     Pair kernel = {3, 3};
     void declare(Fields& fields) override {
       fields.add("out_channels", &out_channels, "channels made").at_least(1).required();
-      fields.add("kernel", &kernel, "extent").at_least(1);
+      fields.add("kernel", &kernel, "size").at_least(1);
     }
   };
   struct Dropout : Layer {

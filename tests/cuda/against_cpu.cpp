@@ -69,12 +69,13 @@ struct ConvolutionCase {
   Conv2dGeometry geometry;
   Shape x, w;
   Shape y() const {
-    const Extent2 out = geometry.output({x[2], x[3]});
+    const Size2d out = geometry.output({x[2], x[3]});
     return {x[0], w[0], out[0], out[1]};
   }
 };
 
-/// Odd extents; strides, dilation, groups, depthwise; one channel; extents that a stride does not divide.
+/// Odd dimensions; strides, dilation, groups, depthwise; one channel; dimensions that a stride does not
+/// divide.
 std::vector<ConvolutionCase> convolution_cases() {
   return {
       {{.kernel = {3, 3}, .padding = {1, 1}}, {2, 16, 9, 11}, {8, 16, 3, 3}},

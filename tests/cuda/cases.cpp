@@ -30,7 +30,7 @@ TensorId passing_logits(Sketch& sketch, const Shape& shape) {
 
 /// Losses that leave out the label 1 and weigh classes.
 void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& how, bool weighs) {
-  const int64_t classes = LogitExtents(shape).classes;
+  const int64_t classes = LogitSizes(shape).classes;
   const Shape labels =
       shape.size() == 4 ? Shape{shape[0], shape[2], shape[3]} : Shape(shape.begin(), shape.end() - 1);
   const std::vector<TensorId> inputs{
@@ -112,7 +112,7 @@ void add_loss_cases(std::vector<KernelCase>& cases) {
                                                                   : Shape{shape[0]};
                          const std::vector<TensorId> inputs{
                              passing_logits(sketch, shape),
-                             sketch.integers("labels", labels, LogitExtents(shape).classes),
+                             sketch.integers("labels", labels, LogitSizes(shape).classes),
                              sketch.input("weights", {shape[0]}, Values::positive)};
                          sketch.output("top1", sketch.build().emit<TopK>(inputs, 1));
                          sketch.output("top2", sketch.build().emit<TopK>(inputs, 2));

@@ -19,7 +19,7 @@
 namespace trainer {
 namespace {
 
-/// No extent divides a tile.
+/// No dimension divides a tile.
 const Shape kImages{3, 24, 9, 11};
 constexpr int64_t kChannels = 136;
 

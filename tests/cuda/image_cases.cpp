@@ -67,7 +67,7 @@ void add_factors(std::vector<KernelCase>& cases) {
 void add_resampling(std::vector<KernelCase>& cases) {
   struct Sizes {
     Shape x;
-    Extent2 output;
+    Size2d output;
   };
   for (const auto rule :
        {Resampling::nearest, Resampling::bilinear, Resampling::bilinear_aligned, Resampling::average}) {

@@ -16,11 +16,11 @@ namespace {
 
 /// From one token to several blocks of sorted ones, and more rows of a table than there are tokens.
 void add_embeddings(std::vector<KernelCase>& cases) {
-  struct Extents {
+  struct Sizes {
     int64_t samples, tokens, vocabulary, features;
   };
-  for (const Extents& e : {Extents{1, 1, 2, 2}, Extents{2, 31, 3, 33}, Extents{3, 257, 40, 8},
-                           Extents{1, 1100, 1, 9}, Extents{2, 16, 1031, 264}}) {
+  for (const Sizes& e : {Sizes{1, 1, 2, 2}, Sizes{2, 31, 3, 33}, Sizes{3, 257, 40, 8}, Sizes{1, 1100, 1, 9},
+                         Sizes{2, 16, 1031, 264}}) {
     cases.push_back(differentiable(
         fmt::format("embedding {}x{} of {}x{}", e.samples, e.tokens, e.vocabulary, e.features),
         [=](Sketch& sketch) {
@@ -124,7 +124,7 @@ void add_rearranged(std::vector<KernelCase>& cases) {
   cases.push_back(of_one<Transpose>({2, 31, 4, 9}, kOne, kTwo));
   for (const Shape& x : {Shape{2, 16, 5, 7}, Shape{1, 33, 8, 1}, Shape{3, 1, 2, 3}}) {
     cases.push_back(of_one<ImagesToTokens>(x));
-    cases.push_back(of_one<TokensToImages>({x[0], x[2] * x[3], x[1]}, Extent2{x[2], x[3]}));
+    cases.push_back(of_one<TokensToImages>({x[0], x[2] * x[3], x[1]}, Size2d{x[2], x[3]}));
   }
   for (const int64_t samples : {1, 300}) cases.push_back(of_one<RepeatSamples>({1, 1, 33}, samples));
   for (const Shape& x : {Shape{1, 2}, Shape{7, 31, 33}, Shape{2, 400, 16}}) {

@@ -20,7 +20,7 @@
 // are for each fiber.
 
 uint3 trainer_thread_index asm("threadIdx"), trainer_block_index asm("blockIdx");
-dim3 trainer_block_extent asm("blockDim"), trainer_grid_extent asm("gridDim");
+dim3 trainer_block_size asm("blockDim"), trainer_grid_size asm("gridDim");
 
 namespace trainer::emulation {
 namespace {
@@ -115,8 +115,8 @@ void make_threads(unsigned count) {
   m.queue.clear();
   for (unsigned i = 0; i < count; ++i) {
     m.threads[i].number = static_cast<int>(i);
-    m.threads[i].index = {i % trainer_block_extent.x, i / trainer_block_extent.x % trainer_block_extent.y,
-                          i / (trainer_block_extent.x * trainer_block_extent.y)};
+    m.threads[i].index = {i % trainer_block_size.x, i / trainer_block_size.x % trainer_block_size.y,
+                          i / (trainer_block_size.x * trainer_block_size.y)};
     m.warps[i / kLanes].lanes |= 1u << i % kLanes;
     m.queue.push_back(static_cast<int>(i));
   }
@@ -285,8 +285,8 @@ void run_grid(const Grid& grid, dim3 blocks, dim3 threads) {
   Machine& m = machine();
   begin_launch(grid.kernel);
   m.grid = grid;
-  trainer_block_extent = threads;
-  trainer_grid_extent = blocks;
+  trainer_block_size = threads;
+  trainer_grid_size = blocks;
   m.launch_epoch = ++m.epoch;
   const size_t count = size_t{blocks.x} * blocks.y * blocks.z;
   for (size_t k = 0; k < count; ++k) {

@@ -14,7 +14,7 @@ namespace {
   throw Refusal{CUDNN_STATUS_NOT_SUPPORTED, "the stand-in does not know " + what};
 }
 
-Extents extents_of(const Object& tensor, cudnnBackendAttributeName_t name) {
+Sizes sizes_of(const Object& tensor, cudnnBackendAttributeName_t name) {
   const auto values = tensor.values<int64_t>(name);
   if (values.size() != 4) unknown("a tensor that has not four dimensions");
   return {values[0], values[1], values[2], values[3]};
@@ -22,8 +22,8 @@ Extents extents_of(const Object& tensor, cudnnBackendAttributeName_t name) {
 
 View view_of(const Object& tensor) {
   View view;
-  view.extents = extents_of(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS);
-  view.strides = extents_of(tensor, CUDNN_ATTR_TENSOR_STRIDES);
+  view.sizes = sizes_of(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS);
+  view.strides = sizes_of(tensor, CUDNN_ATTR_TENSOR_STRIDES);
   view.type = tensor.value<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
   view.uid = tensor.value<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
   view.alignment = tensor.value<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
@@ -74,15 +74,15 @@ void read_pointwise(const Object& operation, StepOfGraph& step) {
 
 /// Rows of a by columns of b; a head of b may serve several of a.
 void expect_product(const StepOfGraph& step) {
-  const Extents &a = step.from.at(0).extents, &b = step.from.at(1).extents, &c = step.to.extents;
-  if (a[0] != b[0] || a[1] % b[1] != 0 || a[3] != b[2] || c != Extents{a[0], a[1], a[2], b[3]})
+  const Sizes &a = step.from.at(0).sizes, &b = step.from.at(1).sizes, &c = step.to.sizes;
+  if (a[0] != b[0] || a[1] % b[1] != 0 || a[3] != b[2] || c != Sizes{a[0], a[1], a[2], b[3]})
     throw Refusal{CUDNN_STATUS_BAD_PARAM, "a product's shapes do not fit together"};
 }
 
-/// Each extent is a multiple of the result's.
+/// Each dimension is a multiple of the result's.
 void expect_reduction(const StepOfGraph& step) {
   for (size_t i = 0; i < 4; ++i) {
-    if (step.from.at(0).extents[i] % step.to.extents[i] != 0)
+    if (step.from.at(0).sizes[i] % step.to.sizes[i] != 0)
       throw Refusal{CUDNN_STATUS_BAD_PARAM, "a reduction's shapes do not fit together"};
   }
 }
@@ -133,14 +133,14 @@ void* address_of(const View& view, const std::map<int64_t, void*>& tensors) {
 
 }  // namespace
 
-int64_t View::offset(const Extents& at) const {
+int64_t View::offset(const Sizes& at) const {
   int64_t sum = 0;
   for (size_t i = 0; i < 4; ++i) sum += at[i] * strides[i];
   return sum;
 }
 
 int64_t View::span() const {
-  return offset({extents[0] - 1, extents[1] - 1, extents[2] - 1, extents[3] - 1}) + 1;
+  return offset({sizes[0] - 1, sizes[1] - 1, sizes[2] - 1, sizes[3] - 1}) + 1;
 }
 
 bool has_steps(const Object& operations) {

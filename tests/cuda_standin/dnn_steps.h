@@ -14,16 +14,16 @@
 
 namespace trainer::standin {
 
-using Extents = std::array<int64_t, 4>;
+using Sizes = std::array<int64_t, 4>;
 
 /// Strides in elements.
 struct View {
-  Extents extents{}, strides{};
+  Sizes sizes{}, strides{};
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   int64_t uid = 0, alignment = 0;
   bool is_virtual = false, by_value = false;
 
-  int64_t offset(const Extents& at) const;
+  int64_t offset(const Sizes& at) const;
   /// From the first element's place to behind the last's.
   int64_t span() const;
 };

@@ -20,8 +20,8 @@ struct Epilogue {
   bool is_of_bias() const;  ///< the gradient of one goes to its address
   bool has_mask() const;
   bool has_kept() const;  ///< a mask or what a gelu reads
-  /// Whether the stand-in computes it. The gradient of a bias comes with even extents only, so that callers
-  /// meet a product without its epilogue.
+  /// Whether the stand-in computes it. The gradient of a bias comes with even dimensions only, so that
+  /// callers meet a product without its epilogue.
   bool is_supported() const;
   size_t kept_bytes() const;
   /// Behind the bias: gelu or relu, and what they keep, or their gradient by that.

@@ -17,11 +17,11 @@ cudaDataType_t stored(cudnnDataType_t type) {
 }
 
 template <class Visit>
-void for_each_place(const Extents& extents, Visit visit) {
-  for (int64_t n = 0; n < extents[0]; ++n) {
-    for (int64_t h = 0; h < extents[1]; ++h) {
-      for (int64_t i = 0; i < extents[2]; ++i) {
-        for (int64_t j = 0; j < extents[3]; ++j) visit(Extents{n, h, i, j});
+void for_each_place(const Sizes& sizes, Visit visit) {
+  for (int64_t n = 0; n < sizes[0]; ++n) {
+    for (int64_t h = 0; h < sizes[1]; ++h) {
+      for (int64_t i = 0; i < sizes[2]; ++i) {
+        for (int64_t j = 0; j < sizes[3]; ++j) visit(Sizes{n, h, i, j});
       }
     }
   }
@@ -72,28 +72,28 @@ class Run {
   /// The tensor's elements, and nothing between them.
   void write(const View& view, const Values& made) const {
     const auto bytes = static_cast<int64_t>(element_bytes(stored(view.type)));
-    for_each_place(view.extents, [&](const Extents& at) {
+    for_each_place(view.sizes, [&](const Sizes& at) {
       const int64_t place = view.offset(at);
       store(stored(view.type), {made[static_cast<size_t>(place)]},
             static_cast<char*>(tensors_.at(view.uid)) + place * bytes);
     });
   }
 
-  /// An extent of 1 serves all, and a head of keys those of its group.
-  float at(const View& view, Extents place, const Extents& whole) const {
-    for (size_t i = 0; i < 4; ++i) place[i] /= whole[i] / view.extents[i];
+  /// A dimension of 1 serves all, and a head of keys those of its group.
+  float at(const View& view, Sizes place, const Sizes& whole) const {
+    for (size_t i = 0; i < 4; ++i) place[i] /= whole[i] / view.sizes[i];
     return known_.at(view.uid)[static_cast<size_t>(view.offset(place))];
   }
 
   Values product(const StepOfGraph& step) const {
     const View &a = step.from[0], &b = step.from[1];
-    const int64_t inner = a.extents[3], group = a.extents[1] / b.extents[1];
+    const int64_t inner = a.sizes[3], group = a.sizes[1] / b.sizes[1];
     const Values &left = known_.at(a.uid), &right = known_.at(b.uid);
     // Blocks of a kernel add to what lies in memory in f32.
     const bool adds = !step.to.is_virtual && step.to.type == CUDNN_DATA_FLOAT;
     Values made = adds ? load(CUDA_R_32F, tensors_.at(step.to.uid), step.to.span())
                        : Values(static_cast<size_t>(step.to.span()));
-    for_each_place(step.to.extents, [&](const Extents& to) {
+    for_each_place(step.to.sizes, [&](const Sizes& to) {
       const auto [n, h, i, j] = to;
       double sum = made[static_cast<size_t>(step.to.offset(to))];
       for (int64_t k = 0; k < inner; ++k) {
@@ -110,11 +110,11 @@ class Run {
     const bool largest = step.reduction == CUDNN_REDUCE_TENSOR_MAX;
     Values made(static_cast<size_t>(step.to.span()),
                 largest ? -std::numeric_limits<float>::infinity() : 0.0f);
-    for_each_place(from.extents, [&](const Extents& place) {
-      Extents to = place;
-      for (size_t i = 0; i < 4; ++i) to[i] /= from.extents[i] / step.to.extents[i];
+    for_each_place(from.sizes, [&](const Sizes& place) {
+      Sizes to = place;
+      for (size_t i = 0; i < 4; ++i) to[i] /= from.sizes[i] / step.to.sizes[i];
       float& sum = made[static_cast<size_t>(step.to.offset(to))];
-      const float value = at(from, place, from.extents);
+      const float value = at(from, place, from.sizes);
       sum = largest ? std::max(sum, value) : sum + value;
     });
     return made;
@@ -122,15 +122,15 @@ class Run {
 
   Values pointwise(const StepOfGraph& step) const {
     Values made(static_cast<size_t>(step.to.span()));
-    for_each_place(step.to.extents, [&](const Extents& place) {
+    for_each_place(step.to.sizes, [&](const Sizes& place) {
       std::array<float, 3> x{};
-      for (size_t i = 0; i < step.from.size(); ++i) x[i] = at(step.from[i], place, step.to.extents);
+      for (size_t i = 0; i < step.from.size(); ++i) x[i] = at(step.from[i], place, step.to.sizes);
       made[static_cast<size_t>(step.to.offset(place))] = apply(step, x, place);
     });
     return made;
   }
 
-  static float apply(const StepOfGraph& step, const std::array<float, 3>& x, const Extents& place) {
+  static float apply(const StepOfGraph& step, const std::array<float, 3>& x, const Sizes& place) {
     switch (step.mode) {
       case CUDNN_POINTWISE_ADD:
         return x[0] + x[1];

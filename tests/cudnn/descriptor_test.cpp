@@ -44,7 +44,7 @@ TEST_CASE("a refused call names the object and gives cuDNN's words") {
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor of the test");
   try {
     tensor.finalize();
-    FAIL("a tensor without extents was taken");
+    FAIL("a tensor without sizes was taken");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::internal);
     CHECK_THAT(error.what(),

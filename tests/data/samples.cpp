@@ -21,9 +21,9 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string idx_bytes(uint32_t magic, const std::vector<uint32_t>& extents, const std::string& payload) {
+std::string idx_bytes(uint32_t magic, const std::vector<uint32_t>& sizes, const std::string& payload) {
   std::vector<uint32_t> words = {magic};
-  words.insert(words.end(), extents.begin(), extents.end());
+  words.insert(words.end(), sizes.begin(), sizes.end());
   std::string bytes;
   for (uint32_t word : words) {
     for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift);

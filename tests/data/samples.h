@@ -27,7 +27,7 @@ class TemporaryFolder {
 };
 
 /// The bytes of an IDX file.
-std::string idx_bytes(uint32_t magic, const std::vector<uint32_t>& extents, const std::string& payload);
+std::string idx_bytes(uint32_t magic, const std::vector<uint32_t>& sizes, const std::string& payload);
 std::string gzip(const std::string& bytes);
 void write_file(const std::string& path, const std::string& bytes);
 

@@ -351,7 +351,7 @@ TEST_CASE("what the layers for images cannot do is an error at its key") {
 }
 
 TEST_CASE(
-    "a sample may have any number of extents, and a layer that does not take them says so at its place") {
+    "a sample may have any number of dimensions, and a layer that does not take them says so at its place") {
   CHECK(parameters_of(forward_program(network_from("{input: [12], layers: [relu, linear: 5]}"), 4)) ==
         Parameters{{"1.weight", {5, 12}}, {"1.bias", {5}}});
   CHECK(parameters_of(forward_program(network_from("{input: [2, 3, 4, 5], layers: [flatten, linear: 7]}"),

@@ -118,13 +118,13 @@ TEST_CASE("the steps of samples read on the device are attributes of their own")
   CHECK(attributes_text(op) == "mirror=0.5 window=32x24 padding=4 mirror=0.25");
   CHECK(std::get<double>(value_of(op, "mirror.0")) == 0.5);
   CHECK(std::get<double>(value_of(op, "mirror.2")) == 0.25);
-  CHECK(std::get<Extent2>(value_of(op, "window.1")) == Extent2{32, 24});
+  CHECK(std::get<Size2d>(value_of(op, "window.1")) == Size2d{32, 24});
   CHECK(std::get<std::string>(value_of(op, "key")) == "0000000000000007");
 }
 
 TEST_CASE("attributes have types, and those that the text leaves out are there") {
   const Conv2d convolution(kGrouped);
-  CHECK(std::get<Extent2>(value_of(convolution, "kernel")) == Extent2{3, 3});
+  CHECK(std::get<Size2d>(value_of(convolution, "kernel")) == Size2d{3, 3});
   CHECK(std::get<int64_t>(value_of(convolution, "groups")) == 4);
   CHECK_FALSE(std::get<bool>(value_of(convolution, "relu")));
   CHECK(std::get<int64_t>(value_of(Conv2d(kPlain), "groups")) == 1);

@@ -49,7 +49,7 @@ TEST_CASE("confusion cells of both backends agree, of samples, tokens and pixels
                            : shape.size() == 3 ? Shape{shape[0], shape[1]}
                                                : Shape{shape[0]};
       const std::vector<TensorId> inputs{sketch.parameter("logits", shape),
-                                         sketch.integers("labels", labels, LogitExtents(shape).classes),
+                                         sketch.integers("labels", labels, LogitSizes(shape).classes),
                                          sketch.input("weights", {shape[0]}, Values::positive)};
       sketch.values["weights"][0] = 0;
       sketch.output("cells", sketch.build().emit<ConfusionCells>(inputs, 1));

@@ -160,7 +160,7 @@ TEST_CASE("transposed convolutions have the right values and gradients") {
     Shape x;
     int64_t out_channels;
     Conv2dGeometry geometry;
-    Extent2 output;
+    Size2d output;
   };
   const std::vector<Transposed> cases = {
       {{1, 1, 3, 4}, 1, {.kernel = {3, 3}}, {5, 6}},

@@ -27,7 +27,7 @@ Shape labels_of(const Shape& logits) {
 
 /// Sums of logits against labels of which the first is -100; every output is there.
 void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& rule, bool weighs) {
-  const int64_t classes = LogitExtents(shape).classes;
+  const int64_t classes = LogitSizes(shape).classes;
   const TensorId logits = sketch.parameter("logits", shape);
   const TensorId labels = sketch.integers("labels", labels_of(shape), classes);
   if (rule.ignore_index == -100) sketch.values["labels"][0] = -100;

@@ -56,7 +56,7 @@ class Drawn {
   Builder& build() { return build_; }
   Sketch& sketch() { return sketch_; }
 
-  /// Padding below the kernel's extent; a window always finds its place.
+  /// Padding below the kernel's size; a window always finds its place.
   Conv2dGeometry geometry(const Shape& x, int64_t largest_kernel, bool dilates) {
     Conv2dGeometry g;
     do {
@@ -105,7 +105,7 @@ void convolution(Drawn& drawn) {
 void transposed_convolution(Drawn& drawn) {
   const Shape large = drawn.image();
   const Conv2dGeometry g = drawn.geometry(large, 5, true);
-  const Extent2 small = g.output({large[2], large[3]});
+  const Size2d small = g.output({large[2], large[3]});
   const int64_t in = drawn.channels();
   const TensorId x = drawn.parameter({large[0], in, small[0], small[1]});
   const TensorId w = drawn.weight({in, large[1], g.kernel[0], g.kernel[1]});
@@ -176,7 +176,7 @@ void resample(Drawn& drawn) {
                                  Resampling::average};
   const TensorId x = drawn.parameter(drawn.image());
   const Resampling rule = kRules[static_cast<size_t>(drawn.below(kRules.size()))];
-  drawn.end(drawn.build().emit<Resample2d>({x}, rule, Extent2{drawn.from_to(1, 5), drawn.from_to(1, 5)}));
+  drawn.end(drawn.build().emit<Resample2d>({x}, rule, Size2d{drawn.from_to(1, 5), drawn.from_to(1, 5)}));
 }
 
 void dropped(Drawn& drawn) {
@@ -194,10 +194,10 @@ void dropped(Drawn& drawn) {
 void classified(Drawn& drawn) {
   const int64_t samples = drawn.from_to(1, 3), classes = drawn.from_to(2, 17);
   const bool by_pixel = drawn.below(2) == 0;
-  const Extent2 extent{drawn.from_to(1, 3), drawn.from_to(1, 3)};
+  const Size2d size{drawn.from_to(1, 3), drawn.from_to(1, 3)};
   const TensorId logits =
-      drawn.parameter(by_pixel ? Shape{samples, classes, extent[0], extent[1]} : Shape{samples, classes});
-  const Shape label_shape = by_pixel ? Shape{samples, extent[0], extent[1]} : Shape{samples};
+      drawn.parameter(by_pixel ? Shape{samples, classes, size[0], size[1]} : Shape{samples, classes});
+  const Shape label_shape = by_pixel ? Shape{samples, size[0], size[1]} : Shape{samples};
   const TensorId labels = drawn.sketch().integers("labels", label_shape, classes);
   const TensorId weights = drawn.sketch().input("weights", {samples}, Values::positive);
   const double smoothing = drawn.below(2) == 0 ? 0.0 : 0.1;

@@ -14,11 +14,11 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-struct Extents {
+struct Sizes {
   int64_t samples, tokens, vocabulary, features;
 };
 
-Draft embedding(const Extents& e) {
+Draft embedding(const Sizes& e) {
   return [=](Sketch& sketch) {
     const TensorId ids = sketch.integers("ids", {e.samples, e.tokens}, e.vocabulary);
     const TensorId table = sketch.parameter("table", {e.vocabulary, e.features});
@@ -31,8 +31,8 @@ Draft embedding(const Extents& e) {
 }  // namespace
 
 TEST_CASE("an embedding reads the rows of its ids and sums their gradients") {
-  for (const Extents& e :
-       {Extents{1, 1, 1, 2}, {1, 31, 33, 31}, {3, 33, 5, 33}, {2, 7, 1000, 17}, {31, 1, 3, 64}}) {
+  for (const Sizes& e :
+       {Sizes{1, 1, 1, 2}, {1, 31, 33, 31}, {3, 33, 5, 33}, {2, 7, 1000, 17}, {31, 1, 3, 64}}) {
     INFO(e.samples << "x" << e.tokens << " of " << e.vocabulary);
     check_program("embedding", embedding(e));
   }

@@ -19,11 +19,10 @@ using namespace trainer;
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("linear layers have the right values and gradients") {
-  struct Extents {
+  struct Sizes {
     int64_t samples, features, outputs;
   };
-  for (const Extents& e :
-       {Extents{1, 1, 2}, {1, 31, 33}, {3, 33, 31}, {3, 17, 1}, {32, 64, 10}, {5, 100, 48}}) {
+  for (const Sizes& e : {Sizes{1, 1, 2}, {1, 31, 33}, {3, 33, 31}, {3, 17, 1}, {32, 64, 10}, {5, 100, 48}}) {
     for (const bool bias : {false, true}) {
       for (const bool relu : {false, true}) {
         const Draft draft = [&](Sketch& sketch) {
@@ -46,13 +45,13 @@ TEST_CASE("linear layers have the right values and gradients") {
   }
 }
 
-TEST_CASE("linear layers map the last of three extents") {
-  struct Extents {
+TEST_CASE("linear layers map the last of three dimensions") {
+  struct Sizes {
     Shape x;
     int64_t outputs;
   };
-  for (const Extents& e :
-       {Extents{{1, 1, 1}, 2}, {{1, 31, 33}, 5}, {{31, 1, 33}, 31}, {{3, 5, 17}, 1}, {{2, 33, 31}, 33}}) {
+  for (const Sizes& e :
+       {Sizes{{1, 1, 1}, 2}, {{1, 31, 33}, 5}, {{31, 1, 33}, 31}, {{3, 5, 17}, 1}, {{2, 33, 31}, 33}}) {
     for (const bool bias : {false, true}) {
       for (const bool relu : {false, true}) {
         const Draft draft = [&](Sketch& sketch) {
@@ -77,12 +76,11 @@ TEST_CASE("linear layers map the last of three extents") {
 }
 
 TEST_CASE("a linear layer with transposed weights has the same values, and weights that lie alike") {
-  struct Extents {
+  struct Sizes {
     Shape x;
     int64_t outputs;
   };
-  for (const Extents& e :
-       {Extents{{1, 1}, 2}, {{1, 31}, 33}, {{33, 17}, 1}, {{5, 31, 33}, 48}, {{64, 1}, 9}}) {
+  for (const Sizes& e : {Sizes{{1, 1}, 2}, {{1, 31}, 33}, {{33, 17}, 1}, {{5, 31, 33}, 48}, {{64, 1}, 9}}) {
     for (const bool bias : {false, true}) {
       INFO(to_string(e.x) << " -> " << e.outputs);
       check_program("transposed", [&](Sketch& sketch) {
@@ -142,7 +140,7 @@ TEST_CASE("products of many rows in bf16 are right, whichever kernels the proces
   }
 }
 
-TEST_CASE("a linear layer of three extents has the bits of its rows as a matrix, and copies nothing") {
+TEST_CASE("a linear layer of three dimensions has the bits of its rows as a matrix, and copies nothing") {
   const auto draft = [](Sketch& sketch, bool flat) {
     Builder& build = sketch.build();
     TensorId x = sketch.parameter("x", {3, 31, 33});
@@ -203,7 +201,7 @@ TEST_CASE("a linear layer and its gradient take gelu_tanh where the device can, 
   CHECK(!cpu.planner->why_not({.op = Linear(), .inputs = {x, w, none, none}, .outputs = {y}}));
 }
 
-TEST_CASE("a linear layer of three extents counts a product for each row") {
+TEST_CASE("a linear layer of three dimensions counts a product for each row") {
   const TensorSpec x{{3, 5, 7}, DType::f32}, w{{11, 7}, DType::f32}, y{{3, 5, 11}, DType::f32};
   const double expected = 2.0 * 3 * 5 * 7 * 11;
   CHECK(Linear().infer(std::vector{x, w, TensorSpec{}, TensorSpec{}}) == std::vector{y});

@@ -15,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-struct MatMulExtents {
+struct MatMulSizes {
   Shape samples;  ///< (N), or none
   int64_t rows, depth, columns;
 
@@ -27,7 +27,7 @@ struct MatMulExtents {
   }
 };
 
-Draft matmul_of(const MatMulExtents& e, bool transpose_a, bool transpose_b) {
+Draft matmul_of(const MatMulSizes& e, bool transpose_a, bool transpose_b) {
   return [=](Sketch& sketch) {
     const TensorId a = sketch.parameter("a", e.matrix(e.rows, e.depth, transpose_a));
     const TensorId b = sketch.parameter("b", e.matrix(e.depth, e.columns, transpose_b));
@@ -40,15 +40,15 @@ Draft matmul_of(const MatMulExtents& e, bool transpose_a, bool transpose_b) {
 }  // namespace
 
 TEST_CASE("products of two activations have the right values and gradients") {
-  for (const MatMulExtents& e : {MatMulExtents{{}, 1, 1, 2},
-                                 {{}, 31, 33, 1},
-                                 {{}, 33, 1, 31},
-                                 {{}, 17, 40, 24},
-                                 {{1}, 31, 33, 5},
-                                 {{3}, 1, 31, 33},
-                                 {{2}, 33, 31, 1},
-                                 {{31}, 5, 1, 7},
-                                 {{5}, 16, 32, 8}}) {
+  for (const MatMulSizes& e : {MatMulSizes{{}, 1, 1, 2},
+                               {{}, 31, 33, 1},
+                               {{}, 33, 1, 31},
+                               {{}, 17, 40, 24},
+                               {{1}, 31, 33, 5},
+                               {{3}, 1, 31, 33},
+                               {{2}, 33, 31, 1},
+                               {{31}, 5, 1, 7},
+                               {{5}, 16, 32, 8}}) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         check_program(fmt::format("matmul {}x{}x{}, {} samples, transposed {} {}", e.rows, e.depth, e.columns,

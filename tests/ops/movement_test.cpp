@@ -20,10 +20,10 @@ TEST_CASE("concat along each axis") {
   for (int64_t axis : {1, 2, 3}) {
     check_program(fmt::format("axis {}", axis), [&](Sketch& sketch) {
       std::vector<TensorId> parts;
-      for (int64_t extent : {1, 17, 4}) {
+      for (int64_t size : {1, 17, 4}) {
         Shape shape = base;
-        shape[static_cast<size_t>(axis)] = extent;
-        parts.push_back(sketch.parameter(fmt::format("part{}", extent), shape));
+        shape[static_cast<size_t>(axis)] = size;
+        parts.push_back(sketch.parameter(fmt::format("part{}", size), shape));
       }
       parts.push_back(parts[1]);  // twice: its gradient is a sum
       const TensorId y = sketch.build().emit<Concat>(parts, axis);

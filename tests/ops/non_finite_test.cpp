@@ -64,7 +64,7 @@ TensorId normalised(Sketch& sketch, TensorId x) {
 }
 
 TensorId convolved(Sketch& sketch, const Convolved& c, bool bias) {
-  const Extent2 kernel = c.geometry.kernel;
+  const Size2d kernel = c.geometry.kernel;
   const TensorId x = sketch.parameter("x", c.x),
                  w = sketch.parameter("w", {c.outputs, c.x[1] / c.geometry.groups, kernel[0], kernel[1]});
   return sketch.build().emit<Conv2d>({x, w, bias ? sketch.parameter("b", {c.outputs}) : kNone}, c.geometry);
@@ -83,9 +83,9 @@ void add_convolutions(std::vector<KernelCase>& cases) {
       const TensorId residual = sketch.parameter("r", sketch.build().shape(y));
       return clamped(sketch, sketch.build().emit<Binary>({y, residual}, Binary::Kind::add));
     }));
-    const Extent2 y = c.geometry.output({c.x[2], c.x[3]});
+    const Size2d y = c.geometry.output({c.x[2], c.x[3]});
     cases.push_back(differentiable(name + " transposed", [=](Sketch& sketch) {
-      const Extent2 kernel = c.geometry.kernel;
+      const Size2d kernel = c.geometry.kernel;
       const TensorId dy = sketch.parameter("dy", {c.x[0], c.outputs, y[0], y[1]}),
                      w = sketch.parameter("w", {c.outputs, c.x[1] / c.geometry.groups, kernel[0], kernel[1]});
       return sketch.build().emit<Conv2dBackwardData>({dy, w}, c.geometry, c.x);
@@ -125,7 +125,7 @@ std::vector<std::pair<std::string, OnImages>> functions_of_images() {
   });
   for (const auto rule : {Resampling::nearest, Resampling::bilinear, Resampling::average}) {
     all.emplace_back("resample2d", [=](Sketch& sketch, TensorId x) {
-      return sketch.build().emit<Resample2d>({x}, rule, Extent2{9, 4});
+      return sketch.build().emit<Resample2d>({x}, rule, Size2d{9, 4});
     });
   }
   for (const bool whole : {false, true}) {

@@ -101,7 +101,7 @@ TEST_CASE("transposed convolutions, resampling and sums over channels compute wh
     for_each_case(fixture, kind, "x", [&, how = rule](const std::string& name) {
       FixtureProgram p(fixture, name);
       const Shape& y = fixture.shape(name + "/y");
-      p.operation(std::make_shared<Resample2d>(how, Extent2{y[2], y[3]}), {"x"});
+      p.operation(std::make_shared<Resample2d>(how, Size2d{y[2], y[3]}), {"x"});
       p.check();
     });
   }

@@ -44,7 +44,7 @@ class RandomNetwork {
   }
 
  private:
-  static constexpr int64_t kLargest = 8;  ///< extent of what is enlarged
+  static constexpr int64_t kLargest = 8;  ///< dimension of what is enlarged
 
   int64_t below(int64_t bound) { return sketch_.random().next_below(bound); }
   TensorId any() { return images_[static_cast<size_t>(below(static_cast<int64_t>(images_.size())))]; }
@@ -129,7 +129,7 @@ class RandomNetwork {
   TensorId resample(TensorId x) {
     constexpr Resampling kRules[] = {Resampling::nearest, Resampling::bilinear, Resampling::bilinear_aligned,
                                      Resampling::average};
-    return build_.emit<Resample2d>({x}, kRules[below(4)], Extent2{1 + below(kLargest), 1 + below(kLargest)});
+    return build_.emit<Resample2d>({x}, kRules[below(4)], Size2d{1 + below(kLargest), 1 + below(kLargest)});
   }
 
   /// Behind a tanh: where all that a bias does is to shift a channel, its gradient is nothing but rounding.
@@ -210,7 +210,7 @@ class RandomNetwork {
           sketch_.parameter(fmt::format("b{}", weights_++), {shape[1]}, Values::positive);
       y = build_.emit<ScaleFeatures>({y, factors});
     }
-    const Extent2 turned{shape[3], shape[2]}, same{shape[2], shape[3]};
+    const Size2d turned{shape[3], shape[2]}, same{shape[2], shape[3]};
     return build_.emit<TokensToImages>({y}, below(2) == 0 ? turned : same);
   }
 

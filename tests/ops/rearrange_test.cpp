@@ -93,7 +93,7 @@ TEST_CASE("pixels become tokens, and tokens pixels") {
   for (const Shape& x :
        {Shape{1, 2, 1, 1}, {3, 1, 5, 7}, {2, 17, 1, 1}, {2, 3, 1, 5}, {2, 16, 7, 1}, {3, 33, 4, 5}}) {
     check_of_one<ImagesToTokens>(x);
-    check_of_one<TokensToImages>({x[0], x[2] * x[3], x[1]}, Extent2{x[2], x[3]});
+    check_of_one<TokensToImages>({x[0], x[2] * x[3], x[1]}, Size2d{x[2], x[3]});
   }
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("tokens between convolutions lie in the images' memory") {
       const Conv2dGeometry depthwise{.kernel = {3, 3}, .padding = {1, 1}, .groups = channels};
       const TensorId tokens = build.emit<ImagesToTokens>({build.emit<Conv2d>({x, w, kNone}, depthwise)});
       const TensorId scaled = build.emit<ScaleFeatures>({tokens, s});
-      const TensorId back = build.emit<TokensToImages>({scaled}, Extent2{5, 4});
+      const TensorId back = build.emit<TokensToImages>({scaled}, Size2d{5, 4});
       const TensorId sum = build.emit<Binary>({back, x}, Binary::Kind::add);
       sketch.output("tokens", tokens);
       sketch.output("sum", sum);
@@ -120,8 +120,7 @@ TEST_CASE("each token has the channels of its pixel") {
   Sketch sketch(1);
   const TensorId x = sketch.input("x", shape);
   sketch.output("tokens", sketch.build().emit<ImagesToTokens>({x}));
-  sketch.output("images",
-                sketch.build().emit<TokensToImages>({sketch.input("y", {2, 20, 3})}, Extent2{4, 5}));
+  sketch.output("images", sketch.build().emit<TokensToImages>({sketch.input("y", {2, 20, 3})}, Size2d{4, 5}));
   for (const bool on_cpu : {true, false}) {
     const Backend backend = on_cpu ? make_cpu_backend(1) : make_reference_backend();
     INFO(backend.planner->name());
@@ -152,7 +151,7 @@ TEST_CASE("what does not fit is refused") {
                     ContainsSubstring("[2, 4) is no part of the 3 indices along axis 1"));
   CHECK_THROWS_WITH(sketch.build().emit<ImagesToTokens>({x}),
                     ContainsSubstring("expected images (N, C, H, W), got shape 2x3x4"));
-  CHECK_THROWS_WITH(sketch.build().emit<TokensToImages>({x}, Extent2{2, 2}),
+  CHECK_THROWS_WITH(sketch.build().emit<TokensToImages>({x}, Size2d{2, 2}),
                     ContainsSubstring("expected 2 x 2 tokens (N, H * W, C), got shape 2x3x4"));
   CHECK_THROWS_WITH(sketch.build().emit<ScaleFeatures>({x, sketch.input("s", {3})}),
                     ContainsSubstring("factors of shape 3 met 4 features"));

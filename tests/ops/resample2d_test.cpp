@@ -14,7 +14,7 @@ namespace {
 
 struct ResampleCase {
   Shape x;
-  Extent2 output;
+  Size2d output;
 };
 
 const std::vector<ResampleCase> kResampleCases = {
@@ -49,7 +49,7 @@ TEST_CASE("resampling takes a convolution's layout") {
         const TensorId x = sketch.input("x", {2, 3, 5, 4}), w = sketch.parameter("w", {channels, 3, 3, 3});
         const TensorId v = sketch.parameter("v", {3, channels, 3, 3});
         const TensorId middle = build.emit<Conv2d>({x, w, kNone}, geometry);
-        const TensorId large = build.emit<Resample2d>({middle}, rule, Extent2{9, 8});
+        const TensorId large = build.emit<Resample2d>({middle}, rule, Size2d{9, 8});
         sketch.loss(build.emit<Conv2d>({large, v, kNone}, geometry));
       };
       check_program(fmt::format("{}, {} channels", attributes_text(Resample2d(rule, {9, 8})), channels),

@@ -370,12 +370,12 @@ void check_planted(const Kernels& wide, const Kernels& narrow, const Geometry& g
 
 }  // namespace
 
-TEST_CASE("Winograd convolutions agree with double at every extent and padding") {
-  for (int64_t extent = 1; extent <= 19; ++extent) {
+TEST_CASE("Winograd convolutions agree with double at every dimension and padding") {
+  for (int64_t size = 1; size <= 19; ++size) {
     for (const int64_t padding : {0, 1, 2}) {
-      const int64_t other = (extent * 7 + 3) % 19 + 1, narrow = (padding + 1) % 3;
-      if (extent + 2 * padding < 3 || other + 2 * narrow < 3) continue;
-      check_all(geometry_of(extent % 3 + 1, 17, 9, extent, other, padding, narrow), {2});
+      const int64_t other = (size * 7 + 3) % 19 + 1, narrow = (padding + 1) % 3;
+      if (size + 2 * padding < 3 || other + 2 * narrow < 3) continue;
+      check_all(geometry_of(size % 3 + 1, 17, 9, size, other, padding, narrow), {2});
     }
   }
 }

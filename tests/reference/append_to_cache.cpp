@@ -7,16 +7,16 @@ namespace trainer::reference {
 namespace {
 
 void append_to_cache(const Call& call) {
-  const AppendSizes extents(call.inputs);
+  const AppendSizes sizes(call.inputs);
   const int64_t width = call.shape_in(AppendToCache::kCache)[2],
                 first = *call.in<int32_t>(AppendToCache::kFirstRow);
-  for (int64_t n = 0; n < extents.samples; ++n) {
-    for (int64_t s = 0; s < extents.cached; ++s) {
-      const bool is_new = s >= first && s < first + extents.rows;
+  for (int64_t n = 0; n < sizes.samples; ++n) {
+    for (int64_t s = 0; s < sizes.cached; ++s) {
+      const bool is_new = s >= first && s < first + sizes.rows;
       for (int64_t e = 0; e < width; ++e) {
-        const int64_t place = (n * extents.cached + s) * width + e;
+        const int64_t place = (n * sizes.cached + s) * width + e;
         call.out(AppendToCache::kY)[place] =
-            is_new ? call.in(AppendToCache::kRows)[(n * extents.rows + s - first) * width + e]
+            is_new ? call.in(AppendToCache::kRows)[(n * sizes.rows + s - first) * width + e]
                    : call.in(AppendToCache::kCache)[place];
       }
     }

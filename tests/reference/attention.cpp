@@ -33,7 +33,7 @@ class AttentionCall {
         k_(e.packed ? q_ : call.in(in::kK)),
         v_(e.packed ? q_ : call.in(in::kV)) {}
 
-  const AttentionExtents e;
+  const AttentionSizes e;
   const double scale;
 
   /// Where a head's row begins, in q, in the tensor of keys, in that of values, and in y.
@@ -89,7 +89,7 @@ class AttentionCall {
 
 /// Calls visit(sample, query, head) for every row of probabilities.
 template <class Visit>
-void for_each_attention_row(const AttentionExtents& e, const Visit& visit) {
+void for_each_attention_row(const AttentionSizes& e, const Visit& visit) {
   for (int64_t n = 0; n < e.samples; ++n) {
     for (int64_t t = 0; t < e.queries; ++t) {
       for (int64_t h = 0; h < e.heads; ++h) visit(n, t, h);
@@ -117,7 +117,7 @@ void attention(const Call& call) {
 /// sum(p * dp) is dy . y, with y as it is stored: where that is rounded, all backends read the rounded one.
 void attention_backward(const Call& call) {
   const AttentionCall c(call, call.as<AttentionBackward>().rule);
-  const AttentionExtents& e = c.e;
+  const AttentionSizes& e = c.e;
   std::vector<double> unwanted(
       static_cast<size_t>(std::max(call.count_in(in::kQ), e.packed ? int64_t{0} : call.count_in(in::kK))));
   auto gradient = [&](size_t i) { return call.has_output(i) ? call.out(i) : unwanted.data(); };

@@ -10,25 +10,25 @@ namespace trainer::reference {
 namespace {
 
 void confusion_cells(const Call& call) {
-  const LogitExtents extents(call.shape_in(ConfusionCells::kLogits));
+  const LogitSizes sizes(call.shape_in(ConfusionCells::kLogits));
   const bool is_image = call.shape_in(ConfusionCells::kLogits).size() == 4;
-  for (int64_t n = 0; n < extents.samples; ++n) {
-    for (int64_t p = 0; p < extents.positions; ++p) {
-      const int64_t first = n * extents.classes * extents.positions + (is_image ? p : p * extents.classes);
+  for (int64_t n = 0; n < sizes.samples; ++n) {
+    for (int64_t p = 0; p < sizes.positions; ++p) {
+      const int64_t first = n * sizes.classes * sizes.positions + (is_image ? p : p * sizes.classes);
       int64_t best = 0;
       double largest = -HUGE_VAL;
-      for (int64_t c = extents.classes - 1; c >= 0; --c) {
-        const double x = call.in(ConfusionCells::kLogits)[first + c * (is_image ? extents.positions : 1)];
+      for (int64_t c = sizes.classes - 1; c >= 0; --c) {
+        const double x = call.in(ConfusionCells::kLogits)[first + c * (is_image ? sizes.positions : 1)];
         if (!(x >= largest)) continue;
         largest = x;
         best = c;
       }
-      const int64_t row = n * extents.positions + p;
+      const int64_t row = n * sizes.positions + p;
       const int32_t label = call.in<int32_t>(ConfusionCells::kLabels)[row];
       const bool counts =
           label != call.as<ConfusionCells>().ignored && call.in(ConfusionCells::kWeights)[n] != 0;
       call.out<int32_t>(ConfusionCells::kCells)[row] =
-          counts ? static_cast<int32_t>(label * extents.classes + best) : -1;
+          counts ? static_cast<int32_t>(label * sizes.classes + best) : -1;
     }
   }
 }

@@ -11,9 +11,9 @@ namespace trainer::reference {
 namespace {
 
 /// A group of a sample lies in one row.
-struct GroupExtents {
+struct GroupSizes {
   int64_t area, channels, groups, rows, width;
-  GroupExtents(const Shape& x, int64_t number_of_groups)
+  GroupSizes(const Shape& x, int64_t number_of_groups)
       : area(x[2] * x[3]),
         channels(x[1]),
         groups(number_of_groups),
@@ -24,7 +24,7 @@ struct GroupExtents {
 
 void group_norm(const Call& call) {
   const auto& op = call.as<GroupNorm>();
-  const GroupExtents e(call.shape_in(GroupNorm::kX), op.groups);
+  const GroupSizes e(call.shape_in(GroupNorm::kX), op.groups);
   for (int64_t row = 0; row < e.rows; ++row) {
     const double* x = call.in(GroupNorm::kX) + row * e.width;
     double mean = 0, squares = 0;
@@ -45,7 +45,7 @@ void group_norm(const Call& call) {
 /// With h = (x - mean) * factor and g = gamma * dy: dx = factor * (g - mean of
 /// g - h * mean of g h).
 void group_norm_backward(const Call& call) {
-  const GroupExtents e(call.shape_in(GroupNormBackward::kX), call.as<GroupNormBackward>().groups);
+  const GroupSizes e(call.shape_in(GroupNormBackward::kX), call.as<GroupNormBackward>().groups);
   std::vector<double> dgamma(static_cast<size_t>(e.channels)), dbeta(static_cast<size_t>(e.channels));
   for (int64_t row = 0; row < e.rows; ++row) {
     const double *dy = call.in(GroupNormBackward::kDy) + row * e.width,

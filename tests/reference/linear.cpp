@@ -10,10 +10,10 @@ namespace trainer::reference {
 namespace {
 
 /// x (N, K), w (O, K) or transposed, y (N, O), N counting all rows.
-struct Extents {
+struct Sizes {
   int64_t samples, features, outputs;
   bool transposed;
-  Extents(const Shape& x, const Shape& y, bool turned)
+  Sizes(const Shape& x, const Shape& y, bool turned)
       : samples(numel(x) / x.back()), features(x.back()), outputs(y.back()), transposed(turned) {}
   int64_t weight(int64_t o, int64_t k) const { return transposed ? k * outputs + o : o * features + k; }
 };
@@ -45,7 +45,7 @@ double after(LinearFunction function, double sum) {
 }
 
 void linear_forward(const Call& call) {
-  const Extents e(call.shape_in(Linear::kX), call.shape_out(Linear::kY), call.as<Linear>().transposed);
+  const Sizes e(call.shape_in(Linear::kX), call.shape_out(Linear::kY), call.as<Linear>().transposed);
   for (int64_t n = 0; n < e.samples; ++n) {
     for (int64_t o = 0; o < e.outputs; ++o) {
       double sum = call.has_input(Linear::kBias) ? call.in(Linear::kBias)[o] : 0;
@@ -64,8 +64,8 @@ void linear_forward(const Call& call) {
 }
 
 void linear_backward_data(const Call& call) {
-  const Extents e(call.shape_out(LinearBackwardData::kDx), call.shape_in(LinearBackwardData::kDy),
-                  call.as<LinearBackwardData>().transposed);
+  const Sizes e(call.shape_out(LinearBackwardData::kDx), call.shape_in(LinearBackwardData::kDy),
+                call.as<LinearBackwardData>().transposed);
   for (int64_t n = 0; n < e.samples; ++n) {
     for (int64_t k = 0; k < e.features; ++k) {
       double sum = 0;
@@ -86,8 +86,8 @@ void linear_backward_data(const Call& call) {
 }
 
 void linear_backward_weights(const Call& call) {
-  const Extents e(call.shape_in(LinearBackwardWeights::kX), call.shape_in(LinearBackwardWeights::kDy),
-                  call.as<LinearBackwardWeights>().transposed);
+  const Sizes e(call.shape_in(LinearBackwardWeights::kX), call.shape_in(LinearBackwardWeights::kDy),
+                call.as<LinearBackwardWeights>().transposed);
   for (int64_t o = 0; o < e.outputs; ++o) {
     for (int64_t k = 0; k < e.features; ++k) {
       double sum = 0;

@@ -21,16 +21,16 @@ struct Position {
 /// Calls body(position) for each position of a call of the operation `Op`.
 template <class Op, class Body>
 void for_each_position(const Call& call, const Body& body) {
-  const LogitExtents extents(call.shape_in(Op::kLogits));
+  const LogitSizes sizes(call.shape_in(Op::kLogits));
   const bool is_image = call.shape_in(Op::kLogits).size() == 4;
-  Position position{.row = std::vector<double>(static_cast<size_t>(extents.classes)),
-                    .stride = is_image ? extents.positions : 1};
-  for (int64_t n = 0; n < extents.samples; ++n) {
-    for (int64_t p = 0; p < extents.positions; ++p) {
+  Position position{.row = std::vector<double>(static_cast<size_t>(sizes.classes)),
+                    .stride = is_image ? sizes.positions : 1};
+  for (int64_t n = 0; n < sizes.samples; ++n) {
+    for (int64_t p = 0; p < sizes.positions; ++p) {
       position.sample = n;
-      position.label = call.in<int32_t>(Op::kLabels)[n * extents.positions + p];
-      position.weight = call.in(Op::kWeights)[n] / static_cast<double>(extents.positions);
-      position.first = n * extents.classes * extents.positions + (is_image ? p : p * extents.classes);
+      position.label = call.in<int32_t>(Op::kLabels)[n * sizes.positions + p];
+      position.weight = call.in(Op::kWeights)[n] / static_cast<double>(sizes.positions);
+      position.first = n * sizes.classes * sizes.positions + (is_image ? p : p * sizes.classes);
       for (size_t c = 0; c < position.row.size(); ++c)
         position.row[c] = call.in(Op::kLogits)[position.first + static_cast<int64_t>(c) * position.stride];
       body(position);

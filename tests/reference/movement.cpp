@@ -15,12 +15,12 @@
 namespace trainer::reference {
 namespace {
 
-/// A shape around `axis`: (outer, extent, inner).
+/// A shape around `axis`: (outer, dimension, inner).
 struct Around {
-  int64_t outer = 1, extent = 1, inner = 1;
-  Around(const Shape& shape, int64_t axis) : extent(shape[static_cast<size_t>(axis)]) {
+  int64_t outer = 1, size = 1, inner = 1;
+  Around(const Shape& shape, int64_t axis) : size(shape[static_cast<size_t>(axis)]) {
     for (int64_t d = 0; d < axis; ++d) outer *= shape[static_cast<size_t>(d)];
-    inner = numel(shape) / outer / extent;
+    inner = numel(shape) / outer / size;
   }
 };
 
@@ -36,12 +36,12 @@ void concat(const Call& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Around x(call.shape_in(i), axis);
     for (int64_t o = 0; o < x.outer; ++o) {
-      for (int64_t e = 0; e < x.extent; ++e) {
-        std::copy_n(call.in(i) + (o * x.extent + e) * x.inner, x.inner,
-                    call.out(Concat::kY) + (o * y.extent + begin + e) * y.inner);
+      for (int64_t e = 0; e < x.size; ++e) {
+        std::copy_n(call.in(i) + (o * x.size + e) * x.inner, x.inner,
+                    call.out(Concat::kY) + (o * y.size + begin + e) * y.inner);
       }
     }
-    begin += x.extent;
+    begin += x.size;
   }
 }
 
@@ -52,9 +52,9 @@ void slice(const Call& call) {
   const char* from = call.in<char>(Slice::kX);
   char* to = call.out<char>(Slice::kY);
   for (int64_t o = 0; o < y.outer; ++o) {
-    for (int64_t e = 0; e < y.extent; ++e) {
-      std::copy_n(from + (o * x.extent + op.begin + e) * x.inner * width, x.inner * width,
-                  to + (o * y.extent + e) * y.inner * width);
+    for (int64_t e = 0; e < y.size; ++e) {
+      std::copy_n(from + (o * x.size + op.begin + e) * x.inner * width, x.inner * width,
+                  to + (o * y.size + e) * y.inner * width);
     }
   }
 }

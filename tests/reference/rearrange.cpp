@@ -24,7 +24,7 @@ void pad(const Call& call) {
 }
 
 void transpose(const Call& call) {
-  const TransposedExtents e(call.as<Transpose>(), call.shape_in(Transpose::kX));
+  const TransposedSizes e(call.as<Transpose>(), call.shape_in(Transpose::kX));
   for (int64_t i = 0; i < call.count_in(Transpose::kX); ++i) {
     const int64_t inner = i % e.inner, b = i / e.inner % e.b, middle = i / e.inner / e.b % e.middle,
                   a = i / e.inner / e.b / e.middle % e.a, outer = i / e.inner / e.b / e.middle / e.a;

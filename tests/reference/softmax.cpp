@@ -12,14 +12,14 @@ namespace {
 
 /// Calls visit(first) with the place of each row's first class.
 template <class Visit>
-void for_each_softmax(const SoftmaxExtents& e, const Visit& visit) {
+void for_each_softmax(const SoftmaxSizes& e, const Visit& visit) {
   for (int64_t row = 0; row < e.rows; ++row) {
     for (int64_t i = 0; i < e.step; ++i) visit(row * e.classes * e.step + i);
   }
 }
 
 void softmax(const Call& call) {
-  const SoftmaxExtents e(call.shape_in(Softmax::kX));
+  const SoftmaxSizes e(call.shape_in(Softmax::kX));
   for_each_softmax(e, [&](int64_t first) {
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t c = 0; c < e.classes; ++c)
@@ -34,7 +34,7 @@ void softmax(const Call& call) {
 }
 
 void softmax_backward(const Call& call) {
-  const SoftmaxExtents e(call.shape_in(SoftmaxBackward::kDy));
+  const SoftmaxSizes e(call.shape_in(SoftmaxBackward::kDy));
   const bool log = call.as<SoftmaxBackward>().log;
   for_each_softmax(e, [&](int64_t first) {
     double sum = 0;

@@ -41,7 +41,7 @@ std::unique_ptr<ImageDecoder> make_decoder(std::span<const uint8_t> file) {
                                  : "neither JPEG, PNG, WebP nor BMP by its first bytes");
 }
 
-/// The header's extents are checked before memory is taken.
+/// The header's dimensions are checked before memory is taken.
 void check_pixels(const ImageHeader& header, int64_t max_pixels) {
   if (header.height < 1 || header.width < 1) {
     throw DecodeError(fmt::format("the header says {} x {} pixels", header.width, header.height));

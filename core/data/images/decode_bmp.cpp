@@ -35,9 +35,9 @@ class BmpDecoder final : public ImageDecoder {
     if (std::find(kHeads.begin(), kHeads.end(), head_bytes_) == kHeads.end())
       throw DecodeError(fmt::format("a BMP with a header of {} bytes, which no version has", head_bytes_));
     if (head_bytes_ == kCoreHead) {
-      read_extents(2);
+      read_sizes(2);
     } else {
-      read_extents(4);
+      read_sizes(4);
       compression_ = number(30, 4);
       colours_ = number(46, 4);
     }
@@ -78,7 +78,7 @@ class BmpDecoder final : public ImageDecoder {
   }
 
   /// Numbers of 2 bytes have no sign; rows of a negative height go downwards.
-  void read_extents(uint64_t bytes) {
+  void read_sizes(uint64_t bytes) {
     const uint64_t at = kFileHead + 4, width = number(at, bytes), height = number(at + bytes, bytes);
     width_ = bytes == 2 ? static_cast<int64_t>(width) : static_cast<int32_t>(static_cast<uint32_t>(width));
     height_ = bytes == 2 ? static_cast<int64_t>(height) : static_cast<int32_t>(static_cast<uint32_t>(height));

@@ -38,7 +38,7 @@ struct Place {
 class IdxFile {
  public:
   IdxFile(const std::string& path, uint32_t dimensions)
-      : stream_(open_byte_stream(path)), place_{path, stream_->is_compressed()}, extents_(dimensions) {
+      : stream_(open_byte_stream(path)), place_{path, stream_->is_compressed()}, sizes_(dimensions) {
     const uint32_t magic = read_word(), expected = kUnsignedBytes + dimensions;
     if (magic != expected) {
       place_.fail(0,
@@ -46,17 +46,17 @@ class IdxFile {
                               dimensions == 1 ? "" : "s"),
                   fmt::format("0x{:08x}", magic));
     }
-    for (int64_t& extent : extents_) {
-      extent = read_word();
-      if (extent == 0) place_.fail(offset_ - 4, "a dimension of at least 1", "0");
+    for (int64_t& size : sizes_) {
+      size = read_word();
+      if (size == 0) place_.fail(offset_ - 4, "a dimension of at least 1", "0");
     }
     check_size();
   }
 
   const Place& place() const { return place_; }
-  const std::vector<int64_t>& extents() const { return extents_; }
+  const std::vector<int64_t>& sizes() const { return sizes_; }
   int64_t bytes() const { return bytes_; }
-  int64_t header_bytes() const { return 4 * (1 + static_cast<int64_t>(extents_.size())); }
+  int64_t header_bytes() const { return 4 * (1 + static_cast<int64_t>(sizes_.size())); }
 
   /// Everything after the header; demands that the file ends there.
   Buffer read_all() {
@@ -85,9 +85,9 @@ class IdxFile {
     std::string product;
     bool too_large = false;
     bytes_ = 1;
-    for (int64_t extent : extents_) {
-      too_large = too_large || __builtin_mul_overflow(bytes_, extent, &bytes_);
-      product += fmt::format("{}{}", product.empty() ? "" : " x ", extent);
+    for (int64_t size : sizes_) {
+      too_large = too_large || __builtin_mul_overflow(bytes_, size, &bytes_);
+      product += fmt::format("{}{}", product.empty() ? "" : " x ", size);
     }
     const int64_t most = stream_->most_bytes() - header_bytes();
     if (too_large || bytes_ > most) {
@@ -103,7 +103,7 @@ class IdxFile {
 
   std::unique_ptr<ByteStream> stream_;
   Place place_;
-  std::vector<int64_t> extents_;
+  std::vector<int64_t> sizes_;
   int64_t bytes_ = 0;
   int64_t offset_ = 0;
 };
@@ -121,16 +121,16 @@ struct IdxPair {
   explicit IdxPair(const std::string& prefix)
       : images(find_file(prefix + kImagesSuffix).value_or(prefix + kImagesSuffix), 3),
         labels(find_file(prefix + kLabelsSuffix).value_or(prefix + kLabelsSuffix), 1) {
-    if (labels.extents()[0] != images.extents()[0]) {
+    if (labels.sizes()[0] != images.sizes()[0]) {
       labels.place().fail(
-          4, fmt::format("{} labels, one for each image of {}", images.extents()[0], images.place().path),
-          std::to_string(labels.extents()[0]));
+          4, fmt::format("{} labels, one for each image of {}", images.sizes()[0], images.place().path),
+          std::to_string(labels.sizes()[0]));
     }
   }
 
   SourceInfo info() const {
-    const std::vector<int64_t>& extents = images.extents();
-    return {extents[0], {1, extents[1], extents[2]}, std::nullopt, images.bytes() + labels.bytes()};
+    const std::vector<int64_t>& sizes = images.sizes();
+    return {sizes[0], {1, sizes[1], sizes[2]}, std::nullopt, images.bytes() + labels.bytes()};
   }
 
   IdxFile images, labels;

@@ -39,11 +39,11 @@ constexpr uint32_t kWholeStep = std::numeric_limits<uint32_t>::max();
 /// A window of the share 1 - lambda of the image about a uniform centre, cut at the edges.
 void draw_window(double lambda, int64_t height, int64_t width, RandomStream& random, Mixing& mixing) {
   const double side = std::sqrt(1 - lambda);
-  const auto cut = [&](int64_t extent, int64_t& first, int64_t& count) {
-    const auto window = static_cast<int64_t>(side * static_cast<double>(extent));
-    const int64_t centre = random.next_below(extent);
-    first = std::clamp<int64_t>(centre - window / 2, 0, extent);
-    count = std::clamp<int64_t>(centre - window / 2 + window, 0, extent) - first;
+  const auto cut = [&](int64_t size, int64_t& first, int64_t& count) {
+    const auto window = static_cast<int64_t>(side * static_cast<double>(size));
+    const int64_t centre = random.next_below(size);
+    first = std::clamp<int64_t>(centre - window / 2, 0, size);
+    count = std::clamp<int64_t>(centre - window / 2 + window, 0, size) - first;
   };
   cut(height, mixing.top, mixing.height);
   cut(width, mixing.left, mixing.width);

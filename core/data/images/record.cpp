@@ -112,12 +112,11 @@ class RecordFile {
     }
   }
 
-  /// Of samples that are pixels; nothing where extents are not, or do not fit into the file.
+  /// Of samples that are pixels; nothing where dimensions are not, or do not fit into the file.
   std::optional<uint64_t> bytes_per_sample() const {
     uint64_t bytes = 1;
-    for (int64_t extent : shape()) {
-      if (extent < 1 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes))
-        return std::nullopt;
+    for (int64_t size : shape()) {
+      if (size < 1 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) return std::nullopt;
     }
     if (bytes > file_.bytes().size()) return std::nullopt;
     return bytes;

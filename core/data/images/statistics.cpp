@@ -74,7 +74,7 @@ void read_range(const ImageSource& source, int64_t begin, int64_t end, Sums& sum
   }
 }
 
-Extents extents_of(std::vector<int64_t>& values) {
+Sizes sizes_of(std::vector<int64_t>& values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
   return {values.front(), values[(values.size() - 1) / 2], values.back()};
@@ -98,8 +98,8 @@ SplitStatistics measure(const ImageSource& source, int64_t threads) {
 
   SplitStatistics found{.samples = size, .per_class = all.per_class, .class_names = source.class_names()};
   found.per_class.resize(std::max(all.per_class.size(), static_cast<size_t>(source.classes())));
-  found.height = extents_of(all.heights);
-  found.width = extents_of(all.widths);
+  found.height = sizes_of(all.heights);
+  found.width = sizes_of(all.widths);
   for (size_t c = 0; c < all.pixels.size(); ++c) {
     const auto count = static_cast<double>(all.pixels[c]);
     const double mean = static_cast<double>(all.values[c]) / count;

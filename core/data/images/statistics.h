@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-struct Extents {
+struct Sizes {
   int64_t least = 0, median = 0, most = 0;
 };
 
@@ -18,7 +18,7 @@ struct SplitStatistics {
   int64_t samples = 0;
   std::vector<int64_t> per_class;
   std::vector<std::string> class_names;  ///< empty where the format has none
-  Extents height, width;
+  Sizes height, width;
   std::vector<double> mean, deviation;  ///< of each channel's bytes / 255, over all pixels
   std::vector<UnreadableSample> unreadable;
 };

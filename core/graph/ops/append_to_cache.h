@@ -29,7 +29,7 @@ class AppendToCache final : public Operation {
   }
 };
 
-/// Extents of one use.
+/// Sizes of one use.
 struct AppendSizes {
   int64_t samples, cached, rows, row_bytes;
   explicit AppendSizes(std::span<const TensorSpec> inputs);

@@ -40,7 +40,7 @@ void expect_three_sequences(const AttentionRule& rule, const Shape& q, const Sha
                      q[2] / rule.heads, k[2] / rule.kv_heads, q[2], rule.heads, k[2], rule.kv_heads));
 }
 
-void expect_positions(std::span<const TensorSpec> inputs, const AttentionExtents& e) {
+void expect_positions(std::span<const TensorSpec> inputs, const AttentionSizes& e) {
   if (is_given(inputs[in::kFirstPosition])) {
     expect(inputs[in::kFirstPosition] == TensorSpec{{1}, DType::i32},
            "needs one position of the first query");
@@ -57,7 +57,7 @@ void expect_positions(std::span<const TensorSpec> inputs, const AttentionExtents
   }
 }
 
-AttentionExtents check_attention(const AttentionRule& rule, std::span<const TensorSpec> inputs) {
+AttentionSizes check_attention(const AttentionRule& rule, std::span<const TensorSpec> inputs) {
   expect_heads(rule);
   expect_one_type(inputs, {in::kQ, in::kK, in::kV});
   const Shape &q = inputs[in::kQ].shape, &k = inputs[in::kK].shape, &v = inputs[in::kV].shape;
@@ -69,7 +69,7 @@ AttentionExtents check_attention(const AttentionRule& rule, std::span<const Tens
   } else {
     expect_three_sequences(rule, q, k, v);
   }
-  const AttentionExtents e(rule, q, k);
+  const AttentionSizes e(rule, q, k);
   expect_positions(inputs, e);
   if (rule.dropout) {
     expect(inputs[in::kSample] == TensorSpec{{e.samples}, DType::i32}, "dropout needs one index per sample");
@@ -85,7 +85,7 @@ double seen_from_start(double queries, double window) {
 }
 
 /// Pairs of a query and a key that it sees. Queries from a position on count as the last ones.
-double pairs_seen(const AttentionRule& rule, const AttentionExtents& e) {
+double pairs_seen(const AttentionRule& rule, const AttentionSizes& e) {
   const auto queries = static_cast<double>(e.queries), keys = static_cast<double>(e.keys);
   const double heads = static_cast<double>(e.samples) * static_cast<double>(e.heads);
   if (!rule.causal) return heads * queries * keys;
@@ -94,7 +94,7 @@ double pairs_seen(const AttentionRule& rule, const AttentionExtents& e) {
 }
 
 double attention_flops(const AttentionRule& rule, std::span<const TensorSpec> inputs, double of_an_element) {
-  const AttentionExtents e(rule, inputs[in::kQ].shape, inputs[in::kK].shape);
+  const AttentionSizes e(rule, inputs[in::kQ].shape, inputs[in::kK].shape);
   return of_an_element * static_cast<double>(e.size) * pairs_seen(rule, e);
 }
 
@@ -113,7 +113,7 @@ double AttentionRule::factor(int64_t size) const {
   return scale == 0 ? 1 / std::sqrt(static_cast<double>(size)) : scale;
 }
 
-AttentionExtents::AttentionExtents(const AttentionRule& rule, const Shape& q, const Shape& k)
+AttentionSizes::AttentionSizes(const AttentionRule& rule, const Shape& q, const Shape& k)
     : samples(q[0]),
       queries(q[1]),
       keys(k.empty() ? q[1] : k[1]),
@@ -124,7 +124,7 @@ AttentionExtents::AttentionExtents(const AttentionRule& rule, const Shape& q, co
 
 std::vector<TensorSpec> Attention::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, in::kInputCount);
-  const AttentionExtents e = check_attention(rule, inputs);
+  const AttentionSizes e = check_attention(rule, inputs);
   return {{.shape = {e.samples, e.queries, e.heads * e.size}, .dtype = inputs[in::kQ].dtype},
           {.shape = {e.samples, e.heads, e.queries}, .dtype = DType::f32}};
 }
@@ -144,7 +144,7 @@ double Attention::flops(std::span<const TensorSpec> inputs, std::span<const Tens
 
 std::vector<TensorSpec> AttentionBackward::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, in::kLogSum + 1, "needs attention's inputs, dy, y and the log-sum-exp");
-  const AttentionExtents e = check_attention(rule, inputs);
+  const AttentionSizes e = check_attention(rule, inputs);
   const std::vector<TensorSpec> made = Attention(rule).infer(inputs.first(in::kInputCount));
   const TensorSpec &y = made[Attention::kY], &log_sum = made[Attention::kLogSum];
   expect(inputs[in::kDy] == y && inputs[in::kY] == y && inputs[in::kLogSum] == log_sum,

@@ -10,8 +10,8 @@
 
 namespace trainer {
 
-/// Which keys a query sees, and how its scores are made. Heads lie side by side in the last extent, so that
-/// sequences have rank 3: (N, T, heads * size).
+/// Which keys a query sees, and how its scores are made. Heads lie side by side in the last dimension, so
+/// that sequences have rank 3: (N, T, heads * size).
 struct AttentionRule {
   int64_t heads = 1;
   int64_t kv_heads = 1;  ///< of keys and values; query head h reads head h / (heads / kv_heads)
@@ -57,8 +57,8 @@ constexpr size_t kLogSum = kInputCount + 2;
 }  // namespace attention_input
 
 /// How far one use reaches, from the shapes of q and k; k is empty where q is packed.
-struct AttentionExtents {
-  AttentionExtents(const AttentionRule& rule, const Shape& q, const Shape& k);
+struct AttentionSizes {
+  AttentionSizes(const AttentionRule& rule, const Shape& q, const Shape& k);
   int64_t samples, queries, keys;
   int64_t heads, kv_heads, size;  ///< size: of one head
   bool packed;

@@ -47,17 +47,17 @@ std::vector<TensorSpec> Slice::infer(std::span<const TensorSpec> inputs) const {
   TensorSpec y = inputs[kX];
   expect(axis >= 0 && axis < static_cast<int64_t>(y.shape.size()),
          fmt::format("axis {} is outside 0 to {}", axis, y.shape.size() - 1));
-  int64_t& extent = y.shape[static_cast<size_t>(axis)];
-  expect(begin >= 0 && length >= 1 && begin + length <= extent,
-         fmt::format("[{}, {}) is no part of the {} indices along axis {}", begin, begin + length, extent,
-                     axis));
-  extent = length;
+  int64_t& size = y.shape[static_cast<size_t>(axis)];
+  expect(
+      begin >= 0 && length >= 1 && begin + length <= size,
+      fmt::format("[{}, {}) is no part of the {} indices along axis {}", begin, begin + length, size, axis));
+  size = length;
   return {y};
 }
 
 std::vector<TensorId> Slice::gradient(const Backward& backward) const {
-  const int64_t extent = backward.shape(kX)[static_cast<size_t>(axis)];
-  return {backward.build.emit<Pad>({backward.dy[kY]}, axis, begin, extent - begin - length)};
+  const int64_t size = backward.shape(kX)[static_cast<size_t>(axis)];
+  return {backward.build.emit<Pad>({backward.dy[kY]}, axis, begin, size - begin - length)};
 }
 
 }  // namespace trainer

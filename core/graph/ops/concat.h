@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// The inputs one after another along `axis`; their other extents agree.
+/// The inputs one after another along `axis`; their other dimensions agree.
 class Concat final : public Operation {
  public:
   enum : size_t { kY };

@@ -15,10 +15,10 @@ void ConfusionCells::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> ConfusionCells::infer(std::span<const TensorSpec> inputs) const {
   expect_classification(inputs);
-  const LogitExtents extents(inputs[kLogits].shape);
-  expect(extents.classes <= std::numeric_limits<int32_t>::max() / extents.classes,
-         fmt::format("a confusion matrix of {} classes has more cells than 31 bits count", extents.classes));
-  return {{.shape = {extents.samples * extents.positions}, .dtype = DType::i32}};
+  const LogitSizes sizes(inputs[kLogits].shape);
+  expect(sizes.classes <= std::numeric_limits<int32_t>::max() / sizes.classes,
+         fmt::format("a confusion matrix of {} classes has more cells than 31 bits count", sizes.classes));
+  return {{.shape = {sizes.samples * sizes.positions}, .dtype = DType::i32}};
 }
 
 std::vector<TensorSpec> LabelSetCells::infer(std::span<const TensorSpec> inputs) const {

@@ -21,12 +21,12 @@ void Conv2dGeometry::describe(AttributeVisitor& visit) const {
   visit("kernel", kernel);
   visit("stride", stride);
   visit("padding", padding);
-  visit("dilation", dilation, {.hidden = dilation == Extent2{1, 1}});
+  visit("dilation", dilation, {.hidden = dilation == Size2d{1, 1}});
   visit("groups", groups, {.hidden = groups == 1});
 }
 
-Extent2 Conv2dGeometry::output(Extent2 input) const {
-  Extent2 out{};
+Size2d Conv2dGeometry::output(Size2d input) const {
+  Size2d out{};
   for (size_t d = 0; d < 2; ++d) {
     const int64_t span = input[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
     out[d] = span < 0 ? 0 : span / stride[d] + 1;
@@ -50,7 +50,7 @@ std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const 
          fmt::format("{} groups do not divide {} input and {} output channels", geometry.groups, x[1], w[0]));
   expect(w[1] == x[1] / geometry.groups,
          fmt::format("weights for {} channels met {}", w[1] * geometry.groups, x[1]));
-  const Extent2 out = geometry.output({x[2], x[3]});
+  const Size2d out = geometry.output({x[2], x[3]});
   expect(out[0] > 0 && out[1] > 0,
          fmt::format("a {}x{} kernel does not fit into a {}x{} image with padding {}x{}", geometry.kernel[0],
                      geometry.kernel[1], x[2], x[3], geometry.padding[0], geometry.padding[1]));
@@ -97,7 +97,7 @@ std::vector<TensorSpec> Conv2dBackwardData::infer(std::span<const TensorSpec> in
   const Shape &dy = inputs[kDy].shape, &w = inputs[kWeight].shape;
   expect(dy.size() == 4 && dy[1] == w[0] && x_shape[1] == w[1] * geometry.groups,
          fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
-  expect(geometry.output({x_shape[2], x_shape[3]}) == Extent2{dy[2], dy[3]},
+  expect(geometry.output({x_shape[2], x_shape[3]}) == Size2d{dy[2], dy[3]},
          fmt::format("{} does not lead from {} to {}", attributes_text(*this), to_string(x_shape),
                      to_string(dy)));
   return {{.shape = x_shape, .dtype = inputs[kDy].dtype}};

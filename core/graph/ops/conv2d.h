@@ -9,12 +9,12 @@
 namespace trainer {
 
 struct Conv2dGeometry {
-  Extent2 kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  Size2d kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
   int64_t groups = 1;
 
   void describe(AttributeVisitor& visit) const;
   /// floor((in + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1, by dimension.
-  Extent2 output(Extent2 input) const;
+  Size2d output(Size2d input) const;
 };
 
 /// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O,

@@ -43,7 +43,7 @@ double softmax_flops(const TensorSpec& logits) {
 
 }  // namespace
 
-LogitExtents::LogitExtents(const Shape& logits) : samples(logits[0]), positions(1), classes(logits[1]) {
+LogitSizes::LogitSizes(const Shape& logits) : samples(logits[0]), positions(1), classes(logits[1]) {
   if (logits.size() == 3) positions = logits[1], classes = logits[2];
   if (logits.size() == 4) positions = logits[2] * logits[3];
 }
@@ -89,7 +89,7 @@ void TopK::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> TopK::infer(std::span<const TensorSpec> inputs) const {
   expect_classification(inputs);
-  const int64_t classes = LogitExtents(inputs[kLogits].shape).classes;
+  const int64_t classes = LogitSizes(inputs[kLogits].shape).classes;
   expect(k <= classes, fmt::format("top{} needs at least {} classes, got {}", k, k, classes));
   return {{.shape = {1}, .dtype = DType::f32}};
 }

@@ -30,7 +30,7 @@ void CrossEntropySums::describe(AttributeVisitor& visit) const {
 std::vector<TensorSpec> CrossEntropySums::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
   expect_classification(inputs);
-  const int64_t classes = LogitExtents(inputs[kLogits].shape).classes;
+  const int64_t classes = LogitSizes(inputs[kLogits].shape).classes;
   const Shape& weights = inputs[kClassWeights].shape;
   expect(weights.empty() || weights == Shape{classes},
          fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));

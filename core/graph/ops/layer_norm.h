@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// Layer normalisation (Ba, Kiros, Hinton, 2016) of each row, the last extent:
+/// Layer normalisation (Ba, Kiros, Hinton, 2016) of each row, the last dimension:
 /// y = gamma * (s - mean) / sqrt(variance + eps) + beta; with `rms` (Zhang, Sennrich, "Root Mean Square Layer
 /// Normalization", NeurIPS 2019) y = gamma * s / sqrt(mean of s^2 + eps) + beta. s is x or, where fusion
 /// gives a residual, x + residual. x (N, K) or (N, T, K), gamma (K) or absent, beta (K) or, as always without

@@ -5,16 +5,16 @@
 
 namespace trainer {
 
-/// The matrix that products see of features: all extents but the last count rows. (N, T, K) is (N * T, K).
+/// The matrix that products see of features: all dimensions but the last count rows. (N, T, K) is (N * T, K).
 Shape as_rows(const Shape& features);
 
 /// What follows a linear layer's sum in the same walk, set by fusion.
 enum class LinearFunction { none, relu, relu_with_mask, gelu_tanh };
 
-/// y = x wT + bias over the last extent. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O) or
-/// (N, T, O). What fusion gives to be added is added before the function. gelu_tanh gives the sum itself too,
-/// if wanted, for the gradient. relu keeps NaN. relu_with_mask also gives where y > 0, and may make 0 of NaN.
-/// With `transposed`, here and in the gradients, w and its gradient are (K, O).
+/// y = x wT + bias over the last dimension. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O)
+/// or (N, T, O). What fusion gives to be added is added before the function. gelu_tanh gives the sum itself
+/// too, if wanted, for the gradient. relu keeps NaN. relu_with_mask also gives where y > 0, and may make 0 of
+/// NaN. With `transposed`, here and in the gradients, w and its gradient are (K, O).
 class Linear final : public Operation {
  public:
   enum : size_t {

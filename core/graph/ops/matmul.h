@@ -6,7 +6,7 @@
 namespace trainer {
 
 /// y = op(a) op(b), both of which may be activations: a (M, K) and b (K, S) -> y (M, S), or with a leading
-/// extent of samples, whose matrices are multiplied one by one: (N, M, K) and (N, K, S) -> (N, M, S). A
+/// dimension of samples, whose matrices are multiplied one by one: (N, M, K) and (N, K, S) -> (N, M, S). A
 /// transposed factor is stored as (K, M) or (S, K).
 class MatMul final : public Operation {
  public:

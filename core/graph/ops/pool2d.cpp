@@ -14,7 +14,7 @@ TensorSpec pooled(const TensorSpec& input, const Conv2dGeometry& geometry) {
            fmt::format("padding {} is more than half the window of {}", geometry.padding[d],
                        geometry.kernel[d]));
   }
-  const Extent2 out = geometry.output({x[2], x[3]});
+  const Size2d out = geometry.output({x[2], x[3]});
   expect(out[0] > 0 && out[1] > 0, fmt::format("a {}x{} window does not fit into a {}x{} image",
                                                geometry.kernel[0], geometry.kernel[1], x[2], x[3]));
   return {.shape = {x[0], x[1], out[0], out[1]}, .dtype = input.dtype};

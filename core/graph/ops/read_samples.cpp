@@ -11,7 +11,7 @@ void ReadSamples::describe(AttributeVisitor& visit) const {
     if (step.mirrors) {
       visit(fmt::format("mirror.{}", i), step.p);
     } else {
-      visit(fmt::format("window.{}", i), Extent2{step.height, step.width});
+      visit(fmt::format("window.{}", i), Size2d{step.height, step.width});
       visit(fmt::format("padding.{}", i), step.padding);
     }
   }

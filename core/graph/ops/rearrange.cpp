@@ -47,12 +47,12 @@ std::vector<TensorId> Transpose::gradient(const Backward& backward) const {
   return {backward.build.emit<Transpose>({backward.dy[kY]}, first, second)};
 }
 
-TransposedExtents::TransposedExtents(const Transpose& op, const Shape& x)
+TransposedSizes::TransposedSizes(const Transpose& op, const Shape& x)
     : a(x[static_cast<size_t>(op.first)]), b(x[static_cast<size_t>(op.second)]) {
   for (int64_t d = 0; d < static_cast<int64_t>(x.size()); ++d) {
     if (d == op.first || d == op.second) continue;
-    int64_t& extent = d < op.first ? outer : d < op.second ? middle : inner;
-    extent *= x[static_cast<size_t>(d)];
+    int64_t& size = d < op.first ? outer : d < op.second ? middle : inner;
+    size *= x[static_cast<size_t>(d)];
   }
 }
 

@@ -46,9 +46,9 @@ class Transpose final : public Operation {
 };
 
 /// A tensor around two of its dimensions: (outer, a, middle, b, inner), of which a and b are exchanged.
-struct TransposedExtents {
+struct TransposedSizes {
   int64_t outer = 1, a, middle = 1, b, inner = 1;
-  TransposedExtents(const Transpose& op, const Shape& x);
+  TransposedSizes(const Transpose& op, const Shape& x);
 };
 
 /// x (1, ...) -> y (N, ...): the same for each sample.

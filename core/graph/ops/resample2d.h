@@ -26,7 +26,7 @@ class Resample2d final : public Operation {
   enum : size_t { kX, kInputs };
   enum : size_t { kY };
 
-  Resample2d(Resampling rule, Extent2 out) : how(rule), output(out) {}
+  Resample2d(Resampling rule, Size2d out) : how(rule), output(out) {}
   std::string_view name() const override { return "resample2d"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -36,7 +36,7 @@ class Resample2d final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const Resampling how;
-  const Extent2 output;
+  const Size2d output;
 };
 
 /// dy (N, C, H', W') -> dx of the given shape (N, C, H, W).

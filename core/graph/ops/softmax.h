@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// y = exp(x) / sum of exp(x), or with `log` its logarithm, over the last extent of (N, K) and (N, T, K),
+/// y = exp(x) / sum of exp(x), or with `log` its logarithm, over the last dimension of (N, K) and (N, T, K),
 /// over the channels of images (N, C, H, W); f32, as mixed precision computes it.
 class Softmax final : public Operation {
  public:
@@ -42,10 +42,10 @@ class SoftmaxBackward final : public Operation {
 
 /// Where the classes of a softmax lie in row-major memory: `rows` times `classes` elements, `step` apart, of
 /// `step` neighbours.
-struct SoftmaxExtents {
+struct SoftmaxSizes {
   int64_t rows, classes, step;
 
-  explicit SoftmaxExtents(const Shape& shape)
+  explicit SoftmaxSizes(const Shape& shape)
       : classes(shape.size() == 4 ? shape[1] : shape.back()),
         step(shape.size() == 4 ? shape[2] * shape[3] : 1) {
     rows = numel(shape) / (classes * step);

@@ -13,20 +13,19 @@ std::vector<TensorSpec> ImagesToTokens::infer(std::span<const TensorSpec> inputs
 
 std::vector<TensorId> ImagesToTokens::gradient(const Backward& backward) const {
   const Shape x = backward.shape(kX);
-  return {backward.build.emit<TokensToImages>({backward.dy[kY]}, Extent2{x[2], x[3]})};
+  return {backward.build.emit<TokensToImages>({backward.dy[kY]}, Size2d{x[2], x[3]})};
 }
 
 void TokensToImages::describe(AttributeVisitor& visit) const {
-  visit("height", extent[0], {.hidden = true});
-  visit("width", extent[1], {.hidden = true});
+  visit("height", size[0], {.hidden = true});
+  visit("width", size[1], {.hidden = true});
 }
 
 std::vector<TensorSpec> TokensToImages::infer(std::span<const TensorSpec> inputs) const {
   const Shape& x = inputs[kX].shape;
-  expect(
-      x.size() == 3 && x[1] == extent[0] * extent[1],
-      fmt::format("expected {} x {} tokens (N, H * W, C), got shape {}", extent[0], extent[1], to_string(x)));
-  return {{.shape = {x[0], x[2], extent[0], extent[1]}, .dtype = inputs[kX].dtype}};
+  expect(x.size() == 3 && x[1] == size[0] * size[1],
+         fmt::format("expected {} x {} tokens (N, H * W, C), got shape {}", size[0], size[1], to_string(x)));
+  return {{.shape = {x[0], x[2], size[0], size[1]}, .dtype = inputs[kX].dtype}};
 }
 
 std::vector<TensorId> TokensToImages::gradient(const Backward& backward) const {

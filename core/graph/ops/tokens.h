@@ -29,7 +29,7 @@ class TokensToImages final : public Operation {
   enum : size_t { kX, kInputs };
   enum : size_t { kY };
 
-  explicit TokensToImages(Extent2 of_images) : extent(of_images) {}
+  explicit TokensToImages(Size2d of_images) : size(of_images) {}
   std::string_view name() const override { return "tokens_to_images"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -39,7 +39,7 @@ class TokensToImages final : public Operation {
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool is_view() const override { return true; }
 
-  const Extent2 extent;  ///< H, W
+  const Size2d size;  ///< H, W
 };
 
 }  // namespace trainer

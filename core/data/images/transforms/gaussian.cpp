@@ -16,9 +16,9 @@ constexpr int64_t kMostSigma = 20, kMostRadius = 3 * kMostSigma;
 constexpr int64_t kBlock = 128;  // columns done together, so that sums over rows fit into a small array
 
 /// The place that reflection at the edges leads to, without repeating the edge.
-int64_t reflect(int64_t i, int64_t extent) {
-  if (extent == 1) return 0;
-  while (i < 0 || i >= extent) i = i < 0 ? -i : 2 * (extent - 1) - i;
+int64_t reflect(int64_t i, int64_t size) {
+  if (size == 1) return 0;
+  while (i < 0 || i >= size) i = i < 0 ? -i : 2 * (size - 1) - i;
   return i;
 }
 
