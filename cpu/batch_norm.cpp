@@ -8,7 +8,7 @@
 
 #include "cpu/batch_norm.h"
 #include "cpu/table.h"
-#include "cpu/two_walks.h"
+#include "cpu/two_passes.h"
 
 namespace trainer::cpu {
 namespace {
@@ -87,7 +87,7 @@ class BatchNormKernel final : public Kernel {
                    y + p.offset, mask == nullptr ? nullptr : mask + p.bits, p.count);
     };
     if (table_) {
-      return one_walk(
+      return apply_pass(
           blocks_, [&](int64_t block, bool writes) { return of_ranks(block, writes); }, apply);
     }
     auto measure = [&](int64_t, const Piece& p, Moments& record) {
@@ -96,7 +96,7 @@ class BatchNormKernel final : public Kernel {
     auto settle = [&](int64_t block, const Moments* records, bool writes) {
       return settled(block, writes, [&](int64_t lane) { return moments_of(blocks_, records, lane); });
     };
-    two_walks(blocks_, at<Moments>(slots_.workspace), measure, settle, apply);
+    two_passes(blocks_, at<Moments>(slots_.workspace), measure, settle, apply);
   }
 
  private:

@@ -8,8 +8,8 @@
 #include "cpu/columns.h"
 #include "cpu/handler.h"
 
-// What batch normalisation of one rank and of several share: the walks that measure, and the table that ranks
-// exchange (core/graph/ops/sync_batch_norm.h).
+// What batch normalisation of one rank and of several share: the passes that measure, and the table that
+// ranks exchange (core/graph/ops/sync_batch_norm.h).
 
 namespace trainer::cpu {
 

@@ -6,7 +6,7 @@
 #include "core/graph/ops/batch_norm.h"
 #include "cpu/batch_norm.h"
 #include "cpu/table.h"
-#include "cpu/two_walks.h"
+#include "cpu/two_passes.h"
 
 namespace trainer::cpu {
 namespace {
@@ -50,13 +50,13 @@ class BatchNormBackwardKernel final : public Kernel {
         in[BatchNormBackward::kMask] == nullptr ? nullptr : at<const int32_t>(in[BatchNormBackward::kMask])};
     T *dx = at<T>(out[BatchNormBackward::kDx]),
       *masked = residual_ ? optional(out[BatchNormBackward::kDresidual]) : nullptr;
-    // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
+    // The second pass reads the masked gradient where there is one: dy may have been overwritten by it.
     const Operands<T> kept = masked == nullptr ? given : Operands<T>{masked, nullptr, given.x, nullptr};
     auto apply = [&](const Piece& p, const GradientTerms& affine) {
       apply_slopes(affine, kept.from(p), dx + p.offset, p.count);
     };
     if (table_)
-      return one_walk(
+      return apply_pass(
           blocks_, [&](int64_t block, bool) { return of_ranks(block); }, apply);
     auto measure = [&](int64_t block, const Piece& p, Slopes& record) {
       const auto mean = spread_mean(blocks_, block, at<const float>(in[BatchNormBackward::kMean]));
@@ -66,7 +66,7 @@ class BatchNormBackwardKernel final : public Kernel {
     auto settle = [&](int64_t block, const Slopes* records, bool writes) {
       return of_rank(block, records, writes);
     };
-    two_walks(blocks_, at<Slopes>(slots_.workspace), measure, settle, apply);
+    two_passes(blocks_, at<Slopes>(slots_.workspace), measure, settle, apply);
   }
 
  private:

@@ -5,7 +5,7 @@
 #include "core/graph/ops/sync_batch_norm.h"
 #include "cpu/batch_norm.h"
 #include "cpu/table.h"
-#include "cpu/two_walks.h"
+#include "cpu/two_passes.h"
 
 namespace trainer::cpu {
 namespace {
@@ -74,7 +74,7 @@ std::unique_ptr<Kernel> compile_moments(const OpContext& context, const Choice& 
                    table = RankTable(context.outputs[BatchNormMoments::kTable].shape, ranks)] {
       const T* x = at<const T>(in[BatchNormMoments::kX]);
       auto* records = at<Moments>(workspace);
-      measure_walk(blocks, records, [&](int64_t, const Piece& p, Moments& record) {
+      measure_pass(blocks, records, [&](int64_t, const Piece& p, Moments& record) {
         measure_moments(x + p.offset, p.count, record);
       });
       for (int64_t c = 0; c < blocks.channels; ++c) {

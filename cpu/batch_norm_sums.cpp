@@ -6,7 +6,7 @@
 #include "core/graph/ops/sync_batch_norm.h"
 #include "cpu/batch_norm.h"
 #include "cpu/table.h"
-#include "cpu/two_walks.h"
+#include "cpu/two_passes.h"
 
 namespace trainer::cpu {
 namespace {
@@ -58,7 +58,7 @@ class BatchNormSumsKernel final : public Kernel {
         in[BatchNormSums::kMask] == nullptr ? nullptr : at<const int32_t>(in[BatchNormSums::kMask])};
     T* masked = optional(slots_.output(BatchNormSums::kDresidual));
     auto* records = at<Slopes>(slots_.workspace);
-    measure_walk(blocks_, records, [&](int64_t block, const Piece& p, Slopes& record) {
+    measure_pass(blocks_, records, [&](int64_t block, const Piece& p, Slopes& record) {
       const auto mean = spread_mean(blocks_, block, at<const float>(in[BatchNormSums::kMean]));
       T* to = masked == nullptr ? nullptr : masked + p.offset;
       measure_slopes(mean.data(), given.from(p), to, p.count, record);

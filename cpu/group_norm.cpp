@@ -6,10 +6,10 @@
 
 #include "cpu/batch_norm.h"
 #include "cpu/table.h"
-#include "cpu/two_walks.h"
+#include "cpu/two_passes.h"
 
-// Each sample is walked twice: the first walk measures its channels, what they
-// say of the groups is settled, and the second walk applies that. Samples go to
+// Each sample is read twice: the first pass measures its channels, what they
+// say of the groups is settled, and the second pass applies that. Samples go to
 // threads or, where they are fewer, each sample's channels do.
 
 namespace trainer::cpu {
@@ -32,7 +32,7 @@ struct FoundPair {
   double first, second;
 };
 
-/// Where the first walk's findings are, what is settled of them, and a thread's
+/// Where the first pass's findings are, what is settled of them, and a thread's
 /// records of a block's pieces.
 template <class Record>
 struct GroupWorkspace {
@@ -54,8 +54,8 @@ struct GroupWorkspace {
 /// Calls measure(n, block) for all blocks of a sample, then settle(n), then
 /// apply(n, block).
 template <class Measure, class Settle, class Apply>
-void walk_samples(const ChannelBlocks& blocks, const Measure& measure, const Settle& settle,
-                  const Apply& apply) {
+void sweep_samples(const ChannelBlocks& blocks, const Measure& measure, const Settle& settle,
+                   const Apply& apply) {
   if (blocks.samples >= omp_get_max_threads()) {
     parallel_rows(blocks.samples, blocks.blocks * blocks.run, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
@@ -143,7 +143,7 @@ class GroupNormKernel final : public Kernel {
       : all_{blocks, op.groups}, eps_(op.eps), slots_(std::move(slots)) {}
 
   void run() override {
-    walk_samples(
+    sweep_samples(
         all_.blocks, [this](int64_t n, int64_t block) { measure(n, block); },
         [this](int64_t n) { settle(n); }, [this](int64_t n, int64_t block) { apply(n, block); });
   }
@@ -220,7 +220,7 @@ class GroupNormBackwardKernel final : public Kernel {
       : all_{blocks, op.groups}, slots_(std::move(slots)) {}
 
   void run() override {
-    walk_samples(
+    sweep_samples(
         all_.blocks, [this](int64_t n, int64_t block) { measure(n, block); },
         [this](int64_t n) { settle(n); }, [this](int64_t n, int64_t block) { apply(n, block); });
     sum_samples();

@@ -160,7 +160,7 @@ std::optional<std::string> why_not_to_a_sum(const OpContext& c) {
   return "no product of the CPU adds to a sum";
 }
 
-/// They would be walks of their own all the same.
+/// They would be passes of their own all the same.
 std::optional<std::string> why_not_forward(const OpContext& c) {
   const LinearFunction function = static_cast<const Linear&>(c.op).function;
   if (function == LinearFunction::gelu_tanh) return "no product of the CPU computes gelu_tanh";

@@ -65,7 +65,7 @@ class Parameters {
   /// in a loop over four arrays those waits add up to five times the work, while a pass that only claims the
   /// lines of one block overlaps them (measured: docs/benchmarks.md).
   template <class Body>
-  void walk(const Body& body) const {
+  void for_each_block(const Body& body) const {
     parallel_elements(length_, [&](int64_t begin, int64_t end) {
       auto p =
           static_cast<size_t>(std::upper_bound(begins_.begin(), begins_.end(), begin) - begins_.begin() - 1);

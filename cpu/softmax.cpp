@@ -48,7 +48,7 @@ TRAINER_MULTIVERSION void softmax_gradient_row(bool log, const float* dy, const 
   for (int64_t c = 0; c < classes; ++c) dx[c] = y[c] * (dy[c] - sum);
 }
 
-/// Pixels that are walked side by side, class by class.
+/// Pixels that are processed side by side, class by class.
 constexpr int64_t kSoftmaxStrip = 128;
 using Strip = std::array<float, kSoftmaxStrip>;
 

@@ -67,7 +67,7 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
     choice.inputs[BatchNormBackward::kMask] = bytes_in_a_row(images.mask_bytes());
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
   choice.kernels = 2;
-  // Both walks read x, and dy with its mask or what the first one kept of them.
+  // Both passes read x, and dy with its mask or what the first one kept of them.
   const bool keeps = context.has_output(BatchNormBackward::kDresidual);
   choice.again_bytes = 2 * images.bytes();
   if (!keeps && !context.inputs[BatchNormBackward::kMask].shape.empty())

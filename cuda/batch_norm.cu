@@ -96,15 +96,15 @@ __device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t row
 /// holds.
 template <class T, class Target>
 __global__ void __launch_bounds__(kThreads)
-    measure_moments(RowWalk walk, const T* x, Parts parts, Target target) {
+    measure_moments(RowSweep sweep, const T* x, Parts parts, Target target) {
   wait_for_previous_kernels();
-  const Column at = column_of(walk, blockIdx.x);
+  const Column at = column_of(sweep, blockIdx.x);
   Sums own{};
   if (at.row < at.end) {
-    const Octet first = load(x + at.row * walk.channels + at.channel, at.left);
+    const Octet first = load(x + at.row * sweep.channels + at.channel, at.left);
     Column others = at;
     others.row += at.step;
-    const auto value_at = [&](int64_t row) { return load(x + row * walk.channels + at.channel, at.left); };
+    const auto value_at = [&](int64_t row) { return load(x + row * sweep.channels + at.channel, at.left); };
     for_rows<T>(others, value_at, [&](int64_t, const Octet& value) {
 #pragma unroll
       for (int i = 0; i < Octet::kSize; ++i) {
@@ -122,15 +122,15 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   own = reduce_rows(own, MergeMoments{});
-  store_part(walk, at, own, parts);
+  store_part(sweep, at, own, parts);
   const auto sums_of_part = [&](int64_t part, int64_t place) {
-    const int64_t rest = walk.rows - part * walk.rows_of_block;
-    const double count = static_cast<double>(rest < walk.rows_of_block ? rest : walk.rows_of_block);
+    const int64_t rest = sweep.rows - part * sweep.rows_of_block;
+    const double count = static_cast<double>(rest < sweep.rows_of_block ? rest : sweep.rows_of_block);
     const double mean = parts.a[place];
     return Totals{count * mean, parts.b[place] + count * mean * mean};
   };
-  settle_column(walk, parts, sums_of_part, [&](int64_t c, const Totals& sums) {
-    const double rows = static_cast<double>(walk.rows), mean = sums.a / rows;
+  settle_column(sweep, parts, sums_of_part, [&](int64_t c, const Totals& sums) {
+    const double rows = static_cast<double>(sweep.rows), mean = sums.a / rows;
     const double variance = sums.b / rows - mean * mean;
     target.put(c, mean, variance < 0 ? 0 * variance : variance);
   });
@@ -138,13 +138,13 @@ __global__ void __launch_bounds__(kThreads)
 
 /// Settles a block's channels, which are kThreads at most, by a thread for each; the first block of a channel
 /// puts out its moments.
-__device__ inline void settle_block(const RowWalk& walk, const GivenMoments& given, const Settled& settled,
+__device__ inline void settle_block(const RowSweep& sweep, const GivenMoments& given, const Settled& settled,
                                     float* means, float* scales) {
   const int place = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x * Octet::kSize + place;
-  if (place >= static_cast<int>(blockDim.x) * Octet::kSize || c >= walk.channels) return;
-  const Moments moments = given.sums != nullptr ? moments_of_sums(given, walk.rows, c)
-                                                : moments_of_ranks(given, walk.channels, c);
+  if (place >= static_cast<int>(blockDim.x) * Octet::kSize || c >= sweep.channels) return;
+  const Moments moments = given.sums != nullptr ? moments_of_sums(given, sweep.rows, c)
+                                                : moments_of_ranks(given, sweep.channels, c);
   means[place] = static_cast<float>(moments.mean);
   scales[place] = settled.scale(c, moments.variance);
   if (blockIdx.y == 0) settled.put_moments(c, moments.mean, moments.variance);
@@ -153,14 +153,14 @@ __device__ inline void settle_block(const RowWalk& walk, const GivenMoments& giv
 /// Channels are settled here where moments are given, else they were before.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    apply_affine(RowWalk walk, bool relu, float ceiling, GivenMoments given, Settled settled,
+    apply_affine(RowSweep sweep, bool relu, float ceiling, GivenMoments given, Settled settled,
                  const float* shift_of, const T* x, const T* residual, T* y, uint8_t* mask) {
   wait_for_previous_kernels();
   TRAINER_SHARED(float, here, [2][kThreads]);
   const bool is_here = given.exist();
-  if (is_here) settle_block(walk, given, settled, here[0], here[1]);
+  if (is_here) settle_block(sweep, given, settled, here[0], here[1]);
   __syncthreads();
-  const Column at = column_from_end(walk, blockIdx.x);
+  const Column at = column_from_end(sweep, blockIdx.x);
   if (at.left <= 0) return;
   const int64_t first = is_here ? threadIdx.x * Octet::kSize : at.channel;
   const Octet mean = load((is_here ? here[0] : settled.affine.mean) + first, at.left),
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     Octet x, residual;
   };
   const auto load_row = [&](int64_t row) {
-    const int64_t place = row * walk.channels + at.channel;
+    const int64_t place = row * sweep.channels + at.channel;
     return Loaded{load(x + place, at.left), residual != nullptr ? load(residual + place, at.left) : Octet{}};
   };
   for_rows<T>(at, load_row, [&](int64_t row, const Loaded& loaded) {
@@ -182,10 +182,10 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 #pragma unroll
       for (int i = 0; i < Octet::kSize; ++i)
         bits |= (i < at.left && passes_clamp(value.v[i], ceiling) ? 1u : 0u) << i;
-      mask[row * walk.octets() + at.octet] = static_cast<uint8_t>(bits);
+      mask[row * sweep.octets() + at.octet] = static_cast<uint8_t>(bits);
     }
     if (relu) value = each([=](float v) { return v < 0 ? 0.0f : v > ceiling ? ceiling : v; }, value);
-    store(value, at.left, y + row * walk.channels + at.channel);
+    store(value, at.left, y + row * sweep.channels + at.channel);
   });
 }
 
@@ -193,11 +193,11 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 template <class Target>
 cudaError_t measure(const ImageRows& images, const void* x, const BlockSums& memory, const Target& target,
                     cudaStream_t stream) {
-  const RowWalk walk(images.rows, images.channels);
+  const RowSweep sweep(images.rows, images.channels);
   return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(measure_moments<T, Target>, walk.grid(), walk.block(), stream, walk,
-                  static_cast<const T*>(x), Parts(walk, memory.workspace, memory.counters), target);
+    return launch(measure_moments<T, Target>, sweep.grid(), sweep.block(), stream, sweep,
+                  static_cast<const T*>(x), Parts(sweep, memory.workspace, memory.counters), target);
   });
 }
 
@@ -205,17 +205,17 @@ cudaError_t measure(const ImageRows& images, const void* x, const BlockSums& mem
 
 cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& t,
                               const BlockSums& memory, cudaStream_t stream) {
-  const RowWalk walk(images.rows, images.channels);
+  const RowSweep sweep(images.rows, images.channels);
   Settled settled{.mean = t.mean, .variance = t.variance, .gamma = t.gamma, .eps = eps, .affine = {}};
   if (!t.given.exist()) {
-    float* constants = Parts(walk, memory.workspace, memory.counters).behind(walk);
+    float* constants = Parts(sweep, memory.workspace, memory.counters).behind(sweep);
     settled.affine = {constants, constants + images.channels};
     const cudaError_t status = measure(images, t.x, memory, settled, stream);
     if (status != cudaSuccess) return status;
   }
   return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, t.relu, t.ceiling, t.given,
+    return launch(apply_affine<T>, sweep.grid(), sweep.block(), stream, sweep, t.relu, t.ceiling, t.given,
                   settled, t.beta, static_cast<const T*>(t.x), static_cast<const T*>(t.residual),
                   static_cast<T*>(t.y), t.mask);
   });
@@ -227,8 +227,8 @@ cudaError_t launch_channel_sums(const ImageRows& images, const void* x, float* s
 }
 
 int64_t batch_norm_workspace_bytes(const ImageRows& images) {
-  const RowWalk walk(images.rows, images.channels);
-  return Parts::bytes(walk) + kConstants * walk.channels * static_cast<int64_t>(sizeof(float));
+  const RowSweep sweep(images.rows, images.channels);
+  return Parts::bytes(sweep) + kConstants * sweep.channels * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace trainer::cuda

@@ -12,14 +12,14 @@ struct Slopes {
   const T *dy, *other;
   const uint8_t* mask;
 
-  __device__ Octet at(const RowWalk& walk, const Column& column, int64_t row) const {
-    const int64_t place = row * walk.channels + column.channel;
+  __device__ Octet at(const RowSweep& sweep, const Column& column, int64_t row) const {
+    const int64_t place = row * sweep.channels + column.channel;
     Octet slope = load(dy + place, column.left);
     if (other != nullptr) {
       slope = each([](float a, float b) { return a + b; }, slope, load(other + place, column.left));
     }
     if (mask != nullptr) {
-      const unsigned bits = mask[row * walk.octets() + column.octet];
+      const unsigned bits = mask[row * sweep.octets() + column.octet];
 #pragma unroll
       for (int i = 0; i < Octet::kSize; ++i) slope.v[i] = (bits >> i & 1) != 0 ? slope.v[i] : 0.0f;
     }
@@ -60,37 +60,37 @@ struct Settlement {
 /// may be dy.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    measure_slopes(RowWalk walk, Slopes<T> slopes, const T* x, T* masked, Parts parts, Settlement settle) {
+    measure_slopes(RowSweep sweep, Slopes<T> slopes, const T* x, T* masked, Parts parts, Settlement settle) {
   wait_for_previous_kernels();
-  const Column at = column_of(walk, blockIdx.x);
+  const Column at = column_of(sweep, blockIdx.x);
   const Octet mean = load(settle.affine.mean + (at.left > 0 ? at.channel : 0), at.left);
   Sums own{};
   const auto load_row = [&](int64_t row) {
-    return Loaded{slopes.at(walk, at, row), load(x + row * walk.channels + at.channel, at.left)};
+    return Loaded{slopes.at(sweep, at, row), load(x + row * sweep.channels + at.channel, at.left)};
   };
   for_rows<T>(at, load_row, [&](int64_t row, const Loaded& loaded) {
-    if (masked != nullptr) store(loaded.slope, at.left, masked + row * walk.channels + at.channel);
+    if (masked != nullptr) store(loaded.slope, at.left, masked + row * sweep.channels + at.channel);
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
       own.a.v[i] += loaded.slope.v[i];
       own.b.v[i] += loaded.slope.v[i] * (loaded.x.v[i] - mean.v[i]);
     }
   });
-  settle_sums(walk, at, own, parts, settle);
+  settle_sums(sweep, at, own, parts, settle);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    apply_slopes(RowWalk walk, Slopes<T> slopes, const T* x, Affine affine, T* dx) {
+    apply_slopes(RowSweep sweep, Slopes<T> slopes, const T* x, Affine affine, T* dx) {
   wait_for_previous_kernels();
-  const Column at = column_from_end(walk, blockIdx.x);
+  const Column at = column_from_end(sweep, blockIdx.x);
   if (at.left <= 0) return;
   const Octet mean = load(affine.mean + at.channel, at.left),
               scale = load(affine.scale + at.channel, at.left),
               pull = load(affine.pull + at.channel, at.left),
               shift = load(affine.shift + at.channel, at.left);
   const auto load_row = [&](int64_t row) {
-    return Loaded{slopes.at(walk, at, row), load(x + row * walk.channels + at.channel, at.left)};
+    return Loaded{slopes.at(sweep, at, row), load(x + row * sweep.channels + at.channel, at.left)};
   };
   for_rows<T>(at, load_row, [&](int64_t row, const Loaded& loaded) {
     Octet result;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
       const float away = loaded.x.v[i] - mean.v[i];
       result.v[i] = scale.v[i] * loaded.slope.v[i] + pull.v[i] * away + shift.v[i];
     }
-    store(result, at.left, dx + row * walk.channels + at.channel);
+    store(result, at.left, dx + row * sweep.channels + at.channel);
   });
 }
 
@@ -107,11 +107,11 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 
 cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, const BatchNormGradients& t,
                                        const BlockSums& memory, cudaStream_t stream) {
-  const RowWalk walk(images.rows, images.channels);
-  const Parts parts(walk, memory.workspace, memory.counters);
-  float* constants = parts.behind(walk);
-  const Affine affine{t.mean, constants, constants + walk.channels, constants + 2 * walk.channels};
-  const Settlement settle{.rows = static_cast<double>(walk.rows),
+  const RowSweep sweep(images.rows, images.channels);
+  const Parts parts(sweep, memory.workspace, memory.counters);
+  float* constants = parts.behind(sweep);
+  const Affine affine{t.mean, constants, constants + sweep.channels, constants + 2 * sweep.channels};
+  const Settlement settle{.rows = static_cast<double>(sweep.rows),
                           .eps = eps,
                           .gamma = t.gamma,
                           .variance = t.variance,
@@ -123,12 +123,12 @@ cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, cons
     const auto *x = static_cast<const T*>(t.x), *other = static_cast<const T*>(t.other_dy);
     auto* masked = static_cast<T*>(t.masked);
     const Slopes<T> given{static_cast<const T*>(t.dy), other, t.mask};
-    // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
+    // The second pass reads the masked gradient where there is one: dy may have been overwritten by it.
     const Slopes<T> kept = masked == nullptr ? given : Slopes<T>{masked, nullptr, nullptr};
-    const cudaError_t status =
-        launch(measure_slopes<T>, walk.grid(), walk.block(), stream, walk, given, x, masked, parts, settle);
+    const cudaError_t status = launch(measure_slopes<T>, sweep.grid(), sweep.block(), stream, sweep, given, x,
+                                      masked, parts, settle);
     if (status != cudaSuccess) return status;
-    return launch(apply_slopes<T>, walk.grid(), walk.block(), stream, walk, kept, x, affine,
+    return launch(apply_slopes<T>, sweep.grid(), sweep.block(), stream, sweep, kept, x, affine,
                   static_cast<T*>(t.dx));
   });
 }

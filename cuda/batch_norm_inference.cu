@@ -13,9 +13,9 @@ __device__ inline double scale_of(const GivenStatistics& given, double eps, int6
 /// y = x * scale + shift
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    apply_statistics(RowWalk walk, GivenStatistics given, double eps, const T* x, T* y) {
+    apply_statistics(RowSweep sweep, GivenStatistics given, double eps, const T* x, T* y) {
   wait_for_previous_kernels();
-  const Column at = column_of(walk, blockIdx.x);
+  const Column at = column_of(sweep, blockIdx.x);
   if (at.left <= 0) return;
   Octet scale{}, shift{};
 #pragma unroll
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
     shift.v[i] = static_cast<float>(given.beta[c] - given.mean[c] * factor);
   }
   for (int64_t row = at.row; row < at.end; row += at.step) {
-    const int64_t place = row * walk.channels + at.channel;
+    const int64_t place = row * sweep.channels + at.channel;
     store(each([](float v, float s, float b) { return v * s + b; }, load(x + place, at.left), scale, shift),
           at.left, y + place);
   }
@@ -53,10 +53,10 @@ __global__ void __launch_bounds__(kThreads) fold(GivenStatistics given, double e
 
 cudaError_t launch_batch_norm_inference(const ImageRows& images, double eps, const GivenStatistics& given,
                                         const void* x, void* y, cudaStream_t stream) {
-  const RowWalk walk(images.rows, images.channels);
+  const RowSweep sweep(images.rows, images.channels);
   return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(apply_statistics<T>, walk.grid(), walk.block(), stream, walk, given, eps,
+    return launch(apply_statistics<T>, sweep.grid(), sweep.block(), stream, sweep, given, eps,
                   static_cast<const T*>(x), static_cast<T*>(y));
   });
 }

@@ -35,19 +35,19 @@ struct Times {
 /// Sums of x or, with `factors`, of the products of both.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    sum_part(RowWalk walk, const T* x, const T* factors, float* part_sums) {
+    sum_part(RowSweep sweep, const T* x, const T* factors, float* part_sums) {
   wait_for_previous_kernels();
-  const Column at = column_of(walk, blockIdx.x);
+  const Column at = column_of(sweep, blockIdx.x);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
-    const int64_t place = row * walk.channels + at.channel;
+    const int64_t place = row * sweep.channels + at.channel;
     Octet term = load(x + place, at.left);
     if (factors != nullptr) term = each(Times{}, term, load(factors + place, at.left));
     own.a = each(Plus{}, own.a, term);
   }
   own = reduce_rows(own, AddSums{});
   if (threadIdx.y != 0 || at.left <= 0) return;
-  store(own.a, at.left, part_sums + blockIdx.y * walk.channels + at.channel);
+  store(own.a, at.left, part_sums + blockIdx.y * sweep.channels + at.channel);
 }
 
 /// Eight elements at once, which may lie in several rows.
@@ -68,13 +68,13 @@ __global__ void scale_columns(const T* x, const float* factors, T* y, int64_t co
 
 template <class T>
 __global__ void __launch_bounds__(kFinishWide* kFinishHigh)
-    finish_sums(RowWalk walk, const float* part_sums, T* sums) {
+    finish_sums(RowSweep sweep, const float* part_sums, T* sums) {
   wait_for_previous_kernels();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
-  const double sum = sum_parts(walk.parts, [&](int64_t part) {
-    return c < walk.channels ? static_cast<double>(part_sums[part * walk.channels + c]) : 0.0;
+  const double sum = sum_parts(sweep.parts, [&](int64_t part) {
+    return c < sweep.channels ? static_cast<double>(part_sums[part * sweep.channels + c]) : 0.0;
   });
-  if (threadIdx.y == 0 && c < walk.channels) put(static_cast<float>(sum), sums[c]);
+  if (threadIdx.y == 0 && c < sweep.channels) put(static_cast<float>(sum), sums[c]);
 }
 
 }  // namespace
@@ -94,24 +94,24 @@ cudaError_t launch_add_bias(const Matrix& shape, void* y, const void* bias, DTyp
 }
 
 int64_t column_sums_workspace(const Matrix& shape) {
-  return RowWalk(shape.rows, shape.columns).parts * shape.columns * static_cast<int64_t>(sizeof(float));
+  return RowSweep(shape.rows, shape.columns).parts * shape.columns * static_cast<int64_t>(sizeof(float));
 }
 
 /// Sums of y, or of y * factors.
 static cudaError_t launch_sums(const Matrix& shape, const void* y, const void* factors, void* sums,
                                DType sums_dtype, void* workspace, cudaStream_t stream) {
   if (shape.rows * shape.columns == 0) return cudaSuccess;
-  const RowWalk walk(shape.rows, shape.columns);
+  const RowSweep sweep(shape.rows, shape.columns);
   auto* part_sums = static_cast<float*>(workspace);
   const cudaError_t status = with_storage(shape.dtype, [&](auto of_y) {
     using Y = decltype(of_y);
-    return launch(sum_part<Y>, walk.grid(), walk.block(), stream, walk, static_cast<const Y*>(y),
+    return launch(sum_part<Y>, sweep.grid(), sweep.block(), stream, sweep, static_cast<const Y*>(y),
                   static_cast<const Y*>(factors), part_sums);
   });
   if (status != cudaSuccess) return status;
   return with_storage(sums_dtype, [&](auto of_sums) {
     using S = decltype(of_sums);
-    return launch(finish_sums<S>, finish_grid(walk.channels), finish_block(), stream, walk, part_sums,
+    return launch(finish_sums<S>, finish_grid(sweep.channels), finish_block(), stream, sweep, part_sums,
                   static_cast<S*>(sums));
   });
 }

@@ -43,7 +43,7 @@ cudaError_t launch_with_numbers(const Images& p, int64_t step, const void* x, co
 /// A block for some channels of an image.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    sum_images(RowWalk of_image, float factor, const T* x, const T* other, T* sums) {
+    sum_images(RowSweep of_image, float factor, const T* x, const T* other, T* sums) {
   wait_for_previous_kernels();
   const int64_t columns = of_image.columns(), image = blockIdx.x / columns;
   Column at = column_of(of_image, blockIdx.x % columns);
@@ -79,12 +79,12 @@ cudaError_t launch_add_channels(const Images& p, DType b_dtype, const void* x, c
 
 cudaError_t launch_image_sums(const Images& p, float factor, const void* x, const void* other, void* sums,
                               cudaStream_t stream) {
-  const RowWalk walk = RowWalk(p.pixels, p.channels).in_one_part();
+  const RowSweep sweep = RowSweep(p.pixels, p.channels).in_one_part();
   // All in x: y and z end at 65,535.
-  const dim3 grid(static_cast<unsigned>(walk.columns() * p.samples));
+  const dim3 grid(static_cast<unsigned>(sweep.columns() * p.samples));
   return with_storage(p.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(sum_images<T>, grid, walk.block(), stream, walk, factor, static_cast<const T*>(x),
+    return launch(sum_images<T>, grid, sweep.block(), stream, sweep, factor, static_cast<const T*>(x),
                   static_cast<const T*>(other), static_cast<T*>(sums));
   });
 }

@@ -42,7 +42,7 @@ cudaError_t launch_rest(const cudnn::ConvolutionGraph& whole, const void* from, 
                         cudaStream_t stream);
 
 // Sums of y and of y^2 over each channel, where they are wanted: cuDNN's or, where it convolves alone, those
-// of a walk over y. An engine of cuDNN's may add to what is there, the graph's description does not say.
+// of a pass over y. An engine of cuDNN's may add to what is there, the graph's description does not say.
 
 /// From the sums of y to those of y^2, in bytes, where both lie in the workspace.
 int64_t squares_offset(const cudnn::ConvolutionGraph& graph);

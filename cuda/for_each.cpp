@@ -53,7 +53,7 @@ size_t tensors_of_set(const ForEach& op) {
 
 Choice select_each(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   const ForEach& op = op_of(context);
-  Choice choice = row_major(context, "one walk");
+  Choice choice = row_major(context, "one pass");
   for (size_t set = 0; set < context.outputs.size(); ++set) {
     const size_t first = set * op.inputs_of_set, tensors = tensors_of_set(op);
     choice.outputs[set] = layout_of_set(context.inputs[first], inputs, first, tensors);

@@ -26,19 +26,21 @@ struct Parts {
   unsigned* counters;
   int64_t group_count;
 
-  /// In memory of bytes(walk), aligned to 16.
-  Parts(const RowWalk& walk, void* memory, unsigned* zeros)
-      : groups(static_cast<Totals*>(memory)), counters(zeros), group_count(groups_of(walk)) {
-    a = reinterpret_cast<float*>(groups + group_count * walk.channels);
-    b = a + walk.parts * walk.channels;
+  /// In memory of bytes(sweep), aligned to 16.
+  Parts(const RowSweep& sweep, void* memory, unsigned* zeros)
+      : groups(static_cast<Totals*>(memory)), counters(zeros), group_count(groups_of(sweep)) {
+    a = reinterpret_cast<float*>(groups + group_count * sweep.channels);
+    b = a + sweep.parts * sweep.channels;
   }
   /// Memory behind all of it.
-  float* behind(const RowWalk& walk) const { return b + walk.parts * walk.channels; }
-  static int64_t groups_of(const RowWalk& walk) { return (walk.parts + kPartsOfGroup - 1) / kPartsOfGroup; }
-  static int64_t bytes(const RowWalk& walk) {
+  float* behind(const RowSweep& sweep) const { return b + sweep.parts * sweep.channels; }
+  static int64_t groups_of(const RowSweep& sweep) {
+    return (sweep.parts + kPartsOfGroup - 1) / kPartsOfGroup;
+  }
+  static int64_t bytes(const RowSweep& sweep) {
     constexpr auto kGroup = static_cast<int64_t>(sizeof(Totals)),
                    kPart = static_cast<int64_t>(2 * sizeof(float));
-    return (groups_of(walk) * kGroup + walk.parts * kPart) * walk.channels;
+    return (groups_of(sweep) * kGroup + sweep.parts * kPart) * sweep.channels;
   }
 };
 
@@ -89,10 +91,10 @@ __device__ inline Totals add_up(const ColumnPlace& at, int64_t count, const Term
 }
 
 /// Stores a block's part, which its first threads have.
-__device__ inline void store_part(const RowWalk& walk, const Column& at, const Sums& own,
+__device__ inline void store_part(const RowSweep& sweep, const Column& at, const Sums& own,
                                   const Parts& parts) {
   if (threadIdx.y != 0 || at.left <= 0) return;
-  const int64_t place = blockIdx.y * walk.channels + at.channel;
+  const int64_t place = blockIdx.y * sweep.channels + at.channel;
   store(own.a, at.left, parts.a + place);
   store(own.b, at.left, parts.b + place);
 }
@@ -101,21 +103,21 @@ __device__ inline void store_part(const RowWalk& walk, const Column& at, const S
 /// column. term(part, place) are the numbers of a part, `place` its place in parts.a and parts.b. By all
 /// threads of each block, once per kernel.
 template <class Term, class Settle>
-__device__ inline void settle_column(const RowWalk& walk, const Parts& parts, const Term& term,
+__device__ inline void settle_column(const RowSweep& sweep, const Parts& parts, const Term& term,
                                      const Settle& settle) {
   const ColumnPlace at = place_in_column();
-  const bool exists = at.channel < walk.channels, settles = exists && at.place < at.wide;
+  const bool exists = at.channel < sweep.channels, settles = exists && at.place < at.wide;
   const int64_t group = blockIdx.y / kPartsOfGroup, first = group * kPartsOfGroup;
-  const int64_t left = walk.parts - first, count = left < kPartsOfGroup ? left : kPartsOfGroup;
+  const int64_t left = sweep.parts - first, count = left < kPartsOfGroup ? left : kPartsOfGroup;
   unsigned* counters = parts.counters + blockIdx.x * (parts.group_count + 1);
   if (!is_last(counters + group, static_cast<unsigned>(count))) return;
   Totals sums = add_up(at, exists ? count : 0,
-                       [&](int64_t i) { return term(first + i, (first + i) * walk.channels + at.channel); });
+                       [&](int64_t i) { return term(first + i, (first + i) * sweep.channels + at.channel); });
   if (parts.group_count > 1) {
-    if (settles) parts.groups[group * walk.channels + at.channel] = sums;
+    if (settles) parts.groups[group * sweep.channels + at.channel] = sums;
     if (!is_last(counters + parts.group_count, static_cast<unsigned>(parts.group_count))) return;
     sums = add_up(at, exists ? parts.group_count : 0,
-                  [&](int64_t i) { return parts.groups[i * walk.channels + at.channel]; });
+                  [&](int64_t i) { return parts.groups[i * sweep.channels + at.channel]; });
   }
   if (settles) settle(at.channel, sums);
 }
@@ -123,12 +125,12 @@ __device__ inline void settle_column(const RowWalk& walk, const Parts& parts, co
 /// Stores the two sums of a block's part, of which each thread has its own, and settles them with those of
 /// the other parts: settle(channel, sums).
 template <class Settle>
-__device__ inline void settle_sums(const RowWalk& walk, const Column& at, const Sums& of_thread,
+__device__ inline void settle_sums(const RowSweep& sweep, const Column& at, const Sums& of_thread,
                                    const Parts& parts, const Settle& settle) {
   const Sums own = reduce_rows(of_thread, AddSums{});
-  store_part(walk, at, own, parts);
+  store_part(sweep, at, own, parts);
   const auto term = [&](int64_t, int64_t place) { return Totals{parts.a[place], parts.b[place]}; };
-  settle_column(walk, parts, term, settle);
+  settle_column(sweep, parts, term, settle);
 }
 
 }  // namespace trainer::cuda

@@ -41,7 +41,7 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
   choice.workspace_bytes =
       layer_norm_backward_workspace(rows_of(context.inputs[LayerNormBackward::kSum], false));
   if (context.has_output(LayerNormBackward::kDgamma) ||
-      context.has_output(LayerNormBackward::kDbeta)) {  // their sums walk over dy and x first
+      context.has_output(LayerNormBackward::kDbeta)) {  // their sums read dy and x first
     choice.kernels = 2;
     choice.again_bytes =
         bytes_of(context.inputs[LayerNormBackward::kDy]) + bytes_of(context.inputs[LayerNormBackward::kSum]);

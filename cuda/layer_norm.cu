@@ -130,12 +130,12 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 /// may be nullptr.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    sum_gradients(RowWalk walk, Given<T> given, Parts parts, float* dgamma, float* dbeta) {
+    sum_gradients(RowSweep sweep, Given<T> given, Parts parts, float* dgamma, float* dbeta) {
   wait_for_previous_kernels();
-  const Column at = column_of(walk, blockIdx.x);
+  const Column at = column_of(sweep, blockIdx.x);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
-    const int64_t place = row * walk.channels + at.channel;
+    const int64_t place = row * sweep.channels + at.channel;
     const Octet slope = load(given.dy + place, at.left),
                 normal = given.normal(place, at.left, given.mean(row), given.factor_of[row]);
 #pragma unroll
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
       own.b.v[i] += slope.v[i];
     }
   }
-  settle_sums(walk, at, own, parts, [=](int64_t c, const Totals& sums) {
+  settle_sums(sweep, at, own, parts, [=](int64_t c, const Totals& sums) {
     if (dgamma != nullptr) dgamma[c] = static_cast<float>(sums.a);
     if (dbeta != nullptr) dbeta[c] = static_cast<float>(sums.b);
   });
@@ -153,9 +153,9 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 template <class T>
 cudaError_t launch_sums(const NormRows& rows, const Given<T>& given, const LayerNormGradients& t,
                         const BlockSums& memory, cudaStream_t stream) {
-  const RowWalk walk(rows.rows, rows.width);
-  return launch(sum_gradients<T>, walk.grid(), walk.block(), stream, walk, given,
-                Parts(walk, memory.workspace, memory.counters), t.dgamma, t.dbeta);
+  const RowSweep sweep(rows.rows, rows.width);
+  return launch(sum_gradients<T>, sweep.grid(), sweep.block(), stream, sweep, given,
+                Parts(sweep, memory.workspace, memory.counters), t.dgamma, t.dbeta);
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ cudaError_t launch_layer_norm(const NormRows& rows, double eps, const LayerNormT
 }
 
 int64_t layer_norm_backward_workspace(const NormRows& rows) {
-  return Parts::bytes(RowWalk(rows.rows, rows.width));
+  return Parts::bytes(RowSweep(rows.rows, rows.width));
 }
 
 cudaError_t launch_layer_norm_backward(const NormRows& rows, const LayerNormGradients& t,

@@ -150,7 +150,7 @@ std::unique_ptr<Kernel> compile_pad(const Gpu& gpu, const OpContext& context, co
 }
 
 Choice select_zeros(const Gpu&, const OpContext& context, const OpenLayouts&) {
-  Choice choice = row_major(context, "one walk");
+  Choice choice = row_major(context, "one pass");
   choice.kernels = parameter_tables(context.outputs.size());
   return choice;
 }

@@ -14,7 +14,7 @@ bool adapts(const update::Rule& rule) {
 
 Choice select_step(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   const auto& op = static_cast<const OptimizerStep&>(context.op);
-  Choice choice = row_major(context, "one walk");
+  Choice choice = row_major(context, "one pass");
   lay_out_step(context, inputs, choice);
   choice.kernels = parameter_tables(op.parameters());
   if (!adapts(op.rule)) return choice;

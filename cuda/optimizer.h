@@ -24,7 +24,7 @@ struct ParameterPointers {
 
 /// As many parameters as fit among a kernel's arguments (32764 bytes since CUDA 12.1).
 constexpr size_t kMostInTable = 320;
-/// How many kernels one walk over parameters starts.
+/// How many kernels one pass over parameters starts.
 constexpr int parameter_tables(size_t parameters) {
   return static_cast<int>((parameters + kMostInTable - 1) / kMostInTable);
 }
@@ -36,7 +36,7 @@ struct StepScalars {
   const float *scale, *skip;
 };
 
-/// One walk over all parameters, in as few launches as their pointers fit into. `ratios`, where the rule
+/// One pass over all parameters, in as few launches as their pointers fit into. `ratios`, where the rule
 /// adapts, multiply each parameter's gradient and decay; else nullptr.
 cudaError_t launch_update(const update::Rule& rule, const StepScalars& scalars,
                           std::span<const ParameterPointers> parameters, const float* ratios,

@@ -90,10 +90,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t launch_rotary(const RotaryRule& rule, const RotaryWalk& walk, DType dtype, const void* x,
+cudaError_t launch_rotary(const RotaryRule& rule, const RotaryTokens& tokens, DType dtype, const void* x,
                           const float* table, void* y, cudaStream_t stream) {
   const bool copies = x != y;
-  const RotaryPieces pieces{.width = walk.width,
+  const RotaryPieces pieces{.width = tokens.width,
                             .heads = static_cast<int>(rule.heads),
                             .size = static_cast<int>(rule.size),
                             .features = static_cast<int>(rule.features),
@@ -101,12 +101,12 @@ cudaError_t launch_rotary(const RotaryRule& rule, const RotaryWalk& walk, DType 
                             .inverse = rule.inverse,
                             .turned = pieces_of(rule.interleaved ? rule.features : rule.features / 2),
                             .kept = copies ? pieces_of(rule.size - rule.features) : 0,
-                            .behind = copies ? pieces_of(walk.width - rule.heads * rule.size) : 0};
-  const int64_t count = walk.tokens * pieces.of_token();
+                            .behind = copies ? pieces_of(tokens.width - rule.heads * rule.size) : 0};
+  const int64_t count = tokens.tokens * pieces.of_token();
   return with_storage(dtype, [&](auto element) {
     using T = decltype(element);
     return launch(turn_heads<T>, blocks_for(count * Octet::kSize), dim3(kThreads), stream, pieces,
-                  walk.row_of, count, static_cast<const T*>(x), table, static_cast<T*>(y));
+                  tokens.row_of, count, static_cast<const T*>(x), table, static_cast<T*>(y));
   });
 }
 

@@ -10,13 +10,13 @@
 namespace trainer::cuda {
 
 /// Rows of heads, and where each token finds its row of cosines and sines.
-struct RotaryWalk {
+struct RotaryTokens {
   TableRows row_of;
   int64_t tokens = 0, width = 0;
 };
 
 /// The operation Rotary; x and y (tokens, width) are of this type, and may be one.
-cudaError_t launch_rotary(const RotaryRule& rule, const RotaryWalk& walk, DType dtype, const void* x,
+cudaError_t launch_rotary(const RotaryRule& rule, const RotaryTokens& tokens, DType dtype, const void* x,
                           const float* table, void* y, cudaStream_t stream);
 
 }  // namespace trainer::cuda

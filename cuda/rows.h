@@ -10,14 +10,14 @@ namespace trainer::cuda {
 // Images with their channels last are matrices: a row for each pixel, a column for each channel. A thread
 // has eight channels and every so many rows, so what belongs to a channel stays in its registers.
 
-struct RowWalk {
+struct RowSweep {
   int64_t rows = 0, channels = 0;
   int64_t rows_of_block = 0;
   int wide = 0;       ///< threads side by side; kThreads / wide above each other
   int64_t parts = 0;  ///< of the rows
 
-  RowWalk() = default;
-  RowWalk(int64_t r, int64_t c) : rows(r), channels(c) {
+  RowSweep() = default;
+  RowSweep(int64_t r, int64_t c) : rows(r), channels(c) {
     // Enough blocks for every GPU, each with enough rows to be worth its own sums.
     constexpr int64_t kRowsOfThread = 8;
     wide = 1;
@@ -29,10 +29,10 @@ struct RowWalk {
   }
 
   /// All rows to each block: for several matrices.
-  RowWalk in_one_part() const {
-    RowWalk walk = *this;
-    walk.parts = 1, walk.rows_of_block = rows;
-    return walk;
+  RowSweep in_one_part() const {
+    RowSweep sweep = *this;
+    sweep.parts = 1, sweep.rows_of_block = rows;
+    return sweep;
   }
   TRAINER_HD int64_t octets() const { return (channels + Octet::kSize - 1) / Octet::kSize; }
   TRAINER_HD int64_t columns() const { return (octets() + wide - 1) / wide; }
@@ -41,27 +41,27 @@ struct RowWalk {
   dim3 block() const { return dim3(static_cast<unsigned>(wide), static_cast<unsigned>(high())); }
 };
 
-/// What a thread walks. Beyond the last channel there are no rows.
+/// The rows of a thread. Beyond the last channel there are no rows.
 struct Column {
   int64_t octet, channel, left;  ///< left: channels from here on
   int64_t row, end, step;
 };
 
-__device__ inline Column column_of(const RowWalk& walk, int64_t column, int64_t part) {
+__device__ inline Column column_of(const RowSweep& sweep, int64_t column, int64_t part) {
   const int64_t octet = column * blockDim.x + threadIdx.x;
-  const int64_t channel = octet * Octet::kSize, left = walk.channels - channel;
-  const int64_t first = part * walk.rows_of_block;
-  const int64_t end = first + walk.rows_of_block < walk.rows ? first + walk.rows_of_block : walk.rows;
+  const int64_t channel = octet * Octet::kSize, left = sweep.channels - channel;
+  const int64_t first = part * sweep.rows_of_block;
+  const int64_t end = first + sweep.rows_of_block < sweep.rows ? first + sweep.rows_of_block : sweep.rows;
   return {octet, channel, left, first + threadIdx.y, left > 0 ? end : 0, blockDim.y};
 }
 
-__device__ inline Column column_of(const RowWalk& walk, int64_t column) {
-  return column_of(walk, column, blockIdx.y);
+__device__ inline Column column_of(const RowSweep& sweep, int64_t column) {
+  return column_of(sweep, column, blockIdx.y);
 }
 
-/// For a walk that begins where the one before has ended: its last rows may still be in the cache.
-__device__ inline Column column_from_end(const RowWalk& walk, int64_t column) {
-  Column at = column_of(walk, column, gridDim.y - 1 - blockIdx.y);
+/// For a pass that begins where the one before has ended: its last rows may still be in the cache.
+__device__ inline Column column_from_end(const RowSweep& sweep, int64_t column) {
+  Column at = column_of(sweep, column, gridDim.y - 1 - blockIdx.y);
   if (at.row >= at.end) return at;
   const int64_t last = at.row + (at.end - 1 - at.row) / at.step * at.step;
   return {at.octet, at.channel, at.left, last, at.row - 1, -at.step};

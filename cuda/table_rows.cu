@@ -159,11 +159,11 @@ cudaError_t launch_sum_rows(const TableAccess& access, DType dtype, const void* 
   Key* keys = static_cast<Key*>(workspace);
   status = sort_tokens(access, keys, keys + access.tokens, stream);
   if (status != cudaSuccess) return status;
-  const RowWalk walk(1, access.width);
-  const dim3 grid(static_cast<unsigned>(access.tokens), static_cast<unsigned>(walk.columns()));
+  const RowSweep sweep(1, access.width);
+  const dim3 grid(static_cast<unsigned>(access.tokens), static_cast<unsigned>(sweep.columns()));
   return with_storage(dtype, [&](auto element) {
     using T = decltype(element);
-    return launch(sum_runs<T>, grid, walk.block(), stream, access, keys, static_cast<const T*>(dy), table);
+    return launch(sum_runs<T>, grid, sweep.block(), stream, access, keys, static_cast<const T*>(dy), table);
   });
 }
 

@@ -21,7 +21,7 @@ uint32_t feistel_rounds(int bits) {
 
 }  // namespace
 
-/// A Feistel network whose two parts may differ in width by a bit permutes [0, 2^bits). Walking the cycle
+/// A Feistel network whose two parts may differ in width by a bit permutes [0, 2^bits). Following the cycle
 /// until it comes back below `size` makes that a permutation of [0, size); as size > 2^bits / 2, two steps on
 /// average.
 int64_t shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t size) {

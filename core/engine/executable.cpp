@@ -119,13 +119,13 @@ void Executable::run(size_t entry, std::optional<size_t> stopwatch) {
   while (stopwatch && prepared.stopwatches.size() <= *stopwatch)
     prepared.stopwatches.push_back(device_.make_stopwatch(kPhases + 1));
   Stopwatch* timer = stopwatch ? prepared.stopwatches[*stopwatch].get() : nullptr;
-  // The first run is a walk: what libraries only do once they do then.
+  // The first run executes the nodes: what libraries only do once they do then.
   const bool replays = replay_ && prepared.has_run && !observer_;
   Kernel* kernel = replays ? captured(prepared, timer) : nullptr;
   if (kernel != nullptr) {
     kernel->run();
   } else {
-    walk(prepared, timer);
+    execute(prepared, timer);
   }
   prepared.has_run = true;
 }
@@ -153,10 +153,10 @@ Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
   return entry.graphs.back().kernel.get();
 }
 
-/// A device that has failed for good fails the walk as well, so any of its errors may be warned of here.
+/// A device that has failed for good fails the execution as well, so any of its errors may be warned of here.
 std::unique_ptr<Kernel> Executable::capture(const Prepared& entry, Stopwatch* stopwatch) {
   try {
-    return device_.capture_graph([&] { walk(entry, stopwatch); });
+    return device_.capture_graph([&] { execute(entry, stopwatch); });
   } catch (const Error& problem) {
     if (!warn_) throw;
     warn_(problem.what());
@@ -164,7 +164,7 @@ std::unique_ptr<Kernel> Executable::capture(const Prepared& entry, Stopwatch* st
   }
 }
 
-void Executable::walk(const Prepared& entry, Stopwatch* stopwatch) {
+void Executable::execute(const Prepared& entry, Stopwatch* stopwatch) {
   size_t next = 0;
   if (stopwatch != nullptr) stopwatch->mark(0);
   for (size_t phase = 0; phase < kPhases; ++phase) {

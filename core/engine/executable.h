@@ -26,12 +26,12 @@ struct PhaseSeconds {
 /// Called for each node that ran, with the steady clock's seconds before and after.
 using NodeObserver = std::function<void(const PlannedNode& node, double begin, double end)>;
 
-/// A plan with its memory and kernels: walks an entry's nodes in order, or replays the graph that the device
-/// captured of an earlier walk. After construction and the first runs nothing is allocated.
+/// A plan with its memory and kernels: executes an entry's nodes in order, or replays the graph that the
+/// device captured of an earlier execution. After construction and the first runs nothing is allocated.
 class Executable {
  public:
   /// Keeps a reference to the device, for whose planner the plan was made; with `replay` false every run
-  /// walks. Throws Error (exit 71) where the device has not enough memory.
+  /// executions. Throws Error (exit 71) where the device has not enough memory.
   Executable(Plan plan, Device& device, bool replay = true);
 
   const Plan& plan() const { return plan_; }
@@ -51,7 +51,7 @@ class Executable {
   PhaseSeconds phases(size_t entry, size_t stopwatch) const;
 
   /// Where the device fails to capture a run, calls `warn` with the reason, once; this run and all later ones
-  /// walk then. Without a `warn`, run() throws the device's error.
+  /// execution then. Without a `warn`, run() throws the device's error.
   void on_failed_capture(std::function<void(const std::string& reason)> warn) { warn_ = std::move(warn); }
 
   /// From now on the device finishes each node before the next one starts, so that each can be timed; an
@@ -87,7 +87,7 @@ class Executable {
     std::unique_ptr<Kernel> kernel;
     const PlannedNode* node;
   };
-  /// A walk as the device captured it, with the inputs that were bound then.
+  /// An execution as the device captured it, with the inputs that were bound then.
   struct CapturedGraph {
     std::vector<void*> inputs;
     const Stopwatch* stopwatch;
@@ -102,7 +102,7 @@ class Executable {
   };
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;
   Prepared prepare(const PlannedEntry& entry, size_t workspace_slot);
-  void walk(const Prepared& entry, Stopwatch* stopwatch);
+  void execute(const Prepared& entry, Stopwatch* stopwatch);
   void run_observed(const Step& step);
   Kernel* captured(Prepared& entry, Stopwatch* stopwatch);
   std::unique_ptr<Kernel> capture(const Prepared& entry, Stopwatch* stopwatch);

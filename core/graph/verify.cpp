@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// Walks one entry in order and remembers what is defined and what was assigned.
+/// Traverses one entry in order and remembers what is defined and what was assigned.
 class EntryCheck {
  public:
   EntryCheck(const Program& program, const Entry& entry)

@@ -164,7 +164,7 @@ class Muon final : public Optimizer {
   }
 
  private:
-  /// Each matrix has a walk of its own: what Newton-Schulz computes then lives no longer than needed.
+  /// Each matrix has a pass of its own: what Newton-Schulz computes then lives no longer than needed.
   void append_matrix(Builder& build, StepInputs inputs, const ParameterGradient& pair) const {
     Program& program = build.program();
     const Tensor matrix = program.tensor(pair.parameter);

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// One walk from the end: a node stays if it assigns or one of its outputs is used by what stays.
+/// One pass from the end: a node stays if it assigns or one of its outputs is used by what stays.
 void sweep(Program& program, Entry& entry) {
   std::vector<bool> needed(program.tensors.size(), false);
   for (const NamedTensor& output : entry.outputs) needed[static_cast<size_t>(output.tensor)] = true;

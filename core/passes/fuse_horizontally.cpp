@@ -37,7 +37,8 @@ struct Group {
   std::vector<Node> nodes, assigns;
 };
 
-/// Walks one entry. A node waits until something reads its result, changes what it reads, or the phase ends.
+/// Traverses one entry. A node waits until something reads its result, changes what it reads, or the phase
+/// ends.
 class Joiner {
  public:
   Joiner(const Program& program, const Planner& planner) : program_(program), planner_(planner) {}

@@ -108,8 +108,8 @@ class GramBatchNorms {
     const TensorSpec &x = program_.spec(conv.inputs[Conv2d::kX]),
                      &y = program_.spec(conv.outputs[Conv2d::kY]);
     const int64_t features = x.shape[1], channels = y.shape[1];
-    const int64_t walks = rows_of(y.shape) * (7 * channels - 4 * features) * planner_.element_bytes(x.dtype);
-    return channels >= 2 * features && walks - kBytesOfWeight * channels * features >= least_saved_;
+    const int64_t moved = rows_of(y.shape) * (7 * channels - 4 * features) * planner_.element_bytes(x.dtype);
+    return channels >= 2 * features && moved - kBytesOfWeight * channels * features >= least_saved_;
   }
 
   /// Of two gradients that meet at the normalisation one may come from a product.

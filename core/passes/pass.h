@@ -27,7 +27,7 @@ struct Pass {
 /// Throws std::logic_error where one of the passes precedes another that it has to come after.
 void check_order(const std::vector<Pass>& passes);
 
-/// A batch normalisation whose only reader is a sum adds the other operand in its own walk.
+/// A batch normalisation whose only reader is a sum adds the other operand in its own pass.
 Pass fuse_residual();
 /// In evaluation, and where nothing is trained, a batch normalisation with given statistics behind a
 /// convolution becomes part of the convolution's weights.
@@ -57,7 +57,7 @@ Pass read_samples(std::map<std::string, SampleSet> sets);
 /// gradient.
 Pass pad_channels(const Planner& planner);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
-/// walk.
+/// pass.
 Pass fuse_gradient_sum();
 /// Where a linear layer's logits are read by the loss and metrics alone and take more than `piece_bytes`,
 /// makes them for so many samples at a time, and at once their loss, their metrics and the gradients of what

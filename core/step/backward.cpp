@@ -13,10 +13,11 @@
 namespace trainer {
 namespace {
 
-/// Reverse mode: walks the forward nodes backwards and asks each operation for its gradient.
-class ReverseWalk {
+/// Reverse mode: traverses the forward nodes backwards and asks each operation for its gradient.
+class ReverseTraversal {
  public:
-  ReverseWalk(Program& program, Entry& entry) : program_(program), build_(program, entry), entry_(entry) {
+  ReverseTraversal(Program& program, Entry& entry)
+      : program_(program), build_(program, entry), entry_(entry) {
     build_.set_phase(Phase::backward);
     build_.set_role(Role::gradient);
   }
@@ -87,7 +88,7 @@ Pass autodiff(bool scales_loss) {
     Entry& entry = program.entry(entry_name::kTrainStep);
     const TensorId loss = entry.output(output_name::kLoss);
     if (loss == kNone) throw std::logic_error("entry " + entry.name + " has no loss");
-    ReverseWalk(program, entry).run(loss, seed);
+    ReverseTraversal(program, entry).run(loss, seed);
   };
   return {
       .name = "autodiff",

@@ -38,19 +38,19 @@ std::vector<std::vector<size_t>> shares_of(const std::vector<int64_t>& sizes, in
   return found;
 }
 
-/// Rewrites the optimiser's walk over all parameters: each rank walks over its own, holds their moments, and
-/// sends the new weights to all.
+/// Rewrites the optimiser's update over all parameters: each rank updates over its own, holds their moments,
+/// and sends the new weights to all.
 class Sharding {
  public:
-  Sharding(Program& program, Entry& entry, const Node& walk)
+  Sharding(Program& program, Entry& entry, const Node& update)
       : program_(program),
-        walk_(walk),
-        op_(static_cast<const OptimizerStep&>(*walk.op)),
+        update_(update),
+        op_(static_cast<const OptimizerStep&>(*update.op)),
         build_(program, entry) {
     build_.set_phase(Phase::update);
   }
 
-  /// The nodes in the walk's place; `walk_` is no longer in the entry then.
+  /// The nodes in the update's place; `update_` is no longer in the entry then.
   void append(int64_t ranks) {
     std::vector<int64_t> sizes;
     for (size_t p = 0; p < op_.parameters(); ++p) sizes.push_back(numel(program_.spec(weights(p)).shape));
@@ -59,57 +59,57 @@ class Sharding {
     for (size_t rank = 0; rank < shares.size(); ++rank) {
       const auto from = static_cast<int64_t>(rank);
       if (shares[rank].empty()) continue;
-      build_.set_origin({walk_.origin.where, "rank " + std::to_string(rank)});
-      append_walk(shares[rank], from);
+      build_.set_origin({update_.origin.where, "rank " + std::to_string(rank)});
+      append_update(shares[rank], from);
       senders_.push_back(from);
       started.push_back(build_.emit_all(std::make_shared<BroadcastStart>(from), new_weights(shares[rank])));
     }
     for (size_t i = 0; i < senders_.size(); ++i) {
       const auto from = senders_[i];
-      build_.set_origin({walk_.origin.where, "rank " + std::to_string(from)});
+      build_.set_origin({update_.origin.where, "rank " + std::to_string(from)});
       const auto done = build_.emit_all(std::make_shared<BroadcastDone>(from), started[i]);
       const std::vector<size_t>& share = shares[static_cast<size_t>(from)];
-      for (size_t j = 0; j < share.size(); ++j) received_[walk_.outputs[op_.output_of(share[j])]] = done[j];
+      for (size_t j = 0; j < share.size(); ++j) received_[update_.outputs[op_.output_of(share[j])]] = done[j];
     }
   }
 
-  /// What every rank has in the place of what the walk has computed.
+  /// What every rank has in the place of what the update has computed.
   TensorId received(TensorId value) const {
     const auto found = received_.find(value);
     return found == received_.end() ? value : found->second;
   }
 
  private:
-  TensorId weights(size_t p) const { return walk_.inputs[op_.input_of(p)]; }
+  TensorId weights(size_t p) const { return update_.inputs[op_.input_of(p)]; }
 
   std::vector<TensorId> new_weights(const std::vector<size_t>& share) const {
     std::vector<TensorId> found;
-    for (const size_t p : share) found.push_back(walk_.outputs[op_.output_of(p)]);
+    for (const size_t p : share) found.push_back(update_.outputs[op_.output_of(p)]);
     return found;
   }
 
-  /// The walk over one rank's parameters, whose moments it alone holds.
-  void append_walk(const std::vector<size_t>& share, int64_t rank) {
-    Node part = walk_;
+  /// The update over one rank's parameters, whose moments it alone holds.
+  void append_update(const std::vector<size_t>& share, int64_t rank) {
+    Node part = update_;
     part.inputs.resize(OptimizerStep::kFirstParameter);
     part.outputs.clear();
     part.origin = build_.origin();
     std::vector<StepSetting> settings;
     for (const size_t p : share) {
       settings.push_back(op_.settings[p]);
-      const auto in = walk_.inputs.begin() + static_cast<ptrdiff_t>(op_.input_of(p));
-      const auto out = walk_.outputs.begin() + static_cast<ptrdiff_t>(op_.output_of(p));
+      const auto in = update_.inputs.begin() + static_cast<ptrdiff_t>(op_.input_of(p));
+      const auto out = update_.outputs.begin() + static_cast<ptrdiff_t>(op_.output_of(p));
       part.inputs.insert(part.inputs.end(), in, in + 2 + static_cast<ptrdiff_t>(op_.moments));
       part.outputs.insert(part.outputs.end(), out, out + 1 + static_cast<ptrdiff_t>(op_.moments));
       for (size_t m = 0; m < op_.moments; ++m)
-        program_.tensors[static_cast<size_t>(walk_.inputs[op_.input_of(p) + 2 + m])].rank = rank;
+        program_.tensors[static_cast<size_t>(update_.inputs[op_.input_of(p) + 2 + m])].rank = rank;
     }
     part.op = std::make_shared<OptimizerStep>(op_.rule, std::move(settings));
     build_.entry().nodes.push_back(std::move(part));
   }
 
   Program& program_;
-  Node walk_;
+  Node update_;
   const OptimizerStep& op_;
   Builder build_;
   std::vector<int64_t> senders_;

@@ -16,8 +16,8 @@
 namespace trainer {
 namespace {
 
-/// Ends a walk over an entry's nodes.
-struct WalkEnds {};
+/// Ends the execution of an entry's nodes.
+struct TraversalEnds {};
 
 template <class Word>
 int64_t first_with_all(const std::byte* bytes, int64_t count, Word exponent) {
@@ -73,8 +73,8 @@ class Search {
     host_ = executable.device().allocate_batch(largest);
   }
 
-  /// Walks until something is found or the update begins.
-  bool walk(size_t entry) {
+  /// Executes nodes until something is found or the update begins.
+  bool execute(size_t entry) {
     for (size_t i = 0; i < plan_.tensors.size(); ++i) {
       const auto id = static_cast<TensorId>(i);
       if (plan_.tensors[i].role != Role::input || !reads(entry, id) || bad(id) < 0) continue;
@@ -85,7 +85,7 @@ class Search {
     executable_.observe([this](const PlannedNode& planned, double, double) { look(planned); });
     try {
       executable_.run(entry);
-    } catch (const WalkEnds&) {
+    } catch (const TraversalEnds&) {
     } catch (...) {
       executable_.observe({});
       throw;
@@ -106,14 +106,14 @@ class Search {
     return false;
   }
 
-  /// Throws WalkEnds where nothing more is to be seen.
+  /// Throws TraversalEnds where nothing more is to be seen.
   void look(const PlannedNode& planned) {
     const Node& node = planned.node;
-    if (node.phase == Phase::update) throw WalkEnds{};
+    if (node.phase == Phase::update) throw TraversalEnds{};
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (bad(node.outputs[o]) < 0) continue;
       found_ = culprit(node, place_of(node, o));
-      throw WalkEnds{};
+      throw TraversalEnds{};
     }
   }
 
@@ -163,7 +163,7 @@ std::optional<std::string> find_non_finite(Executable& executable, int64_t micro
   Search search(executable);
   for (int64_t i = 0; i < micro_batches; ++i) {
     bind();
-    if (!search.walk(i == 0 ? first : next)) continue;
+    if (!search.execute(i == 0 ? first : next)) continue;
     return *search.found() + (one ? "" : fmt::format(", micro-batch {} of {}", i + 1, micro_batches));
   }
   return std::nullopt;

@@ -79,7 +79,7 @@ TEST_CASE("normalisations whose convolutions measure for them agree with the ref
   check_moments(*gpu);
 }
 
-TEST_CASE("moments are right whatever timing chose, perhaps a walk over what cuDNN has written") {
+TEST_CASE("moments are right whatever timing chose, perhaps a pass over what cuDNN has written") {
   if (!cuda_or_skip()) return;
   Tuning tuning;
   check_moments(load_backend("cuda", BackendRequest{.tuning = &tuning}));

@@ -50,7 +50,7 @@ void add_softmax_cases(std::vector<KernelCase>& cases) {
 }  // namespace
 
 /// Rows of a warp, of a block, and more rows than a part has; beside them a residual stream, which fusion
-/// makes one walk of.
+/// makes one pass of.
 void add_norm_cases(std::vector<KernelCase>& cases) {
   add_group_norm_cases(cases);
   add_softmax_cases(cases);

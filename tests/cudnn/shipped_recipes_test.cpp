@@ -244,7 +244,7 @@ TEST_CASE("a step of a residual network starts few kernels and moves little on A
 }
 
 TEST_CASE(
-    "GPT-2 in bf16 casts no logits, and adds no gradient of a matrix in a walk of its own but the table's") {
+    "GPT-2 in bf16 casts no logits, and adds no gradient of a matrix in a pass of its own but the table's") {
   const DeviceDescription device = shipped_device("h200");
   const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
   const fs::path path = fs::path(TRAINER_SOURCE_DIR) / "configs/gpt2_tokens.yaml";

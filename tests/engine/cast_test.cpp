@@ -58,7 +58,7 @@ TEST_CASE("casts write the layout that their reader wants: nothing is reordered 
   }
 }
 
-TEST_CASE("weights in f32 lie as their gradient does, and the optimiser walks both as they lie") {
+TEST_CASE("weights in f32 lie as their gradient does, and the optimiser reads both in it") {
   const auto plan = plan_in_bf16("resnet18_32");
   if (!plan) return;
   const TensorId w = plan->find("layer1.0.conv1.weight");
@@ -93,7 +93,7 @@ TEST_CASE("what is cast from a state before it changes is the old value, whoever
   }
 }
 
-TEST_CASE("a cast changes layout and type in one walk, whatever the layouts") {
+TEST_CASE("a cast changes layout and type in one pass, whatever the layouts") {
   const auto cpu = make_cpu_backend(2, nullptr, true);
   if (cpu.planner->set_precision(Precision::amp_bf16)) return;
   for (const int64_t groups : {1, 2, 34}) {

@@ -252,12 +252,12 @@ TEST_CASE("what a device has kept is replayed, once for each slot of inputs and 
   // Of the three slots steps 3, 6 and 9 use one. They are timed with two stopwatches in turn, as each is in
   // flight when the next one is enqueued. An evaluation uses all slots.
   CHECK(late.captured_graphs() == 2 + 2 + 3);
-  LateBackend walking(cpu, true);
-  CHECK(train_three_steps(walking, 1, false) == expected);
-  CHECK(walking.captured_graphs() == 0);
+  LateBackend uncaptured(cpu, true);
+  CHECK(train_three_steps(uncaptured, 1, false) == expected);
+  CHECK(uncaptured.captured_graphs() == 0);
 }
 
-TEST_CASE("where a device fails to capture a run it says so once, and the run walks on to the same bits") {
+TEST_CASE("where a device fails to capture a run it says so once, and the run goes on, bitwise identical") {
   const auto cpu = make_cpu_backend(1);
   const RunnerResult expected = train_three_steps(cpu, 1);
   for (const int64_t most : {0, 3}) {

@@ -86,7 +86,7 @@ TEST_CASE("with relu in it, it equals a batch normalisation, a sum and a relu, w
   }
 }
 
-TEST_CASE("large images, which are walked in several pieces and groups of blocks, have the same values") {
+TEST_CASE("large images, which are processed in several pieces and groups of blocks, have the same values") {
   for (const Shape& shape : {Shape{2, 49, 61, 47}, Shape{1, 3, 190, 181}}) {
     for (const bool blocks : {false, true}) {
       INFO(to_string(shape) << " blocks " << blocks);

@@ -67,7 +67,7 @@ TEST_CASE("layer normalisations of rows far from zero keep their digits") {
       1);
 }
 
-TEST_CASE("a residual stream is added up, and its gradients too, in the walks of its normalisations") {
+TEST_CASE("a residual stream is added up, and its gradients too, in the passes of its normalisations") {
   for (const Shape& shape : {Shape{3, 33}, Shape{2, 5, 31}, Shape{9, 13, 64}}) {
     for (const LayerNormParts& parts : kLayerNorms) {
       check_program(

@@ -182,7 +182,8 @@ TEST_CASE("gram_batch_norm leaves alone what it cannot compute, and what is not 
   CHECK(!is_taken({.frozen = true}));
   CHECK(!is_taken({.ceiling = 6}));
   CHECK(!is_taken({.projects = false}));
-  // 48 rows; 7 walks of 4 channels less 4 of 2 features; 44 bytes for each of 8 weights; elements of 8 bytes.
+  // 48 rows; 7 passes over 4 channels less 4 of 2 features; 44 bytes for each of 8 weights; elements of 8
+  // bytes.
   CHECK(is_changed({}, *reference.planner, 48 * (28 - 8) * 8 - 8 * 44));
   CHECK(!is_changed({}, *reference.planner, 48 * (28 - 8) * 8 - 8 * 44 + 1));
 }

@@ -110,7 +110,7 @@ double BatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<co
   return per_element(kBackwardFlops, inputs[kX], is_given(inputs[kTable]));
 }
 
-/// The masked dy, which is the residual's gradient, is written in the first walk; the second reads that
+/// The masked dy, which is the residual's gradient, is written in the first pass; the second reads that
 /// instead of either dy. So dx may lie where the second dy was, and where the first was only if nothing
 /// masked is wanted there.
 bool BatchNormBackward::in_place(size_t input, size_t output) const {

@@ -19,7 +19,7 @@ TRAINER_HD bool passes_clamp(T value, T ceiling) {
 /// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the image: y = gamma * (x - mean) /
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
 /// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
-/// add the residual and then clamp at zero, and at a ceiling, in the same walk, as Relu and Relu6 do. With
+/// add the residual and then clamp at zero, and at a ceiling, in the same pass, as Relu and Relu6 do. With
 /// relu a mask says where 0 < y < ceiling, or y is NaN. Moments may be given: as the table of all ranks',
 /// whose mean and variance come out then, or as the sums of x and of x^2 over each channel.
 class BatchNorm final : public Operation {

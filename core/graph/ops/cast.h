@@ -6,7 +6,7 @@
 namespace trainer {
 
 /// The same numbers in another floating point type, rounded to nearest, ties to even. Planning lets it change
-/// the layout in the same walk.
+/// the layout in the same pass.
 class Cast final : public Operation {
  public:
   enum : size_t { kX, kInputs };

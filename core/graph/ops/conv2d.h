@@ -18,7 +18,7 @@ struct Conv2dGeometry {
 };
 
 /// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O,
-/// H', W'). With `relu` (set by fusion) y is clamped at zero in the same walk: NaN and infinity reach y as
+/// H', W'). With `relu` (set by fusion) y is clamped at zero in the same pass: NaN and infinity reach y as
 /// from the two operations, the sign of a zero may not. With `moments` (set by fusion,
 /// after differentiation) the sums of y and of y^2 over each channel are two more outputs, f32 (O), which
 /// BatchNorm reads. Then zeros that both are added to may be given.

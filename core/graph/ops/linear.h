@@ -8,7 +8,7 @@ namespace trainer {
 /// The matrix that products see of features: all dimensions but the last count rows. (N, T, K) is (N * T, K).
 Shape as_rows(const Shape& features);
 
-/// What follows a linear layer's sum in the same walk, set by fusion.
+/// What follows a linear layer's sum in the same pass, set by fusion.
 enum class LinearFunction { none, relu, relu_with_mask, gelu_tanh };
 
 /// y = x wT + bias over the last dimension. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O)

@@ -15,7 +15,7 @@ struct StepSetting {
   bool adapts = false;   ///< to the parameter's norms; only where the rule adapts at all
 };
 
-/// One walk over any number of parameters by a rule. Inputs: lr (1), updates so far i32 (1) or absent, scale
+/// One pass over any number of parameters by a rule. Inputs: lr (1), updates so far i32 (1) or absent, scale
 /// (1) or absent, skip (1) or absent, then for each parameter w, g and its moments; outputs: for each w' and
 /// its moments'. Gradients are multiplied with scale first. Where skip is not 0 everything stays as it was.
 class OptimizerStep final : public Operation {

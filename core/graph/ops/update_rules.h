@@ -11,7 +11,7 @@
 
 // Every optimiser. A rule changes one element of a parameter; it is compiled by g++ for the CPU and by nvcc
 // for the GPU, in float and, for the reference, in double. The type list at the end makes an optimiser of
-// that name for recipes, every backend's walk over all parameters, and the tests of correctness out of each
+// that name for recipes, every backend's pass over all parameters, and the tests of correctness out of each
 // rule.
 
 namespace trainer::update {

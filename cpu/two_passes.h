@@ -9,20 +9,20 @@
 
 namespace trainer::cpu {
 
-/// Blocks that are walked together: enough to make a barrier worth while, and few enough to stay in the
+/// Blocks that are processed together: enough to make a barrier worth while, and few enough to stay in the
 /// cache.
 inline int64_t blocks_in_group(const ChannelBlocks& blocks) {
   constexpr int64_t kElements = int64_t{1} << 18;
   return std::clamp<int64_t>(kElements / (blocks.samples * blocks.run), 1, blocks.blocks);
 }
 
-/// Two walks over each group of channel blocks: `measure(block, piece, record)` fills one record for each
+/// Two passes over each group of channel blocks: `measure(block, piece, record)` fills one record for each
 /// piece, `apply(piece, constants)` gets what `settle(block, records, writes)` makes of a block's records;
-/// `writes` is true on one thread. A group is walked twice before the next, so that the second walk finds it
+/// `writes` is true on one thread. Each group is read twice before the next, so that the second pass finds it
 /// in the cache. Pieces do not depend on the number of threads, so neither do the bits of the result.
 template <class Record, class Measure, class Settle, class Apply>
-void two_walks(const ChannelBlocks& blocks, Record* records, const Measure& measure, const Settle& settle,
-               const Apply& apply) {
+void two_passes(const ChannelBlocks& blocks, Record* records, const Measure& measure, const Settle& settle,
+                const Apply& apply) {
   const int64_t pieces = blocks.pieces(), group = blocks_in_group(blocks);
   const int64_t useful =
       std::max<int64_t>(1, pieces * blocks.piece_elements() * group / kElementsWorthAThread);
@@ -46,9 +46,9 @@ void two_walks(const ChannelBlocks& blocks, Record* records, const Measure& meas
   }
 }
 
-/// The first walk alone: a record for each piece of each block.
+/// The first pass alone: a record for each piece of each block.
 template <class Record, class Measure>
-void measure_walk(const ChannelBlocks& blocks, Record* records, const Measure& measure) {
+void measure_pass(const ChannelBlocks& blocks, Record* records, const Measure& measure) {
   const int64_t pieces = blocks.pieces();
   parallel_rows(blocks.blocks * pieces, blocks.piece_elements(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
@@ -56,9 +56,9 @@ void measure_walk(const ChannelBlocks& blocks, Record* records, const Measure& m
   });
 }
 
-/// The second walk alone: `settle(block, writes)` gives a block's constants; `writes` is true once for each.
+/// The second pass alone: `settle(block, writes)` gives a block's constants; `writes` is true once for each.
 template <class Settle, class Apply>
-void one_walk(const ChannelBlocks& blocks, const Settle& settle, const Apply& apply) {
+void apply_pass(const ChannelBlocks& blocks, const Settle& settle, const Apply& apply) {
   const int64_t pieces = blocks.pieces();
   parallel_rows(blocks.blocks * pieces, blocks.piece_elements(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end;) {
