@@ -199,7 +199,7 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-/// As OpenMP found it when the process began: where it is told to bind threads, this one has been left a
+/// As OpenMP found it when the process began: if it binds threads, this one has been left a
 /// single core since.
 int available_threads() {
   return std::max(1, omp_get_num_procs());

@@ -9,7 +9,7 @@
 namespace trainer::mpi {
 
 /// The ranks of MPI_COMM_WORLD. Throws Error (exit 69) where MPI does not start, or does not see the ranks
-/// that the launcher has told of.
+/// that the launcher describes.
 std::unique_ptr<Communicator> open(const CommunicatorRequest& request);
 
 /// Which MPI this was built for, and which one it finds now. Does not start MPI.

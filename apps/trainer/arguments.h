@@ -12,7 +12,7 @@ class App;
 
 namespace trainer {
 
-/// What `generate` is told besides the recipe.
+/// Options of `generate` besides the recipe.
 struct GenerateArguments {
   std::string prompt;
   std::string prompts;  ///< a file with a prompt in each line; empty: `prompt`

@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
   try {
     trainer::prepare_to_throw();
     const int code = trainer::finish_output(trainer::run_and_report(argc, argv));
-    trainer::tell_launcher_of_end(code);
+    trainer::report_end_to_launcher(code);
     return code;
   } catch (const std::bad_alloc&) {
     return trainer::report_lack_of_memory("trainer: error: out of memory\n");  // where a message got none

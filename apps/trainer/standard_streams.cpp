@@ -61,12 +61,12 @@ void print_error(std::string_view text) {
   // Located problems say "error:" themselves.
   const bool located = text.find(": error: ") != std::string_view::npos || text.starts_with("error: ");
   const std::string line = fmt::format("{}{}\n", located ? "" : "trainer: error: ", printable(text));
-  static_cast<void>(write_all(STDERR_FILENO, line));  // where this fails, nobody can be told
+  static_cast<void>(write_all(STDERR_FILENO, line));  // if this fails, no message is possible
 }
 
 int finish_output(int code) {
-  const bool is_told = code == static_cast<int>(ExitCode::io) && std::ferror(stdout) != 0;
-  if (is_told || std::fflush(stdout) == 0 || errno == EPIPE) return code;
+  const bool is_reported = code == static_cast<int>(ExitCode::io) && std::ferror(stdout) != 0;
+  if (is_reported || std::fflush(stdout) == 0 || errno == EPIPE) return code;
   print_error(lost_output(stdout, errno).what());
   return code == 0 ? static_cast<int>(ExitCode::io) : code;
 }

@@ -11,7 +11,7 @@ namespace {
 std::string kind_of(Role role) {
   switch (role) {
     case Role::parameter:
-    case Role::low_copy:
+    case Role::low_precision_copy:
       return "parameters";
     case Role::optimizer:
       return "optimizer";

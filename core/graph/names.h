@@ -79,8 +79,9 @@ constexpr const char* kOverflows = "loss_scale.skipped";     ///< i32 (1)
 constexpr const char* kGuardLoss = "guard.loss";             ///< f32 (1), summed over the runs of a step
 constexpr const char* kLossWeight = "loss.weight";           ///< f32 (1), summed over the runs of a step
 constexpr const char* kGuardSkipped = "guard.skipped";       ///< i32 (1)
-constexpr const char* kGuardInARow = "guard.in_a_row";       ///< i32 (1), of skipped steps those not told
-constexpr const char* kGuardWindow = "guard.window";         ///< f32 (2, window), last losses and norms
+constexpr const char* kGuardInARow =
+    "guard.in_a_row";                                 ///< i32 (1), skipped steps, without those of skip_steps
+constexpr const char* kGuardWindow = "guard.window";  ///< f32 (2, window), last losses and norms
 constexpr const char* kGuardAccepted = "guard.accepted";     ///< i32 (1), losses and norms so far
 constexpr const char* kGuardSkipSteps = "guard.skip_steps";  ///< i32 (2n), pairs (first, last)
 }  // namespace state_name
@@ -89,7 +90,7 @@ constexpr const char* kGuardSkipSteps = "guard.skip_steps";  ///< i32 (2n), pair
 namespace state_suffix {
 constexpr const char* kAverage = ".ema";           ///< the average over the updates
 constexpr const char* kGradientSum = ".gradient";  ///< over the micro-batches of a step
-constexpr const char* kLowCopy = ".low";           ///< in the low type of mixed precision
+constexpr const char* kLowPrecisionCopy = ".low";  ///< in the low type of mixed precision
 constexpr const char* kBefore = ".before";         ///< the value before the step
 constexpr const char* kShared = ".shared";         ///< the same, as all ranks had it
 }  // namespace state_suffix

@@ -35,16 +35,17 @@ inline bool is_given(const TensorSpec& spec) {
 }
 
 /// What a tensor is for. Parameters, optimizer (moments, the scale of the loss), gradient sums (of
-/// micro-batches), low copies (of parameters, made anew in each step), state (counters, statistics), caches
-/// (of a sequence's tokens so far) and constants persist across entry points; inputs come from outside, and
-/// so do samples, once for all runs; activations and gradients live within one run of an entry.
+/// micro-batches), low-precision copies (of parameters, made anew in each step), state (counters,
+/// statistics), caches (of a sequence's tokens so far) and constants persist across entry points; inputs come
+/// from outside, and so do samples, once for all runs; activations and gradients live within one run of an
+/// entry.
 enum class Role {
   input,
   samples,
   parameter,
   optimizer,
   gradient_sum,
-  low_copy,
+  low_precision_copy,
   state,
   cache,
   constant,
@@ -54,7 +55,8 @@ enum class Role {
 std::string_view to_string(Role role);
 constexpr bool is_persistent(Role role) {
   return role == Role::parameter || role == Role::optimizer || role == Role::gradient_sum ||
-         role == Role::low_copy || role == Role::state || role == Role::cache || role == Role::constant;
+         role == Role::low_precision_copy || role == Role::state || role == Role::cache ||
+         role == Role::constant;
 }
 
 constexpr bool is_from_outside(Role role) {

@@ -14,7 +14,7 @@ int64_t peak_resident_bytes();
 double seconds_since_process_start();
 /// Of a clock that nobody sets; only differences mean something.
 double steady_seconds();
-/// "" where it cannot be told.
+/// "" if it is unknown.
 std::string host_name();
 
 }  // namespace trainer

@@ -48,7 +48,7 @@ class LabelLoss : public Loss {
   }
 
  protected:
-  /// What follows is the loss's. A network that does not end in logits is told so at its last layer.
+  /// What follows is the loss's. A network that does not end in logits gets that error at its last layer.
   void begin(Builder& build, TensorId logits) const {
     const Shape shape = build.shape(logits);
     if (shape.size() < 2 || shape.size() > 4) {

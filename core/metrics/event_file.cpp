@@ -95,7 +95,7 @@ std::string event_of(const MetricsRecord& record) {
   return framed(event);
 }
 
-/// What a file begins with. A program that has read an earlier file of this directory is told to forget it.
+/// What a file begins with. A program that has read an earlier file of this directory discards it then.
 std::string beginning() {
   std::string version, start, session;
   pbf_writer of_version(version), of_start(start);

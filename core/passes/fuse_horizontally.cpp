@@ -227,7 +227,7 @@ void clear_sums(Program& program, Entry& entry, const Planner& planner) {
   entry.nodes.insert(entry.nodes.begin(), std::move(zeros));
 }
 
-/// What is only evaluated keeps low copies no longer than a layer needs them.
+/// What is only evaluated keeps low-precision copies no longer than a layer needs them.
 bool is_of_step(const Entry& entry) {
   constexpr const char* kNames[] = {entry_name::kTrainStep, entry_name::kAccumulateFirst,
                                     entry_name::kAccumulateNext, entry_name::kAccumulateLast,

@@ -47,9 +47,9 @@ void keep(Program& program) {
   std::map<TensorId, TensorId> kept;
   Builder build(program, first);
   for (const auto& [parameter, value] : values) {
-    const Tensor copy{.name = program.tensor(parameter).name + state_suffix::kLowCopy,
+    const Tensor copy{.name = program.tensor(parameter).name + state_suffix::kLowPrecisionCopy,
                       .spec = program.spec(value),
-                      .role = Role::low_copy};
+                      .role = Role::low_precision_copy};
     kept[parameter] = program.persistent(copy.name, copy.spec, copy.role, {});
     build.set_origin({{}, copy.name});
     build.assign(kept[parameter], value);
@@ -79,8 +79,8 @@ void keep_for_generation(Program& program) {
       const auto [copy, fresh] = kept.try_emplace(parameter, kNone);
       if (fresh) {
         const TensorSpec spec = program.spec(node.outputs[Cast::kY]);
-        const std::string name = program.tensor(parameter).name + state_suffix::kLowCopy;
-        copy->second = program.persistent(name, spec, Role::low_copy, {});
+        const std::string name = program.tensor(parameter).name + state_suffix::kLowPrecisionCopy;
+        copy->second = program.persistent(name, spec, Role::low_precision_copy, {});
         build.set_origin({{}, name});
         build.assign(copy->second, build.emit<Cast>({parameter}, spec.dtype));
       }

@@ -20,7 +20,7 @@ struct Launcher {
   const char* rank;
   const char* ranks;
   const char* local_rank;
-  const char* local_ranks;  ///< where it is told
+  const char* local_ranks;  ///< the variable that gives it
   const char* only_with;    ///< a variable without which the others do not count; may be null
 };
 

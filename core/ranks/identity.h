@@ -11,7 +11,7 @@ struct Identity {
   int64_t rank = 0, ranks = 1;
   int64_t local_rank = 0, local_ranks = 1;  ///< among those on this host
   std::string source;   ///< the variables that say so, for messages: "RANK", "OMPI_COMM_WORLD_RANK", …
-  std::string address;  ///< of the host of rank 0, and the port where it listens; "" and 0: not told
+  std::string address;  ///< of the host of rank 0, and the port where it listens; "" and 0: unknown
   uint16_t port = 0;
 
   bool is_alone() const { return ranks == 1; }

@@ -67,9 +67,9 @@ int code_of_all(const std::vector<int>& statuses, bool asked) {
   return code;
 }
 
-/// Of ranks that have told their exit codes: that of one which has failed by itself, after which mpirun kills
-/// the others, or what all have come to.
-std::optional<int> told_code(const std::vector<int>& codes, int64_t ranks) {
+/// Of ranks that have reported their exit codes: that of one which has failed by itself, after which mpirun
+/// kills the others, or what all have come to.
+std::optional<int> reported_exit_code(const std::vector<int>& codes, int64_t ranks) {
   int lost = 0;
   for (const int code : codes) {
     if (code != 0 && code != static_cast<int>(ExitCode::peer_lost)) return code;
@@ -137,7 +137,7 @@ int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
   if (children.were_interrupted_twice()) return 128 + SIGINT;
   if (const int* status = std::get_if<int>(&end))
     return code_of_launcher(*status, ranks, children.were_asked(), folder, report);
-  if (const std::optional<int> code = told_code(folder.told_codes(), ranks)) return *code;
+  if (const std::optional<int> code = reported_exit_code(folder.reported_exit_codes(), ranks)) return *code;
   const std::string what =
       std::get<Children::Late>(end) == Children::Late::launcher
           ? fmt::format("the {} ranks have ended, but {} has not, and is killed", ranks, kLauncher)

@@ -18,16 +18,17 @@ constexpr int kProgramNotFound = 127;
 /// be killed, the ranks end too. Returns the ranks' exit code, or that of a lost peer where one of them was
 /// killed. Throws Error: exit 69 where mpirun is not there or fails before the ranks have met; 76 where a
 /// rank is killed before that. Where mpirun outlives its ranks, or some of them the others, by seconds, it is
-/// killed, and the exit code is that of the ranks, if they have told it, else 76 (75 after such a signal).
+/// killed, and the exit code is that of the ranks, if they have reported it, else 76 (75 after such a
+/// signal).
 int launch_ranks(int64_t ranks, const std::vector<std::string>& command);
 
 /// For rank 0, once all ranks have met: where launch_ranks has started them, a failure is theirs from then on
 /// and not mpirun's.
-void tell_launcher_of_meeting();
+void report_meeting_to_launcher();
 
 /// For a rank that ends by itself, with its exit code: launch_ranks need not learn it from mpirun, which may
 /// outlive its ranks.
-void tell_launcher_of_end(int code);
+void report_end_to_launcher(int code);
 
 /// The same as launch_ranks for ranks that train on this host's GPUs: without MPI, which they do not need.
 /// After one has failed, the others are killed unless they end within seconds. Throws Error (exit 76) where

@@ -63,7 +63,7 @@ bool LauncherFolder::have_met() const {
   return fs::exists(path_ / kMetFile, unknown);
 }
 
-std::vector<int> LauncherFolder::told_codes() const {
+std::vector<int> LauncherFolder::reported_exit_codes() const {
   std::vector<int> codes;
   std::error_code unknown;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_ / kEndedFolder, unknown)) {
@@ -81,12 +81,12 @@ std::string LauncherFolder::fullness() const {
   return fmt::format("; {} is full", path_.parent_path().string());
 }
 
-void tell_launcher_of_meeting() {
+void report_meeting_to_launcher() {
   const char* file = std::getenv(kMetVariable);
   if (file != nullptr) std::ofstream{file};
 }
 
-void tell_launcher_of_end(int code) {
+void report_end_to_launcher(int code) {
   const char* folder = std::getenv(kEndedVariable);
   if (folder != nullptr) std::ofstream(fs::path(folder) / std::to_string(::getpid())) << code;
 }

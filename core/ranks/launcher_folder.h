@@ -22,10 +22,10 @@ class LauncherFolder {
 
   /// For mpirun and its ranks.
   Children::Variables variables() const;
-  /// Whether rank 0 has called tell_launcher_of_meeting.
+  /// Whether rank 0 has called report_meeting_to_launcher.
   bool have_met() const;
-  /// The exit codes of those ranks that have called tell_launcher_of_end.
-  std::vector<int> told_codes() const;
+  /// The exit codes of those ranks that have called report_end_to_launcher.
+  std::vector<int> reported_exit_codes() const;
   /// "; FOLDER is full", or "".
   std::string fullness() const;
 

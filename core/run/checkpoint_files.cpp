@@ -46,7 +46,7 @@ struct Contents {
 /// What a step writes before it reads it need not be kept, nor what never changes.
 bool changes(Role role) {
   return is_persistent(role) && role != Role::constant && role != Role::gradient_sum &&
-         role != Role::low_copy;
+         role != Role::low_precision_copy;
 }
 
 std::vector<Contents> contents_of(const Plan& plan) {

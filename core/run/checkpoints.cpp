@@ -116,7 +116,7 @@ void Checkpoints::save(const LoopState& loop) {
   saving_best_ = state.best_step;
   last_begin_ = steady_seconds();
   first_by_.reset();
-  is_told_ = false;
+  is_reported_ = false;
   is_done_ = false;
   const auto work = [this, state = std::move(state)] {
     write(state);
@@ -157,9 +157,9 @@ void Checkpoints::wait() {
 }
 
 void Checkpoints::report() {
-  if (is_told_ || !is_done_) return;
+  if (is_reported_ || !is_done_) return;
   wait();
-  is_told_ = true;
+  is_reported_ = true;
   longest_seconds_ = std::max(longest_seconds_, seconds_);
   tell_notes();
   if (problem_ == nullptr) {

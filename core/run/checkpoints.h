@@ -109,7 +109,7 @@ class Checkpoints final : public Checkpointer {
   std::exception_ptr problem_;        ///< of the last save; null where it went well
   double seconds_ = 0;
 
-  bool is_told_ = true;
+  bool is_reported_ = true;
   Moment saving_, saved_;
   int64_t from_ = 0;              ///< the step that this process went on from
   int64_t begun_at_ = 0;          ///< the step at which this process began

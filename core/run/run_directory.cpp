@@ -168,7 +168,7 @@ void RunDirectory::require_in_place() const {
   std::optional<std::string> why;
   try {
     why = loss();
-  } catch (const Error&) {  // it cannot be told now
+  } catch (const Error&) {  // unknown now
   }
   if (why) throw Error(ExitCode::io, *why);
 }

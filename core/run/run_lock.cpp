@@ -93,10 +93,10 @@ void await_free(const fs::path& run, std::chrono::milliseconds patience, Log& lo
   if (!fs::exists(name, ignored)) return;
   const FileDescriptor file = open_regular(name, O_RDONLY, Links::refuse);
   const auto end = std::chrono::steady_clock::now() + patience;
-  for (bool is_told = false; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; is_told = true) {
-    // Whatever else is wrong is told by who needs the lock.
+  for (bool is_reported = false; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; is_reported = true) {
+    // Whoever needs the lock reports anything else that is wrong.
     if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() >= end) return;
-    if (!is_told)
+    if (!is_reported)
       log.info(fmt::format("waiting for {} to release {}", holder_of(name), one_line(run.string())));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

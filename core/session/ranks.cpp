@@ -45,9 +45,9 @@ bool is_of_mpi(const Identity& identity) {
 
 constexpr const char* kOfEnvironment = "environment";
 
-std::string to_text(const Meeting& meeting, bool secret_is_told) {
+std::string to_text(const Meeting& meeting, bool with_secret) {
   return fmt::format("{} {} {}", meeting.endpoint.host, meeting.endpoint.port,
-                     secret_is_told ? to_hex(meeting.secret) : kOfEnvironment);
+                     with_secret ? to_hex(meeting.secret) : kOfEnvironment);
 }
 
 Meeting parse_meeting(const std::string& text) {
@@ -89,7 +89,7 @@ ControlRequest Ranks::control_request(const Secret& secret, std::chrono::seconds
           .secret = secret,
           .timeout = timeout,
           .whereabouts = [this] { return communicator_->whereabouts(); },
-          .on_lost = [this](ExitCode code, const std::string& why) { told(code, why); }};
+          .on_lost = [this](ExitCode code, const std::string& why) { on_lost(code, why); }};
 }
 
 /// MPI passes on where rank 0 listens, and the secret where the environment has none.
@@ -110,10 +110,10 @@ void Ranks::join_by_mpi(std::chrono::seconds timeout) {
   control_ = listener ? std::make_unique<Control>(request, std::move(*listener))
                       : std::make_unique<Control>(request, meeting.endpoint);
   watched_ = control_.get();
-  if (is_first()) tell_launcher_of_meeting();
+  if (is_first()) report_meeting_to_launcher();
 }
 
-/// The launcher has told where rank 0 listens; the secret is in the environment, or in the run's directory.
+/// The launcher gives the address of rank 0; the secret is in the environment, or in the run's directory.
 void Ranks::join_by_address(const Recipe& recipe, std::chrono::seconds timeout) {
   auto communicator = std::make_unique<ControlCommunicator>(identity_);
   ControlCommunicator& over_control = *communicator;
@@ -158,7 +158,7 @@ Ranks::~Ranks() {
 
 /// A lost rank ends this one. One that has failed has voted so: this one then comes to its end by itself, and
 /// writes what it can.
-void Ranks::told(ExitCode code, const std::string& text) {
+void Ranks::on_lost(ExitCode code, const std::string& text) {
   if (code != ExitCode::peer_lost) {
     reason_.set_value(text);
     std::this_thread::sleep_for(kPatienceWithPeer);

@@ -50,7 +50,7 @@ std::vector<TensorId> guard_inputs(const Update& update) {
 }
 
 /// One that keeps nothing, so that a checkpoint fits programs with and without an operation that hides NaN.
-/// It puts out its reason only where it is told about gradients.
+/// It puts out its reason only if it watches gradients.
 void append_guard(Update& update) {
   const bool is_scaled = scales_loss(update.program);
   const auto out =

@@ -112,7 +112,7 @@ Vote TrainingLoop::wish() {
   if (stopped_for_.empty()) stopped_for_ = stop_reason_();
   return {.stop = !stopped_for_.empty(),
           .save = checkpoints_ != nullptr && checkpoints_->is_overdue(),
-          .tell = agreement_.ranks().ranks() > 1 && out_.unreadable.is_untold()};
+          .tell = agreement_.ranks().ranks() > 1 && out_.unreadable.has_new_lines()};
 }
 
 bool TrainingLoop::is_validation_due(int64_t step) const {

@@ -33,7 +33,7 @@ struct LoopOutput {
   Progress& progress;
   Log& log;
   UnreadableList& unreadable;
-  std::function<void(int64_t step)> on_step;  ///< told of each step that is done; may be empty
+  std::function<void(int64_t step)> on_step;  ///< called after each step; may be empty
   Trace* trace = nullptr;                     ///< where a few steps are to be followed
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};  ///< may be empty
 };

@@ -46,7 +46,7 @@ class StepRunner {
 
   /// Computes a step again and returns where its first infinite or NaN value arises, on the first rank that
   /// finds one: each looks for itself, and all must. Steps in flight finish first and can still be taken
-  /// afterwards. What goes wrong is only told: it must not hide why the search was begun.
+  /// afterwards. Errors are only reported: it must not hide why the search was begun.
   std::string find_non_finite(int64_t step);
 
   /// Notes waits for data, until it is null.

@@ -37,7 +37,7 @@ bool UnreadableList::report() {
     for (const UnreadableSample& sample : source->take_unreadable()) {
       const std::string line = one_line(sample.name + ": " + sample.reason);
       const bool is_new = lines_.emplace(line, "").second;
-      untold_.push_back(line);
+      new_lines_.push_back(line);
       if (is_new) log_.warn(line + "; using the next readable sample instead");
       is_any = true;
       is_longer = is_longer || is_new;
@@ -50,7 +50,7 @@ bool UnreadableList::report() {
 void UnreadableList::share(Communicator& ranks) {
   report();
   if (ranks.ranks() == 1) return;
-  const Json own = {{kLines, std::exchange(untold_, {})}, {kNumbers, numbers()}};
+  const Json own = {{kLines, std::exchange(new_lines_, {})}, {kNumbers, numbers()}};
   const std::vector<std::string> texts = texts_of_all(ranks, own.dump(-1, Json::NotUtf8::replace));
   std::vector<Json> all;
   for (const std::string& text : texts) all.push_back(Json::parse_or_null(text));

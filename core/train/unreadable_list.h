@@ -29,7 +29,7 @@ class UnreadableList {
   bool report();
 
   /// Whether this rank has listed something that the others have not heard of.
-  bool is_untold() const { return !untold_.empty(); }
+  bool has_new_lines() const { return !new_lines_.empty(); }
   /// Gives every rank what the others have found. It counts against their budgets too: where all together are
   /// too many, throws Error (exit 65) on every rank.
   void share(Communicator& ranks);
@@ -48,7 +48,7 @@ class UnreadableList {
   Log& log_;
   std::vector<std::pair<std::string, DataSource*>> sources_;
   std::map<std::string, std::string> lines_;  ///< sample and reason; which rank has found it, unless 0
-  std::vector<std::string> untold_;
+  std::vector<std::string> new_lines_;
   bool is_behind_ = false;  ///< the file is incomplete, and a warning was printed
 };
 

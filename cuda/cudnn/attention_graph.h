@@ -9,7 +9,7 @@
 
 namespace trainer::cuda::cudnn {
 
-/// Attention of as many keys as queries, or its gradient, as cuDNN is told of it: all of a type of two bytes,
+/// Attention of as many keys as queries, or its gradient, as cuDNN describes it: all of a type of two bytes,
 /// sums f32. Only values, so that another process can be sent it as bytes.
 struct AttentionGraph {
   enum class Kind : int32_t { forward, backward };

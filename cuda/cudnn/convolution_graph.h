@@ -10,7 +10,7 @@
 
 namespace trainer::cuda::cudnn {
 
-/// One convolution or one of its gradients, as cuDNN is told of it: images, weights (O, C/groups, kh, kw) and
+/// One convolution or one of its gradients, as cuDNN describes it: images, weights (O, C/groups, kh, kw) and
 /// results all lie channels last, all are of `dtype` but for the bias and the weights' gradient, and sums are
 /// f32. Only values, so that another process can be sent it as bytes.
 struct ConvolutionGraph {

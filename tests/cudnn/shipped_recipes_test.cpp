@@ -96,7 +96,8 @@ bool becomes_f32(const Plan& plan, const PlannedEntry& entry, TensorId id) {
 /// Returns how many products there were.
 int check_types(const Plan& plan, DType low) {
   for (const Tensor& tensor : plan.tensors)
-    CHECK((!is_persistent(tensor.role) || tensor.role == Role::low_copy || !is_low(tensor.spec.dtype)));
+    CHECK((!is_persistent(tensor.role) || tensor.role == Role::low_precision_copy ||
+           !is_low(tensor.spec.dtype)));
   const auto dtype = [&](TensorId id) { return plan.tensors[static_cast<size_t>(id)].spec.dtype; };
   for (const PlannedEntry& entry : plan.entries) {
     for (const PlannedNode& planned : entry.nodes) {

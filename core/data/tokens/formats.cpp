@@ -83,8 +83,8 @@ SourceInfo info_of(const DataSection& section, const SourceRequest& request) {
   if (section.tokenizer) info.least_classes = tokenizer->vocabulary();
   if (tokenizer != nullptr && request.counts_bytes)
     info.label_bytes = label_bytes(stream, windows, *tokenizer);
-  const bool is_told = request.split == Split::val && section.val_fraction > 0;  // of training's files
-  if (!is_told) describe(section, paths, stream, info);
+  const bool is_described = request.split == Split::val && section.val_fraction > 0;  // of training's files
+  if (!is_described) describe(section, paths, stream, info);
   return info;
 }
 
