@@ -22,7 +22,7 @@ constexpr const char* kWinograd = "winograd";
 constexpr const char* kDirect = "direct";
 constexpr const char* kChannelsLast = "direct, channels last";
 
-/// Winograd's algorithm where that suits and exists, the program's own where that wins, else the direct one,
+/// Winograd's algorithm if that suits and exists, the program's own if that wins, else the direct one,
 /// blocked; with a tuning, whichever runs fastest.
 class AlgorithmChoice {
  public:
@@ -32,7 +32,7 @@ class AlgorithmChoice {
   const OneDnn& onednn() const { return *onednn_; }
 
   /// The descriptor that make(algorithm's name) gives for the chosen one; its name goes into the choice.
-  /// Nothing where that is the program's own.
+  /// Nothing if that is the program's own.
   template <class Primitive, class Make>
   auto best(const OpContext& context, bool suits_winograd, Choice& choice, const Make& make) const {
     std::vector<std::string> all;

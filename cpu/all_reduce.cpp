@@ -29,7 +29,7 @@ std::vector<int64_t> stored_counts(const OpContext& context, const Choice& choic
   return counts;
 }
 
-/// Where an output does not lie where its input does.
+/// An output that is not where its input is.
 void copy_over(const Slots& slots, const std::vector<int64_t>& counts) {
   for (size_t i = 0; i < counts.size(); ++i) {
     const auto* from = at<const float>(slots.inputs[i]);

@@ -15,7 +15,7 @@ std::unique_ptr<Kernel> compile_append_to_cache(const OpContext& context, const 
   return kernel([=, cache = slots.inputs[AppendToCache::kCache], rows = slots.inputs[AppendToCache::kRows],
                  place = slots.inputs[AppendToCache::kFirstRow], y = slots.outputs[AppendToCache::kY]] {
     const int64_t sample_bytes = sizes.cached * sizes.row_bytes;
-    // The plan computes y in the cache's own memory, where nothing else reads the cache.
+    // The plan computes y in the cache's own memory, if nothing else reads the cache.
     if (*cache != *y) {
       std::memcpy(at<char>(y), at<const char>(cache), static_cast<size_t>(sizes.samples * sample_bytes));
     }

@@ -46,7 +46,7 @@ std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning, Communicator*
   return handlers;
 }
 
-/// OpenMP ends the process where a thread cannot be started: finds that out before, then starts them.
+/// OpenMP ends the process if a thread cannot be started: finds that out before, then starts them.
 void start_threads(int count) {
   {
     std::latch all(1);

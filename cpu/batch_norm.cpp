@@ -18,7 +18,7 @@ struct Affine {
   std::array<float, kColumns> mean{}, scale{}, shift{};
 };
 
-/// y clamped to 0 and `ceiling` with `relu`; a mask, where one is wanted, gets a bit for each y that
+/// y clamped to 0 and `ceiling` with `relu`; a mask, if one is wanted, gets a bit for each y that
 /// passes_clamp().
 template <class T>
 TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* residual, bool relu,

@@ -113,7 +113,7 @@ class RankTable {
   const Communicator* all_;
 };
 
-/// The input in that place, where it is given.
+/// The input in that place, if it is given.
 std::optional<RankTable> table_of(const OpContext& context, size_t input);
 
 }  // namespace trainer::cpu

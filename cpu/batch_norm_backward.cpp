@@ -50,7 +50,7 @@ class BatchNormBackwardKernel final : public Kernel {
         in[BatchNormBackward::kMask] == nullptr ? nullptr : at<const int32_t>(in[BatchNormBackward::kMask])};
     T *dx = at<T>(out[BatchNormBackward::kDx]),
       *masked = residual_ ? optional(out[BatchNormBackward::kDresidual]) : nullptr;
-    // The second pass reads the masked gradient where there is one: dy may have been overwritten by it.
+    // The second pass reads the masked gradient if there is one: dy may have been overwritten by it.
     const Operands<T> kept = masked == nullptr ? given : Operands<T>{masked, nullptr, given.x, nullptr};
     auto apply = [&](const Piece& p, const GradientTerms& affine) {
       apply_slopes(affine, kept.from(p), dx + p.offset, p.count);
@@ -70,7 +70,7 @@ class BatchNormBackwardKernel final : public Kernel {
   }
 
  private:
-  /// dx from the sums of each channel of a block, by lane, over so many values.
+  /// dx from the sums of each channel of a block, by lane, over this many values.
   template <class SumsOf>
   GradientTerms settled(int64_t block, double values, const SumsOf& sums) const {
     const auto& in = slots_.inputs;

@@ -26,7 +26,7 @@ TRAINER_MULTIVERSION void apply_range(const float* columns, const T* x, T* y, in
   }
 }
 
-/// Adds to each column the sum of its elements of a, or of a * b where there is a b.
+/// Adds to each column the sum of its elements of a, or of a * b if there is a b.
 template <class T>
 TRAINER_MULTIVERSION void sum_range(const T* a, const T* b, int64_t count, double* sums) {
   for (int64_t from = 0; from < count; from += kColumns * kRowsPerSum) {

@@ -9,7 +9,7 @@
 #include "core/base/bfloat16.h"
 #include "core/engine/layout.h"
 
-// Images seen as matrices of sixteen columns. Any layout whose channels lie in blocks of 1, 8 or 16 is a list
+// Images seen as matrices of sixteen columns. Any layout whose channels are in blocks of 1, 8 or 16 is a list
 // of runs in which element i belongs to channel i % block; so column s holds channel s % block, and one loop
 // serves all.
 
@@ -68,7 +68,7 @@ struct Piece {
   int64_t offset, count, bits;
 };
 
-/// How (N, C, H, W) lies: for each sample `blocks` blocks of `lanes` channels, each `run` elements long.
+/// The layout of (N, C, H, W): for each sample `blocks` blocks of `lanes` channels, each `run` elements long.
 struct ChannelBlocks {
   int64_t samples, channels, lanes, blocks, run;
 
@@ -100,7 +100,7 @@ inline Layout bits_layout(const ChannelBlocks& blocks) {
   return {.dims = bytes, .padded = bytes, .strides = {1}, .block_sizes = {}, .block_dims = {}};
 }
 
-/// Nothing where the layout has no such blocks.
+/// Nothing if the layout has no such blocks.
 inline std::optional<ChannelBlocks> channel_blocks(const Layout& layout, const Shape& shape) {
   const int64_t area = shape[2] * shape[3];
   if (layout.row_major()) return ChannelBlocks{shape[0], shape[1], 1, shape[1], area};
@@ -123,7 +123,7 @@ inline Layout channel_layout(int64_t lanes, const Shape& shape) {
           .block_dims = {1}};
 }
 
-/// The layout so far where its channels lie in blocks, else row-major.
+/// The layout so far if its channels are in blocks, else row-major.
 inline Layout blocked_or_row_major(const std::optional<Layout>& now, const Shape& shape) {
   const Layout layout = now.value_or(Layout{});
   return channel_blocks(layout, shape) ? layout : Layout{};

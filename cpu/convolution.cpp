@@ -214,7 +214,7 @@ std::optional<std::string> why_not_backward_weights(const OpContext& c) {
   return "oneDNN gives gradients of weights in f32 itself";
 }
 
-/// oneDNN has no such sums behind a convolution, and batch normalisation measures in its own pass.
+/// oneDNN has no such sums after a convolution, and batch normalisation measures in its own pass.
 std::optional<std::string> why_not_forward(const OpContext& c) {
   if (!static_cast<const Conv2d&>(c.op).moments) return std::nullopt;
   return "no convolution of the CPU measures its output";

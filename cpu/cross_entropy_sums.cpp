@@ -181,8 +181,8 @@ void write_gradient(const TargetRun& run, const CrossEntropyRule& rule, const Cl
   }
 }
 
-/// Sums of runs are found in parallel and added up in order: the same bits for any number of threads. Samples
-/// of weight 0 count for nothing, even with NaN.
+/// Sums of runs are found in parallel and added up in order: bitwise identical for any number of threads.
+/// Samples of weight 0 count for nothing, even with NaN.
 std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, const Choice&,
                                                    const Slots& slots) {
   return kernel([=, rule = static_cast<const CrossEntropySums&>(context.op).rule,

@@ -38,7 +38,7 @@ TRAINER_MULTIVERSION void gradient_of_part(Rule rule, const float* x, const floa
   }
 }
 
-/// Where a part lies.
+/// Where a part is.
 struct PlaceOfPart {
   PlaceOfPart(const ElementParts& parts, int64_t part)
       : sample(part / parts.per_sample),

@@ -10,7 +10,7 @@
 
 // Each sample is read twice: the first pass measures its channels, what they
 // say of the groups is settled, and the second pass applies that. Samples go to
-// threads or, where they are fewer, each sample's channels do.
+// threads or, if they are fewer, each sample's channels do.
 
 namespace trainer::cpu {
 namespace {

@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> kernel(Function function) {
 /// Everything row-major: for operations that index rows and columns.
 Choice select_row_major(const OpContext& context, const OpenLayouts& inputs);
 
-/// All tensors of the first input's shape in the first input's layout (row-major where that is still open),
+/// All tensors of the first input's shape in the first input's layout (row-major if that is still open),
 /// everything else row-major: for operations that go element by element. With `zero_stays_zero` false a
 /// layout with padding is turned row-major, since the padding would not stay zero.
 Choice select_same(const OpContext& context, const OpenLayouts& inputs, bool zero_stays_zero);

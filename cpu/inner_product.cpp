@@ -28,10 +28,9 @@ Layout turned(const Layout& layout, const Shape& shape) {
 }
 
 /// x (N, K), w (O, K), y (N, O), N counting all rows; activations row-major, so that (N, T, K) is such a
-/// matrix as it lies; weights in whatever layout suits all three products, which sees no difference between
-/// (O, K) and its transpose. An image in a convolution's layout
-/// is reordered first: taking it as it lies would end in a general matrix product with other weights for each
-/// direction.
+/// matrix as it is stored; weights in whatever layout suits all three products, which sees no difference
+/// between (O, K) and its transpose. An image in a convolution's layout is reordered first: taking it as it
+/// is stored would end in a general matrix product with other weights for each direction.
 struct Problem {
   Shape x, w, y;
   DType dtype, w_dtype;  ///< of x and y; of w and the bias: the same, but f32 for their gradients
@@ -101,7 +100,7 @@ Problem forward_problem(const OpContext& c) {
   return p;
 }
 
-/// Fewer rows do not repay a reorder of weights that an embedding, too, reads, and which lie row by row.
+/// Fewer rows do not repay a reorder of weights that an embedding, too, reads, and which are row by row.
 constexpr int64_t kRowsWorthAReorder = 32;
 
 Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {

@@ -21,7 +21,7 @@ struct RowNorm {
 };
 
 /// A thread's row in f32: converted once, then read from the cache. It is the sum as it is stored, so that a
-/// sum which is normalised again gives the same bits.
+/// sum which is normalised again gives bitwise identical results.
 template <class T>
 TRAINER_MULTIVERSION void normalise_row(const RowNorm& norm, const T* x, const T* residual, float* row, T* y,
                                         T* sum, float* factor_of, float* mean_of) {

@@ -26,7 +26,7 @@ struct RowParts {
   int64_t bytes() const { return 2 * count * width * static_cast<int64_t>(sizeof(float)); }
 };
 
-/// A row's operands and results. other may be nullptr; dx may lie where any of the first three does.
+/// A row's operands and results. other may be nullptr; dx may be where any of the first three does.
 template <class T>
 struct RowGradient {
   const T *dy, *s, *other;

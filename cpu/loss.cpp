@@ -53,7 +53,7 @@ double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, 
 }
 
 /// The sum over samples of weight times the mean of term(row) over the sample's rows. Terms are found in
-/// parallel and added up in order: the same bits for any number of threads. Samples of weight 0 count for
+/// parallel and added up in order: bitwise identical for any number of threads. Samples of weight 0 count for
 /// nothing, even with NaN.
 template <class Term>
 float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, const Term& term) {

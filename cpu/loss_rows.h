@@ -9,12 +9,12 @@
 
 namespace trainer::cpu {
 
-/// Largest of a row; NaN where the row holds one, so that it reaches the loss.
+/// Largest of a row; NaN if the row holds one, so that it reaches the loss.
 float row_max(const float* row, int64_t classes);
 /// Of exp(x - largest) over a row.
 float exp_sum(const float* row, float largest, int64_t classes);
 
-/// Mixed precision gives losses f32; what comes otherwise is refused rather than misread.
+/// Mixed precision gives losses f32; other types are refused.
 std::optional<std::string> why_not_low(const OpContext& context);
 
 }  // namespace trainer::cpu

@@ -15,7 +15,7 @@ namespace {
 /// In this many sections, whatever the number of threads: so the sum has one order.
 constexpr int64_t kSection = int64_t{1} << 15;
 
-/// 0, or NaN where an element is not finite: x * 0 is NaN then, and nothing else is.
+/// 0, or NaN if an element is not finite: x * 0 is NaN then, and nothing else is.
 TRAINER_MULTIVERSION float not_finite(const float* x, int64_t count) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)

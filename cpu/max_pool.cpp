@@ -14,9 +14,9 @@ namespace {
 struct WindowSteps {
   int64_t kernel, stride, padding, in, out;
 
-  /// The first element of window i that lies in the image.
+  /// The first element of window i that is in the image.
   int64_t first(int64_t i) const { return std::max<int64_t>(0, padding - i * stride); }
-  /// Windows whose element `e` lies in the image: from begin_of(e) to end_of(e).
+  /// Windows whose element `e` is in the image: from begin_of(e) to end_of(e).
   int64_t begin_of(int64_t e) const { return std::max<int64_t>(0, (padding - e + stride - 1) / stride); }
   int64_t end_of(int64_t e) const {
     const int64_t last = in - 1 + padding - e;
@@ -33,7 +33,7 @@ struct MaxWindows {
 };
 
 /// The windows of a row, of a block of channels that begins at x. The first of equal elements wins, NaN over
-/// all numbers, and the first element where all are -infinity.
+/// all numbers, and the first element if all are -infinity.
 template <int kLanes, class T>
 TRAINER_MULTIVERSION void largest_by_lanes(const MaxWindows& w, const T* x, int64_t row, T* y,
                                            uint8_t* places) {

@@ -5,7 +5,7 @@
 
 namespace trainer::cpu {
 
-// The largest element of each window, in the layout of x where its channels lie in blocks, else row-major.
+// The largest element of each window, in the layout of x if its channels are in blocks, else row-major.
 // Unlike oneDNN's it keeps NaN, and windows of -infinity. Places are written as oneDNN's gradient reads them.
 
 Choice select_max_pool(const OpContext& context, const OpenLayouts& inputs);

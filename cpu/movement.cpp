@@ -124,14 +124,15 @@ std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, c
                            workspace_argument(found, choice, slots)});
 }
 
-/// Channels in a block of the layout, where `shape` holds whole blocks only; else 1, row-major.
+/// Channels in a block of the layout, if `shape` holds whole blocks only; else 1, row-major.
 int64_t whole_lanes(const Layout& layout, const Shape& shape) {
   if (shape.size() != 4) return 1;
   const auto blocks = channel_blocks(layout, shape);
   return blocks && shape[1] % blocks->lanes == 0 ? blocks->lanes : 1;
 }
 
-/// Parts of whole blocks lie one after another within a sample as they do row-major: the same copies serve.
+/// Parts of whole blocks are stored one after another within a sample as they do row-major: the same copies
+/// serve.
 Choice select_concat(const OpContext& c, const OpenLayouts& inputs) {
   Choice choice = select_row_major(c, inputs);
   if (static_cast<const Concat&>(c.op).axis != 1) return choice;

@@ -25,7 +25,7 @@ struct OneDnn {
 };
 
 /// Keeps oneDNN from AMX, whose products in bf16 are wrong in release 2.6: of 128 rows or more and 65 to 128
-/// columns some come out as about 1e36 or NaN. Works before the first use of oneDNN only; does nothing where
+/// columns some come out as about 1e36 or NaN. Works before the first use of oneDNN only; does nothing if
 /// the environment variable ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) makes the choice.
 void avoid_amx();
 
@@ -41,7 +41,7 @@ dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType
 /// A descriptor that leaves the layout to oneDNN.
 dnnl::memory::desc any_layout(const Shape& shape, DType dtype = DType::f32);
 
-/// The layout of a descriptor; row-major where it is just that for a tensor of `shape`.
+/// The layout of a descriptor; row-major if it is just that for a tensor of `shape`.
 Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape);
 
 /// Notes in a choice how a primitive runs ("jit:avx512_core") and the scratch memory that it needs. `found`
@@ -92,7 +92,7 @@ double milliseconds(const OneDnn& onednn, const typename Primitive::primitive_de
   return shortest_milliseconds([&] { primitive.execute(onednn.stream, arguments); });
 }
 
-/// Calls `work`. Where oneDNN gets no memory, that is what it is called everywhere else: std::bad_alloc.
+/// Calls `work`. If oneDNN gets no memory, that is what it is called everywhere else: std::bad_alloc.
 template <class Work>
 auto telling_of_memory(const Work& work) try {
   return work();
@@ -111,7 +111,7 @@ struct Argument {
   void* const* slot;
 };
 
-/// The scratch memory of a primitive. Throws std::logic_error where it needs more than was planned.
+/// The scratch memory of a primitive. Throws std::logic_error if it needs more than was planned.
 template <class PrimitiveDesc>
 Argument workspace_argument(const PrimitiveDesc& found, const Choice& choice, const Slots& slots) {
   const dnnl::memory::desc scratch = found.scratchpad_desc();

@@ -10,15 +10,15 @@
 #include <new>
 
 // oneDNN gets memory for its objects from posix_memalign, and for the code that it generates from mmap.
-// Release 2.6 works on with a null pointer where it gets none: its `operator new` returns one without saying
-// that it may. Both functions are therefore ours. Where oneDNN calls, the first one throws, which passes
+// Release 2.6 works on with a null pointer if it gets none: its `operator new` returns one without saying
+// that it may. Both functions are therefore ours. When oneDNN calls, the first one throws, which passes
 // oneDNN as an exception of one of its own `new` does. The second one may not, as its caller is compiled for
 // a function that does not throw. It has a reserve.
 
 namespace trainer::cpu {
 namespace {
 
-/// Where the library lies that may be thrown through; null: none.
+/// Where the library is that may be thrown through; null: none.
 std::atomic<const void*> onednn_library = nullptr;
 
 const void* library_of(const void* code) {

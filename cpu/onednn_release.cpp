@@ -10,7 +10,7 @@ namespace trainer::cpu {
 
 namespace {
 
-/// A dimension that lies in one block has no next one, so its stride says nothing.
+/// A dimension that is in one block has no next one, so its stride says nothing.
 bool is_same(const Layout& a, const Layout& b) {
   if (a.dims != b.dims || a.padded != b.padded || a.block_sizes != b.block_sizes ||
       a.block_dims != b.block_dims)

@@ -43,18 +43,18 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
 }
 
 /// y = max(y, 0) after a product; NaN stays NaN. oneDNN's relu makes 0 of it on every instruction set. Its
-/// elu asks for y > 0 and takes y where there is no order; alpha = 0 leaves nothing of y < 0. -0 makes that
+/// elu asks for y > 0 and takes y if there is no order; alpha = 0 leaves nothing of y < 0. -0 makes that
 /// alpha * (exp(y) - 1) a positive zero. The exponential costs a thread about 7 ns for sixteen elements.
 dnnl::post_ops relu_after();
 constexpr float kNoSlope = -0.0f;
 
-/// A descriptor of the layout's own dimensions. Throws std::logic_error where oneDNN has no such layout.
+/// A descriptor of the layout's own dimensions. Throws std::logic_error if oneDNN has no such layout.
 dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_type type);
 
 /// Whether oneDNN has such a layout.
 bool has_descriptor(const Layout& layout);
 
-/// Nothing where the descriptor is not made of blocks.
+/// Nothing if the descriptor is not made of blocks.
 std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor);
 
 /// The windows of a pooling, in oneDNN's terms.

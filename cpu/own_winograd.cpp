@@ -35,7 +35,7 @@ struct Use {
   bool bias = false, relu = false;
 
   const winograd::Kernels& kernels() const { return winograd::best_kernels(storage); }
-  /// Groups begin with a block of channels, except where there is one alone.
+  /// Groups begin with a block of channels, except if there is one alone.
   bool fits_blocks() const {
     const int64_t lanes = kernels().lanes;
     return geometry.groups == 1 || (geometry.inputs % lanes == 0 && geometry.outputs % lanes == 0);
@@ -45,7 +45,7 @@ struct Use {
   }
 };
 
-/// The part of a group in what a slot points to, of `bytes` each; null where there is no slot.
+/// The part of a group in what a slot points to, of `bytes` each; null if there is no slot.
 template <class T>
 T* of_group(void* const* slot, int64_t group, int64_t bytes) {
   return slot == nullptr ? nullptr : reinterpret_cast<T*>(at<std::byte>(slot) + group * bytes);

@@ -13,7 +13,7 @@ namespace trainer::cpu {
 /// Below this many elements a second thread costs more than it brings.
 constexpr int64_t kElementsWorthAThread = 8192;
 
-/// Calls body(begin, end) on contiguous parts of [0, count), in parallel where that pays. Parts begin at
+/// Calls body(begin, end) on contiguous parts of [0, count), in parallel if that pays. Parts begin at
 /// multiples of `unit`. The division depends on the number of threads only, so results repeat.
 template <class Body>
 void parallel_ranges(int64_t count, int64_t unit, int64_t worth_a_thread, const Body& body) {

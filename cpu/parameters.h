@@ -11,7 +11,7 @@
 
 namespace trainer::cpu {
 
-/// Where one parameter's tensors lie; moments that it has not are null.
+/// Where one parameter's tensors are; moments that it has not are null.
 struct Arrays {
   const float *w, *g;
   float* new_w;
@@ -82,7 +82,7 @@ class Parameters {
     });
   }
 
-  /// Everything stays as it was: copied, unless it is computed where it lies.
+  /// Everything stays as it was: copied, unless it is computed where it is.
   void keep() const {
     auto copy = [](const float* from, float* to, int64_t count) {
       if (from != to) std::copy(from, from + count, to);

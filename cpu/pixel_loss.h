@@ -23,7 +23,7 @@ struct Tile {
   int64_t classes, stride, count;
 };
 
-/// Each pixel's largest logit (NaN where it has one, so that it reaches the loss) and the sum of exp(x -
+/// Each pixel's largest logit (NaN if it has one, so that it reaches the loss) and the sum of exp(x -
 /// largest).
 void softmax_sums(const Tile& tile, TileFloats& largest, TileFloats& sum);
 

@@ -52,7 +52,7 @@ TRAINER_MULTIVERSION void softmax_gradient_row(bool log, const float* dy, const 
 constexpr int64_t kSoftmaxStrip = 128;
 using Strip = std::array<float, kSoftmaxStrip>;
 
-/// The classes of `pixels` neighbours, each class `step` elements behind the one before.
+/// The classes of `pixels` neighbours, each class `step` elements after the one before.
 TRAINER_MULTIVERSION void softmax_strip(bool log, const float* x, float* y, const SoftmaxSizes& e,
                                         int64_t pixels) {
   Strip largest, sums{};

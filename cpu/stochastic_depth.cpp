@@ -13,7 +13,7 @@ TRAINER_MULTIVERSION void scale_range(float factor, const T* x, T* y, int64_t co
   for (int64_t i = 0; i < count; ++i) put(factor * float(x[i]), y[i]);
 }
 
-/// Any layout in which a sample's elements lie together.
+/// Any layout in which a sample's elements are adjacent.
 Choice select_dropping(const OpContext& context, const OpenLayouts& inputs) {
   const Shape& shape = context.inputs[StochasticDepth::kX].shape;
   const Layout layout = inputs[StochasticDepth::kX].value_or(Layout{});

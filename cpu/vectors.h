@@ -17,7 +17,7 @@
 
 namespace trainer::cpu {
 
-/// A vector of floats. An instruction set declares it, since g++ drops the attribute where
+/// A vector of floats. An instruction set declares it, since g++ drops the attribute if
 /// the size depends on a template's parameter.
 template <class Isa>
 using Vector = typename Isa::Floats;

@@ -33,7 +33,7 @@ Communication& require_ranks(const Gpu& gpu) {
   return *gpu.communication;
 }
 
-/// Where an output does not lie where its input does.
+/// An output that is not where its input is.
 cudaError_t copy_over(const Slots& slots, const std::vector<int64_t>& counts, cudaStream_t stream) {
   for (size_t i = 0; i < counts.size(); ++i) {
     const auto* from = at<const float>(slots.inputs[i]);

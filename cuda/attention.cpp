@@ -34,7 +34,7 @@ AttentionCall call_of(const OpContext& context) {
   return call;
 }
 
-/// Where keys and values lie: in tensors of their own, or within the packed one.
+/// Where keys and values are: in tensors of their own, or within the packed one.
 struct KeysAndValues {
   int64_t k_bytes, v_bytes;
   bool packed;

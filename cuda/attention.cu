@@ -7,7 +7,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// What is kept of the scores so far of the thread's four rows: their largest, and the sum of exp(score -
+/// State of the scores so far of the thread's four rows: their largest, and the sum of exp(score -
 /// largest) (Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018).
 struct RunningSoftmax {
   float largest[kSide], sum[kSide];
@@ -15,7 +15,7 @@ struct RunningSoftmax {
   __device__ float log_sum(int r) const { return sum[r] == 0 ? -INFINITY : largest[r] + ::logf(sum[r]); }
 };
 
-/// Turns a tile of scores into exp(score - largest), 0 where the key is not seen; `shrink` of a row is what
+/// Turns a tile of scores into exp(score - largest), 0 if the key is not seen; `shrink` of a row is what
 /// its earlier sums are to be multiplied with.
 __device__ inline void take_tile(const SeenKeys* seen_of, int key, Square& scores, RunningSoftmax& softmax,
                                  float (&shrink)[kSide]) {
@@ -42,7 +42,7 @@ __device__ inline void take_tile(const SeenKeys* seen_of, int key, Square& score
   }
 }
 
-/// The sums of a row, which are zeros where it sees nothing, over that of its exponentials.
+/// The sums of a row, which are zeros if it sees nothing, over that of its exponentials.
 template <int kChunks>
 __device__ inline void divide(const RunningSoftmax& softmax, Square (&sums)[kChunks]) {
 #pragma unroll

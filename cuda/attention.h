@@ -10,8 +10,8 @@
 
 namespace trainer::cuda {
 
-/// Sequences as they lie: `stride` elements from one position to the next, of all heads of queries, or of all
-/// that keys or values have. Packed ones lie within each other.
+/// Sequences as they are stored: `stride` elements from one position to the next, of all heads of queries, or
+/// of all that keys or values have. Packed ones are within each other.
 struct Sequences {
   const void* data = nullptr;
   int stride = 0;
@@ -30,7 +30,7 @@ struct AttentionCall {
   const int32_t *first = nullptr, *start = nullptr, *sample = nullptr, *step = nullptr;
 };
 
-/// What the gradient reads besides, and what it writes: as q, k and v lie, or nullptr.
+/// What the gradient reads besides, and what it writes: in the layout of q, k and v, or nullptr.
 struct AttentionGradients {
   const void *dy, *y;  ///< (samples, queries, heads * size)
   const float* lse;    ///< (samples, heads, queries)

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? kFewBlocks : 1)
   const BlockPlace at = place_of_block(tiles, parts, call.kv_heads);
   const int key = at.tile * kTile, size = call.size, from = at.part * kChunks * kTile, end = call.queries;
   const Sequences dy{of.dy, call.heads * size};
-  // Keys and values, and their gradients, lie alike.
+  // Keys and values, and their gradients, have the same layout.
   const int64_t place = (int64_t{at.sample} * call.keys + key) * call.k.stride + int64_t{at.head} * size;
   const int count = call.keys - key < kTile ? call.keys - key : kTile;
   const int group = call.heads / call.kv_heads, query_tiles = tiles_of(end);

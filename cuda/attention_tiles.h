@@ -33,8 +33,8 @@ struct Square {
 __device__ inline int own_row() {
   return static_cast<int>(threadIdx.x) / kAcross * kSide;
 }
-/// The first of its columns. Where these are rows of a tile they are `kAcross` apart, so that threads read
-/// different banks; where they are written in the end they are neighbours.
+/// The first of its columns. If these are rows of a tile they are `kAcross` apart, so that threads read
+/// different banks; if they are written in the end they are neighbours.
 __device__ inline int own_strided_column() {
   return static_cast<int>(threadIdx.x) % kAcross;
 }
@@ -65,7 +65,7 @@ __device__ inline HeadRows<T> head_rows(const Sequences& all, int sample, int le
           all.stride, end - from < kTile ? end - from : kTile};
 }
 
-/// Elements [from, from + 64) of each row into a tile, zeros where there are none; by all threads.
+/// Elements [from, from + 64) of each row into a tile, zeros if there are none; by all threads.
 template <class T>
 __device__ inline void fetch(const HeadRows<T>& rows, int from, int size, Tile& tile) {
   constexpr int kOctets = kTile / Octet::kSize;
@@ -134,7 +134,7 @@ __device__ inline Square dots(const HeadRows<T>& a, const HeadRows<T>& b, int si
   const bool exists = own_row() < a.count && own_strided_column() < b.count;
 #pragma unroll 1
   for (int from = 0; from < size; from += kTile) {
-    __syncthreads();  // what lies there has been read
+    __syncthreads();  // all have read it
     fetch(a, from, size, left);
     fetch(b, from, size, right);
     __syncthreads();
@@ -148,7 +148,7 @@ __device__ inline Square dots(const HeadRows<T>& a, const HeadRows<T>& b, int si
 template <int kChunks, class T>
 __device__ inline void add_weighted(const Square& weights, int count, const HeadRows<T>& rows, int from,
                                     int size, Tile& left, Tile& right, Square (&sums)[kChunks]) {
-  __syncthreads();  // what lies there has been read
+  __syncthreads();  // all have read it
 #pragma unroll
   for (int r = 0; r < kSide; ++r) {
 #pragma unroll
@@ -165,7 +165,7 @@ __device__ inline void add_weighted(const Square& weights, int count, const Head
   }
 }
 
-/// Writes `factor` times the sums, where there are such rows and elements. `to` is where the head's elements
+/// Writes `factor` times the sums, if there are such rows and elements. `to` is where the head's elements
 /// of the tile's first row begin.
 template <int kChunks, class T>
 __device__ inline void store_sums(const Square (&sums)[kChunks], float factor, int count, int from, int size,
@@ -197,7 +197,7 @@ TRAINER_HD int tiles_of(int count) {
   return (count + kTile - 1) / kTile;
 }
 
-/// Keys [first, end) that a query sees; none where it does not exist.
+/// Keys [first, end) that a query sees; none if it does not exist.
 struct SeenKeys {
   int first, end;
   __device__ bool has(int key) const { return key >= first && key < end; }

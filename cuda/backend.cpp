@@ -35,7 +35,7 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// How many GPUs this process sees; refuses where there is none.
+/// How many GPUs this process sees; refuses if there is none.
 int expect_devices() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
@@ -140,7 +140,7 @@ class CudaPlanner final : public GpuPlanner {
  public:
   using GpuPlanner::GpuPlanner;
 
-  /// What is free now and what its buffers hold.
+  /// Free bytes, and those of its buffers.
   int64_t memory_bytes() const override { return static_cast<int64_t>(memory_info().free) + *gpu().held; }
 
   std::map<std::string, std::string> facts() const override {
@@ -237,7 +237,7 @@ class CudaDevice final : public Device {
 
   std::shared_ptr<const Gpu> gpu_;
   std::shared_ptr<const Handlers> handlers_;
-  std::unique_ptr<Monitor> monitor_;  ///< null where there is none
+  std::unique_ptr<Monitor> monitor_;  ///< null if there is none
   Timeline timeline_;                 ///< of the stream
 };
 

@@ -12,7 +12,7 @@ ImageRows rows_of(const TensorSpec& images) {
   return {shape[0] * shape[2] * shape[3], shape[1], images.dtype};
 }
 
-/// The moments, where somebody has measured: a table of so many ranks, or two sums.
+/// The moments, if somebody has measured: a table of this many ranks, or two sums.
 GivenMoments given_moments(const std::vector<void* const*>& in, int64_t ranks) {
   GivenMoments given{};
   given.sums = optional_at<const float>(in[BatchNorm::kSums]);

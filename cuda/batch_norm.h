@@ -54,7 +54,7 @@ cudaError_t launch_channel_sums(const ImageRows& images, const void* x, float* s
                                 const BlockSums& memory, cudaStream_t stream);
 
 /// other_dy, mask, masked (the residual's gradient), dgamma and dbeta may be nullptr. `masked` may be dy, and
-/// dx may be other_dy, or dy where there is no `masked`.
+/// dx may be other_dy, or dy if there is no `masked`.
 struct BatchNormGradients {
   const void *dy, *other_dy, *x;
   const float *gamma, *mean, *variance;

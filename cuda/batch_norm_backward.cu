@@ -6,7 +6,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// The sum of both gradients where the mask has a bit, 0 elsewhere; other and mask may be nullptr.
+/// The sum of both gradients if the mask has a bit, 0 elsewhere; other and mask may be nullptr.
 template <class T>
 struct Slopes {
   const T *dy, *other;
@@ -123,7 +123,7 @@ cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, cons
     const auto *x = static_cast<const T*>(t.x), *other = static_cast<const T*>(t.other_dy);
     auto* masked = static_cast<T*>(t.masked);
     const Slopes<T> given{static_cast<const T*>(t.dy), other, t.mask};
-    // The second pass reads the masked gradient where there is one: dy may have been overwritten by it.
+    // The second pass reads the masked gradient if there is one: dy may have been overwritten by it.
     const Slopes<T> kept = masked == nullptr ? given : Slopes<T>{masked, nullptr, nullptr};
     const cudaError_t status = launch(measure_slopes<T>, sweep.grid(), sweep.block(), stream, sweep, given, x,
                                       masked, parts, settle);

@@ -11,7 +11,7 @@ struct Plus {
   __device__ float operator()(float sum, float value) const { return sum + value; }
 };
 
-/// y (rows, columns), eight elements at once, which may lie in several rows.
+/// y (rows, columns), eight elements at once, which may be in several rows.
 template <class Y, class B>
 __global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, bool relu) {
   wait_for_previous_kernels();
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
   store(own.a, at.left, part_sums + blockIdx.y * sweep.channels + at.channel);
 }
 
-/// Eight elements at once, which may lie in several rows.
+/// Eight elements at once, which may be in several rows.
 template <class T>
 __global__ void scale_columns(const T* x, const float* factors, T* y, int64_t count, int64_t columns) {
   wait_for_previous_kernels();

@@ -5,7 +5,7 @@
 
 namespace trainer::cuda {
 
-/// Of a kernel whose blocks have parts of the rows, where there are several parts.
+/// Of a kernel whose blocks have parts of the rows, if there are several parts.
 constexpr int64_t kSummingBlocks = 1024;
 /// Two for each such block.
 constexpr int64_t kCounters = 2 * kSummingBlocks;

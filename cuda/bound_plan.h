@@ -19,7 +19,7 @@ struct BoundTensor {
   int64_t skipped = 0;
 };
 
-/// Runs a plan of cuDNN; addresses are bound anew only where they have changed. `skipped` bytes at the
+/// Runs a plan of cuDNN; addresses are bound again only where they have changed. `skipped` bytes at the
 /// workspace's beginning are not cuDNN's.
 class BoundPlan {
  public:

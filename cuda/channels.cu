@@ -13,7 +13,7 @@ struct Plus {
   __device__ float operator()(float x, float b) const { return x + b; }
 };
 
-/// y = f(x, number of the channel); the numbers of a sample lie `step` behind those of the one before.
+/// y = f(x, number of the channel); the numbers of a sample are `step` after those of the one before.
 template <class F, class T, class V>
 __global__ void __launch_bounds__(kThreads) with_numbers(F f, int64_t count, int64_t pixels, int64_t channels,
                                                          int64_t step, const T* x, const V* numbers, T* y) {

@@ -21,7 +21,7 @@ cudaError_t launch_scale_channels(const Images& images, const void* x, const voi
 /// y = x + b with a number for each channel.
 cudaError_t launch_add_channels(const Images& images, DType b_dtype, const void* x, const void* b, void* y,
                                 cudaStream_t stream);
-/// (samples, channels): factor times the sum over each image of x, or of x * other where there is one.
+/// (samples, channels): factor times the sum over each image of x, or of x * other if there is one.
 cudaError_t launch_image_sums(const Images& images, float factor, const void* x, const void* other,
                               void* sums, cudaStream_t stream);
 

@@ -29,7 +29,7 @@ using OwnComm = std::unique_ptr<Nccl::Comm, AbortComm>;
 /// NCCL names its functions' failures by number, and says more of the last one.
 void check_nccl(Nccl::Result status, const char* what, ExitCode code) {
   if (status == 0) return;
-  // Where another rank is gone the control connections end this process meanwhile, and name it.
+  // If another rank is gone the control connections end this process meanwhile, and name it.
   std::this_thread::sleep_for(std::chrono::seconds(2));
   const char* more = nccl().last_error(nullptr);
   throw Error(code, fmt::format("{}: NCCL {} failed with \"{}\"{}{}", what, nccl_version(nccl()),

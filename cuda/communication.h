@@ -12,11 +12,11 @@
 namespace trainer::cuda {
 
 /// Sums of numbers in the memory of all ranks' GPUs, beside the work of a stream. Every rank begins the same
-/// ones in the same order and gets the same bits. Both calls only enqueue, and may be captured.
+/// ones in the same order and gets bitwise identical results. Both calls only enqueue, and may be captured.
 class Communication {
  public:
   virtual ~Communication() = default;
-  /// Every rank calls it at once, before anything else. Throws Error (exit 69) where there is no NCCL, or it
+  /// Every rank calls it at once, before anything else. Throws Error (exit 69) if there is no NCCL, or it
   /// does not join the ranks.
   virtual void join() = 0;
   /// Once the stream has come here, the numbers are added up in place. Nobody reads them before finish().

@@ -17,7 +17,7 @@ namespace {
 using cudnn::ConvolutionGraph;
 using Kind = ConvolutionGraph::Kind;
 
-// An implementation is named after the library, and the own kernels behind it.
+// An implementation is named after the library, and the own kernels after it.
 constexpr const char* kThenBias = ", add_bias";
 constexpr const char* kThenSums = ", channel_sums";
 constexpr const char* kThenCast = ", cast";
@@ -67,7 +67,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
     if (chosen.whole.moments) {
       choice.kernels = summing_kernels(chosen, context);
       if (chosen.is_split()) choice.again_bytes = bytes_of(context.outputs[kConvolved]);
-    } else if (chosen.is_split()) {  // the kernel behind reads what cuDNN wrote, and writes it again
+    } else if (chosen.is_split()) {  // the next kernel reads what cuDNN wrote, and writes it again
       choice.kernels = 2;
       choice.again_bytes =
           2 * numel(context.outputs[kConvolved].shape) * bytes_per_element(chosen.graph.dtype);
@@ -84,7 +84,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   return choice;
 }
 
-/// Sums of squares have as many digits as low types need and f32 does not. Where no engine but a fallback
+/// Sums of squares have as many digits as low types need and f32 does not. If no engine but a fallback
 /// makes them, batch normalisation measures for itself; so the program does not depend on what is timed.
 std::optional<std::string> why_not_moments(const Gpu& gpu, const ConvolutionGraph& graph) {
   if (!is_low(graph.dtype)) return "sums of squares are too inexact for the moments of f32";
@@ -136,7 +136,7 @@ std::optional<int64_t> untimed_workspace(const Gpu& gpu, const OpContext& contex
 
 using Tensors = std::vector<BoundTensor>;
 
-/// A gradient that is converted afterwards lies in the workspace, and so do sums that nobody wants.
+/// A gradient that is converted afterwards is in the workspace, and so are sums that nobody wants.
 Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
   switch (chosen.graph.kind) {
     case Kind::forward:
@@ -177,7 +177,7 @@ Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t s
   };
 }
 
-/// The sums of y behind a convolution alone. Where one is computed again nobody wants them, but it has the
+/// The sums of y after a convolution alone. If one is computed again nobody wants them, but it has the
 /// same engine.
 Step sums_of(const Gpu& gpu, const OpContext& context, const ConvolutionChoice& chosen, const Slots& slots) {
   const bool wanted = context.has_output(Conv2d::kSums) || context.has_output(Conv2d::kSquares);
@@ -189,7 +189,7 @@ Step sums_of(const Gpu& gpu, const OpContext& context, const ConvolutionChoice& 
   };
 }
 
-/// The gradient of the bias, where it is wanted. Its workspace is that of what ran before.
+/// The gradient of the bias, if it is wanted. Its workspace is that of what ran before.
 Step bias_gradient(const OpContext& context, const Slots& slots, cudaStream_t stream) {
   if (!wants_bias_gradient(context)) return [] { return cudaSuccess; };
   return [=, dy = as_matrix(context.inputs[Conv2dBackwardWeights::kDy]),

@@ -30,7 +30,7 @@ struct ConvolutionChoice {
 /// All that the operation wants of cuDNN, and what the run wants of its numbers: bias, relu and the type of
 /// the result are in the graph.
 cudnn::ConvolutionGraph convolution_graph(const Gpu& gpu, const OpContext& context);
-/// The part that cuDNN does where own kernels do what they can.
+/// The part that cuDNN does if own kernels do what they can.
 cudnn::ConvolutionGraph convolution_alone(cudnn::ConvolutionGraph graph);
 
 /// The heuristics' first that runs, or the one that a measurement of now or earlier says is the fastest.
@@ -41,14 +41,14 @@ std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpCont
 cudaError_t launch_rest(const cudnn::ConvolutionGraph& whole, const void* from, void* to,
                         cudaStream_t stream);
 
-// Sums of y and of y^2 over each channel, where they are wanted: cuDNN's or, where it convolves alone, those
+// Sums of y and of y^2 over each channel, if they are wanted: cuDNN's or, if it convolves alone, those
 // of a pass over y. An engine of cuDNN's may add to what is there, the graph's description does not say.
 
-/// From the sums of y to those of y^2, in bytes, where both lie in the workspace.
+/// From the sums of y to those of y^2, in bytes, if both are in the workspace.
 int64_t squares_offset(const cudnn::ConvolutionGraph& graph);
 /// How many kernels the node starts.
 int summing_kernels(const ConvolutionChoice& chosen, const OpContext& context);
-/// Before cuDNN: clears its sums where they do not lie in zeros.
+/// Before cuDNN: clears its sums if they are not in zeros.
 cudaError_t clear_sums(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t stream);
 /// After a convolution alone.
 cudaError_t launch_sums(const ConvolutionChoice& chosen, const void* y, float* sums, float* squares,

@@ -29,7 +29,7 @@ std::array<int64_t, 4> sizes(const Shape& shape) {
   return {shape[0], shape[1], shape[2], shape[3]};
 }
 
-/// A batch may begin at any image of a larger one where nothing reorders it first.
+/// A batch may begin at any image of a larger one if nothing reorders it first.
 int64_t alignment(const Shape& images, DType dtype) {
   constexpr int64_t kMost = 16;
   if (!channels_last(images).row_major()) return kMost;
@@ -52,7 +52,7 @@ bool differ(const ConvolutionGraph& part, const ConvolutionGraph& whole) {
 
 /// What to choose from of cuDNN's, best first: engines for the whole and engines for the convolution alone,
 /// which an own kernel follows. Bias, relu and moments are better in cuDNN's kernel, conversions of gradients
-/// are not: no engine that NVIDIA compiled does them. Where the heuristics know only fallbacks for the better
+/// are not: no engine that NVIDIA compiled does them. If the heuristics know only fallbacks for the better
 /// of the two, these come last: they are slow.
 std::vector<ConvolutionChoice> candidates(const Gpu& gpu, const ConvolutionGraph& whole, size_t most) {
   const ConvolutionGraph alone = convolution_alone(whole);
@@ -109,8 +109,8 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
   return all[fastest_of(all.size(), time)];
 }
 
-/// What a tuning names, where the libraries still have it. "cublaslt" alone is its first algorithm, whichever
-/// that is here: tests name it, to see products run where they are not the fastest.
+/// What a tuning names, if the libraries still have it. "cublaslt" alone is its first algorithm, whichever
+/// that is here: tests name it, to see products run if they are not the fastest.
 std::optional<ConvolutionChoice> remembered(const Gpu& gpu, const ConvolutionGraph& whole,
                                             const std::string& known) {
   if (known.find("cublaslt") != std::string::npos) {
@@ -126,7 +126,7 @@ std::optional<ConvolutionChoice> remembered(const Gpu& gpu, const ConvolutionGra
       try {
         one.engine.workspace_bytes = gpu.cudnn->plan(graph, engine.text)->workspace_bytes();
         return one;
-      } catch (const Error&) {  // it is timed anew
+      } catch (const Error&) {  // it is timed again
         return std::nullopt;
       }
     }

@@ -13,7 +13,7 @@ __device__ inline float class_weight(const TargetRows& rows, int64_t c) {
   return rows.class_weights == nullptr ? 1.0f : rows.class_weights[c];
 }
 
-/// Of up to eight classes; behind the last one anything.
+/// Of up to eight classes; after the last one anything.
 __device__ inline Octet class_weights(const TargetRows& rows, int64_t first, int count) {
   if (rows.class_weights != nullptr) return load(rows.class_weights + first, count);
   return each([](float) { return 1.0f; }, Octet{});

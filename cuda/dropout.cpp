@@ -12,7 +12,7 @@ Choice select_dropout(const Gpu&, const OpContext& context, const OpenLayouts&) 
   return row_major(context, "loop");
 }
 
-/// A sample's elements lie together in every layout of the GPU.
+/// A sample's elements are adjacent in every layout of the GPU.
 Choice select_depth(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   return same_layout(context, inputs, "loop");
 }

@@ -10,7 +10,7 @@
 
 namespace trainer::cuda {
 
-/// Samples of `width` elements that lie together, with each one's index in the data and the step.
+/// Samples of `width` elements that are adjacent, with each one's index in the data and the step.
 struct Samples {
   int64_t count, width;
   DType dtype;

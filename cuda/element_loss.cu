@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kPart = int64_t{8} * kThreads;
 
 /// What the kernels read. No layout of the GPU has padding or mixes samples, so elements are taken as they
-/// lie.
+/// are.
 struct Elements {
   int64_t of_sample, per_sample;  ///< elements of a sample, and parts
   const float* weight;            ///< of samples

@@ -17,7 +17,7 @@ Choice select_lerp(const Gpu&, const OpContext& context, const OpenLayouts& inpu
   return same_layout(context, {inputs[Lerp::kOld] ? inputs[Lerp::kOld] : inputs[Lerp::kFresh]}, "loop");
 }
 
-/// No layout of the GPU has padding, so an element-wise loop runs over the elements as they lie.
+/// No layout of the GPU has padding, so an element-wise loop runs over the elements as they are stored.
 int64_t count(const OpContext& context) {
   return numel(context.inputs[0].shape);
 }

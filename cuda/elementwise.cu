@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// y = f(x, other) of many tensors, or x where *skip is not 0; skip may be nullptr.
+/// y = f(x, other) of many tensors, or x if *skip is not 0; skip may be nullptr.
 template <class F, class T>
 __global__ void __launch_bounds__(kThreads)
     combine_all(const Table<TensorPointers> __grid_constant__ table, const float* skip) {
@@ -76,7 +76,7 @@ cudaError_t launch_each(F f, int64_t count, cudaStream_t stream, T* y, const X*.
   return launch(each_element<F, T, X...>, blocks_for(count), dim3(kThreads), stream, f, count, y, x...);
 }
 
-/// The same where all tensors are of one type, known by name.
+/// The same if all tensors are of one type, known by name.
 template <class F, class... X>
 cudaError_t launch_stored(F f, DType dtype, int64_t count, cudaStream_t stream, void* y, const X*... x) {
   return with_storage(dtype, [=](auto type) {

@@ -27,7 +27,7 @@ cudaError_t launch_add(DType dtype, const void* a, const void* b, void* y, int64
 /// y = a * b
 cudaError_t launch_mul(DType dtype, const void* a, const void* b, void* y, int64_t count,
                        cudaStream_t stream);
-/// y = old + share * (scale * fresh - old), or old where *skip is not 0; skip may be nullptr
+/// y = old + share * (scale * fresh - old), or old if *skip is not 0; skip may be nullptr
 cudaError_t launch_lerp(float share, float scale, const float* skip, DType dtype, const void* old,
                         const void* fresh, void* y, int64_t count, cudaStream_t stream);
 /// y = x + other for many tensors of one type

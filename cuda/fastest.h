@@ -26,7 +26,7 @@ float least_time(float enough, Burst time_of_burst) {
 }
 
 /// Which of `count` candidates has the least `time(i)`, the first of equals. One that throws Error cannot run
-/// here and is passed over; where none can, throws the last one's.
+/// here and is passed over; if none can, throws the last one's.
 template <class Time>
 size_t fastest_of(size_t count, Time time) {
   std::exception_ptr problem;

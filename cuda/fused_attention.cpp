@@ -12,7 +12,7 @@
 #include "cuda/table.h"
 #include "cuda/timing.h"
 
-// Attention by cuDNN's kernels on tensor cores where they take it, and by our own otherwise.
+// Attention by cuDNN's kernels on tensor cores if they take it, and by our own otherwise.
 
 namespace trainer::cuda {
 namespace {
@@ -29,7 +29,7 @@ constexpr size_t kTimed = 4;
 /// An engine that wants more, as with all scores of long sequences, is passed over: our kernels want next to
 /// nothing.
 constexpr int64_t kMostWorkspace = int64_t{1} << 30;
-/// All engines take heads of up to so many elements, in vectors of 16 bytes.
+/// All engines take heads of up to this many elements, in vectors of 16 bytes.
 constexpr int64_t kLargestHead = 128, kHeadMultiple = 8;
 /// From here on cuDNN repeats the bits of a gradient with settings of an engine that its heuristics do not
 /// name.
@@ -43,7 +43,7 @@ bool is_plain(const OpContext& context, const AttentionSizes& e) {
          e.size <= kLargestHead && e.size % kHeadMultiple == 0 && e.queries > 1;
 }
 
-/// What cuDNN is asked, where it is asked at all.
+/// What cuDNN is asked, if it is asked at all.
 std::optional<AttentionGraph> graph_of(const Gpu& gpu, const OpContext& context) {
   const AttentionRule& rule = attention_rule(context.op);
   const AttentionSizes e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
@@ -224,7 +224,7 @@ class FusedAttention {
     return all[best];
   }
 
-  /// What a tuning names, where the library still has it.
+  /// What a tuning names, if the library still has it.
   static std::optional<Choice> remembered(const Gpu& gpu, const OpContext& context,
                                           const AttentionGraph& graph, const Choice& own,
                                           const std::string& known) {
@@ -234,7 +234,7 @@ class FusedAttention {
       try {
         engine.workspace_bytes = gpu.cudnn->plan(graph, engine.text)->workspace_bytes();
         return choice_of(context, graph, engine);
-      } catch (const Error&) {  // it is timed anew
+      } catch (const Error&) {  // it is timed again
         return std::nullopt;
       }
     }

@@ -15,7 +15,7 @@ struct GuardInputs {
   const int32_t *steps, *pairs;
   const float* window;
   const int32_t *accepted, *skipped, *in_a_row;
-  int64_t pair_numbers, window_size;  ///< the window has so many losses, then as many norms
+  int64_t pair_numbers, window_size;  ///< the window has this many losses, then as many norms
   double loss_sigmas, norm_sigmas;    ///< 0: is not watched
 };
 /// What it writes; each may be nullptr, and the last four the memory of what was read.
@@ -28,7 +28,7 @@ struct GuardOutputs {
 cudaError_t launch_step_guard(bool scaled, const GuardInputs& in, const GuardOutputs& out,
                               cudaStream_t stream);
 
-/// y = fresh, or old where *skip is not 0; all f32, y may be either.
+/// y = fresh, or old if *skip is not 0; all f32, y may be either.
 cudaError_t launch_keep(const float* old, const float* fresh, const float* skip, float* y, int64_t count,
                         cudaStream_t stream);
 

@@ -40,10 +40,10 @@ struct Gpu {
   std::shared_ptr<cudnn::Library> cudnn;
   std::string machine;                           ///< what of GPU and libraries an answer of theirs depends on
   std::shared_ptr<TextCache> cache;              ///< of all runs of the user; may be null
-  Tuning* tuning = nullptr;                      ///< with runtime.autotune: what was found the fastest
-  std::shared_ptr<Communication> communication;  ///< null where the process is alone
+  Tuning* tuning = nullptr;                      ///< with runtime.autotune: the fastest choices
+  std::shared_ptr<Communication> communication;  ///< null if the process is alone
   bool tf32 = false;                             ///< products of f32 may round their factors
-  bool deterministic = false;                    ///< the same bits every time, at any price
+  bool deterministic = false;                    ///< bitwise identical every time, at any price
 
   /// Bytes in buffers, which may outlive everything else here.
   std::shared_ptr<int64_t> held = std::make_shared<int64_t>(0);
@@ -62,23 +62,23 @@ struct Handler {
 };
 using Handlers = std::unordered_map<std::type_index, Handler>;
 
-/// What runs our own kernels: no library of NVIDIA's is needed beside the runtime.
+/// Runs our own kernels: no library of NVIDIA's is needed beside the runtime.
 Handlers own_handlers();
 
 /// The reason why the GPU does not compute in it as it was opened, and what to write instead.
 std::optional<std::string> why_not(const Gpu& gpu, Precision precision);
-/// A reason where the first input is of whole numbers.
+/// A reason if the first input is of whole numbers.
 std::optional<std::string> floats_only(const Gpu& gpu, const OpContext& context);
 /// How to turn one of the GPU's layouts into another.
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);
 
-/// Of a tensor as it lies in memory, not blocked; 0 for one that is absent.
+/// Of a tensor as it is stored in memory, not blocked; 0 for one that is absent.
 inline int64_t bytes_of(const TensorSpec& spec) {
   return spec.shape.empty() ? 0 : numel(spec.shape) * bytes_per_element(spec.dtype);
 }
 /// Every tensor row-major.
 Choice row_major(const OpContext& context, std::string implementation);
-/// All tensors of the first input's shape in its layout (row-major where that is still open), all else
+/// All tensors of the first input's shape in its layout (row-major if that is still open), all else
 /// row-major.
 Choice same_layout(const OpContext& context, const OpenLayouts& inputs, std::string implementation);
 /// All tensors of four dimensions with their channels last, all else row-major.

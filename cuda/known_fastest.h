@@ -12,7 +12,7 @@
 namespace trainer::cuda {
 
 /// With runtime.autotune: the algorithm that was the fastest for what `key` names, found by this run or,
-/// where that may count, by another one of the user's on such a machine.
+/// if that may count, by another one of the user's on such a machine.
 std::optional<std::string> known_fastest(const Gpu& gpu, const std::string& key);
 
 /// Notes it for this run.

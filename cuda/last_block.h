@@ -19,7 +19,7 @@ struct Totals {
   double a, b;
 };
 
-/// Where parts and groups lie; counters are zero before a kernel and after it.
+/// Where parts and groups are; counters are zero before a kernel and after it.
 struct Parts {
   Totals* groups;  ///< (groups, channels)
   float *a, *b;    ///< (parts, channels) each
@@ -32,7 +32,7 @@ struct Parts {
     a = reinterpret_cast<float*>(groups + group_count * sweep.channels);
     b = a + sweep.parts * sweep.channels;
   }
-  /// Memory behind all of it.
+  /// Memory after all of it.
   float* behind(const RowSweep& sweep) const { return b + sweep.parts * sweep.channels; }
   static int64_t groups_of(const RowSweep& sweep) {
     return (sweep.parts + kPartsOfGroup - 1) / kPartsOfGroup;
@@ -60,7 +60,7 @@ __device__ inline bool is_last(unsigned* counter, unsigned blocks) {
   return last[0];
 }
 
-/// Thread t of a block has its channel t, where there is one, and those behind the channels help.
+/// Thread t of a block has its channel t, if there is one, and those after the channels help.
 struct ColumnPlace {
   int wide, place, slices;
   int64_t channel;
@@ -99,7 +99,7 @@ __device__ inline void store_part(const RowSweep& sweep, const Column& at, const
   store(own.b, at.left, parts.b + place);
 }
 
-/// Once a block has stored its part: settle(channel, sums of its parts) where the block is the last of its
+/// Once a block has stored its part: settle(channel, sums of its parts) if the block is the last of its
 /// column. term(part, place) are the numbers of a part, `place` its place in parts.a and parts.b. By all
 /// threads of each block, once per kernel.
 template <class Term, class Settle>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Included by every .cu, and by nothing else. Where a test compiles kernels for the CPU, the macro names what
+// Included by every .cu, and by nothing else. If a test compiles kernels for the CPU, the macro names what
 // stands in CUDA's place.
 #ifdef TRAINER_EMULATED_DEVICE
 #include TRAINER_EMULATED_DEVICE
@@ -36,7 +36,7 @@ inline bool waits_by_itself(const void* kernel) {
 
 /// A table that all threads read is `const Table __grid_constant__ table`, in this order.
 ///
-/// The only way a kernel is started, so that every launch can be checked, and replaced where there is no GPU.
+/// The only way a kernel is started, so that every launch can be checked, and replaced if there is no GPU.
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
                    Arguments&&... arguments) {

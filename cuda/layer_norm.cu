@@ -10,7 +10,8 @@ namespace trainer::cuda {
 namespace {
 
 /// A row's elements, as the team's threads take them: eight by eight. What is read again comes from the
-/// cache. A sum is what is stored of it, so that a sum which is normalised again gives the same bits.
+/// cache. A sum is what is stored of it, so that a sum which is normalised again gives bitwise identical
+/// results.
 template <class T>
 struct RowSource {
   const T *x, *residual;  ///< residual may be nullptr

@@ -10,7 +10,7 @@
 
 namespace trainer::cuda {
 
-/// Rows of `width` elements, one behind the other; `rms`: the mean counts as zero.
+/// Rows of `width` elements, one after the other; `rms`: the mean counts as zero.
 struct NormRows {
   int64_t rows, width;
   DType dtype;
@@ -27,7 +27,7 @@ struct LayerNormTensors {
 cudaError_t launch_layer_norm(const NormRows& rows, double eps, const LayerNormTensors& t,
                               cudaStream_t stream);
 
-/// gamma, mean (of rms) and other may be nullptr; so may dgamma and dbeta. dx may lie where dy, s or other
+/// gamma, mean (of rms) and other may be nullptr; so may dgamma and dbeta. dx may be where dy, s or other
 /// do.
 struct LayerNormGradients {
   const void *dy, *s, *other;

@@ -12,7 +12,7 @@
 #include "cuda/table.h"
 #include "cuda/timing.h"
 
-// relu is a kernel of ours: cuBLASLt's own makes 0 of NaN, and guards must see one. It is cuBLASLt's where
+// relu is a kernel of ours: cuBLASLt's own makes 0 of NaN, and guards must see one. It is cuBLASLt's if
 // its mask is kept; guards then look at gradients (hides_nan in core/step/guard.h).
 //
 // cuBLASLt's gelu is the approximation by tanh, up to 5e-4 from that by erf, and a recipe must mean one
@@ -30,7 +30,7 @@ constexpr const char* kColumnSums = "column_sums";
 /// EPILOGUE_AUX_LD of a gelu must be divisible by it, and an algorithm wants no less of a mask.
 constexpr int64_t kKeptMultiple = 8;
 
-/// Where a gelu in the product is known to be faster than a kernel behind it: llm.c measured it on H100, and
+/// Where a gelu in the product is known to be faster than a kernel after it: llm.c measured it on H100, and
 /// the contrary on GPUs with slower memory and no such tensor cores.
 constexpr int kLeastForGelu = 90, kMostForGelu = 103;
 
@@ -61,7 +61,7 @@ struct Selected {
   std::string text() const { return product.text() + " by " + algorithm.text; }
 };
 
-/// What an own kernel does after the product: the epilogue where the product went without, and relu.
+/// What an own kernel does after the product: the epilogue if the product went without, and relu.
 cudaError_t launch_rest(const LinearProblem& problem, bool has_epilogue, const Matrix& y, void* data,
                         const Matrix& dy, const void* dy_data, void* bias, void* workspace,
                         cudaStream_t stream) {
@@ -95,7 +95,7 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
   });
 }
 
-/// The heuristics' first with the epilogue, or without where there is none with it; with a tuning, whichever
+/// The heuristics' first with the epilogue, or without if there is none with it; with a tuning, whichever
 /// of both is the fastest.
 std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   const LinearProblem problem = linear_problem(gpu, context);
@@ -119,7 +119,7 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
                                    [&](size_t i) { return time_of(gpu, candidates[i], context); })];
 }
 
-/// A mask lies as cuBLASLt wants it, which only another product reads.
+/// A mask has cuBLASLt's layout, which only another product reads.
 void place_mask(const LinearProblem& problem, Choice& choice) {
   const Layout mask = bytes_in_a_row(problem.product.mask_bytes());
   if (problem.forward == nullptr) choice.inputs[LinearBackwardData::kKept] = mask;
@@ -139,7 +139,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   choice.workspace_bytes = problem.dropped_bytes() + kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();
   choice.tensor_cores = problem.product.on_tensor_cores();
-  const int64_t twice = 2 * bytes_of(context.outputs[kProduct]);  // what a kernel behind reads and writes
+  const int64_t twice = 2 * bytes_of(context.outputs[kProduct]);  // what the next kernel reads and writes
   if (problem.relu) choice.kernels = 2, choice.again_bytes = twice;
   if (gpu.described()) return choice;
   const auto [product, algorithm] = *choose(gpu, context);

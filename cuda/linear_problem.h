@@ -18,7 +18,7 @@ struct LinearProblem {
   MatrixProduct product;
   size_t a = 0, b = 0;                     ///< inputs
   size_t dy = LinearBackwardWeights::kDy;  ///< the input whose sum is a bias's gradient
-  size_t added = 0;                        ///< the input that the product is added to, where there is one
+  size_t added = 0;                        ///< the input that the product is added to, if there is one
   const Linear* forward = nullptr;
   bool relu = false;  ///< follows the product and its bias
   /// Nobody wants the mask. A product that is computed again has its algorithm and bits only with it, so it

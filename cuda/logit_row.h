@@ -19,7 +19,7 @@ int64_t blocks_of_rows(int64_t rows) {
 }
 
 /// visit(first class, its logits and the next ones', how many) for each piece of the row, pieces being shared
-/// out among the members: eight logits that lie aligned, and fewer at both ends.
+/// out among the members: eight logits that are aligned, and fewer at both ends.
 template <class Team, class T, class Visit>
 __device__ inline void visit_logits(const T* row, int64_t classes, const Visit& visit) {
   constexpr auto kAligned = static_cast<int64_t>(sizeof(Word<T>) / sizeof(T));

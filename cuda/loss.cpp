@@ -31,7 +31,7 @@ LogitRows rows_of(const LogitSizes& sizes, const Slots& slots) {
           nullptr};
 }
 
-/// With other labels too, where they are given.
+/// With other labels too, if they are given.
 template <class Op>
 LogitRows mixed_rows_of(const LogitSizes& sizes, const Slots& slots) {
   LogitRows rows = rows_of<Op>(sizes, slots);

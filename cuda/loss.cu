@@ -34,7 +34,7 @@ struct RowLoss {
   }
 };
 
-/// 1 where the label is among the k largest; of equal logits the lower class comes first.
+/// 1 if the label is among the k largest; of equal logits the lower class comes first.
 template <class Team, class T>
 struct RowHit {
   int64_t k;

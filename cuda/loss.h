@@ -10,8 +10,8 @@
 
 namespace trainer::cuda {
 
-/// Rows of logits as they lie: of each sample `positions` rows of `classes` logits. Labels: one of each row;
-/// weights: one of each sample. With `other` there are two labels, the first by its mix weight.
+/// Rows of logits as they are stored: of each sample `positions` rows of `classes` logits. Labels: one of
+/// each row; weights: one of each sample. With `other` there are two labels, the first by its mix weight.
 struct LogitRows {
   int64_t samples, positions, classes;
   const int32_t* label;

@@ -22,7 +22,7 @@ enum class Epilogue { none, bias, sum_a, sum_b };
 enum class Activation { none, gelu, gelu_kept, gelu_gradient, relu_kept, relu_gradient };
 
 /// d = op(a) op(b) as cuBLASLt thinks of it: matrices column by column, dense. A row-major matrix is its own
-/// transpose that way. Sums are f32. Of a batch each matrix lies `stride` elements behind the one before.
+/// transpose that way. Sums are f32. Of a batch each matrix is `stride` elements after the one before.
 struct MatrixProduct {
   struct Operand {
     int64_t rows = 0, columns = 0;
@@ -74,7 +74,7 @@ std::optional<std::string> why_no_factors(const OpContext& context);
 /// The text for a product that cuBLASLt has no algorithm for.
 std::string no_algorithm(const MatrixProduct& product, const std::string& gpu);
 
-/// The heuristics' best for the product, at most `most`; empty where there is none.
+/// The heuristics' best for the product, at most `most`; empty if there is none.
 std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const MatrixProduct& product, int most);
 
 /// A product that is ready to run.

@@ -55,7 +55,7 @@ struct Monitor::Library {
     if (handle != nullptr) dlclose(handle);
   }
 
-  /// False where a function that every release has is missing.
+  /// False if a function that every release has is missing.
   bool load(const std::string& path) {
     handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return false;

@@ -14,7 +14,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// Whole numbers can be moved only as they lie.
+/// Whole numbers can be moved only as they are stored.
 std::optional<std::string> why_not_reorder(const Gpu& gpu, const OpContext& context) {
   return context.inputs[0].dtype == DType::i32 ? floats_only(gpu, context) : std::nullopt;
 }
@@ -51,7 +51,7 @@ std::unique_ptr<Kernel> compile_reorder(const Gpu& gpu, const OpContext& context
                 });
 }
 
-/// A cast changes the layout too where planning wants that.
+/// A cast changes the layout too if planning wants that.
 std::unique_ptr<Kernel> compile_cast(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                      const Slots& slots) {
   if (choice.inputs[Cast::kX] != choice.outputs[Cast::kY])
@@ -83,7 +83,7 @@ Choice select_slice(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return choice;
 }
 
-/// A tensor around `axis`, as it lies: `outer` pieces of `dimension * inner` bytes.
+/// A tensor around `axis`, as it is stored: `outer` pieces of `dimension * inner` bytes.
 struct Around {
   int64_t outer = 1, inner = 1;
   Around(const OpContext& context, const TensorSpec& spec, int64_t axis) {

@@ -35,7 +35,7 @@ struct Pieces {
   int64_t rows, length, src_step, dst_step;
 };
 cudaError_t launch_copy(const Pieces& pieces, const void* src, void* dst, cudaStream_t stream);
-/// The same with zeros around: each piece has `before` of them in front, and more up to dst_step behind.
+/// The same with zeros around: each piece has `before` of them in front, and more up to dst_step after.
 cudaError_t launch_pad(const Pieces& pieces, int64_t before, const void* src, void* dst, cudaStream_t stream);
 
 }  // namespace trainer::cuda

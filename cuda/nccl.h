@@ -10,7 +10,7 @@
 namespace trainer::cuda {
 
 /// The functions of libnccl.so.2 that are used. It is opened at run time, and only for several ranks: most
-/// machines have none. What is used of its binary interface, which NVIDIA keeps stable, is declared here.
+/// machines have none. The used part of its binary interface, which NVIDIA keeps stable, is declared here.
 /// Source: NCCL User Guide, "NCCL API"; nccl.h of release 2.18 and newer.
 struct Nccl {
   using Result = int;  // 0: success
@@ -32,7 +32,7 @@ struct Nccl {
   const char* (*last_error)(Comm*) = nullptr;
 };
 
-/// Opened once. Throws Error (exit 69) where there is none, or one without these functions.
+/// Opened once. Throws Error (exit 69) if there is none, or one without these functions.
 const Nccl& nccl();
 
 /// "2.28.9"

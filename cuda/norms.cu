@@ -49,7 +49,7 @@ __global__ void finish_clip(const Squares* partial, int64_t count, ClipRule rule
   if (norm != nullptr) *norm = static_cast<float>(sum);
 }
 
-/// The squares of f32 do not overflow in double, so their sum is finite where all of them are.
+/// The squares of f32 do not overflow in double, so their sum is finite if all of them are.
 __global__ void finish_unscale(const Squares* partial, int64_t count, double max_norm, const float* scale,
                                Unscaled to) {
   wait_for_previous_kernels();

@@ -17,7 +17,7 @@ struct ClipRule {
 cudaError_t launch_clip(const ClipRule& rule, std::span<const ParameterPointers> parameters, void* workspace,
                         float* scale, float* norm, cudaStream_t stream);
 
-/// With scaled gradients: found = 1 where any is not finite, else 0; norm = their joint 2-norm without the
+/// With scaled gradients: found = 1 if any is not finite, else 0; norm = their joint 2-norm without the
 /// scale; factor = min(1, max_norm / (norm + 1e-6)) / scale. found and norm may be nullptr.
 struct Unscaled {
   float *factor, *found, *norm;

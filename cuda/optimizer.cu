@@ -10,7 +10,7 @@ __device__ inline float value_or(const float* from, float otherwise) {
   return from == nullptr ? otherwise : *from;
 }
 
-/// `ratios`, where there are any, multiply a parameter's gradient and decay.
+/// `ratios`, if there are any, multiply a parameter's gradient and decay.
 template <class Rule>
 __global__ void __launch_bounds__(kThreads)
     update_parameters(const ParameterTable __grid_constant__ table, StepScalars given, Rule rule,

@@ -11,7 +11,8 @@
 
 namespace trainer::cuda {
 
-/// A parameter's f32 tensors as they lie. Old and new may be the same memory; absent moments are nullptr.
+/// A parameter's f32 tensors as they are stored. Old and new may be the same memory; absent moments are
+/// nullptr.
 struct ParameterPointers {
   const float *w, *g;
   const float* moments[update::kMostMoments];
@@ -19,7 +20,7 @@ struct ParameterPointers {
   float* new_moments[update::kMostMoments];
   int64_t count;
   float decay, lr_factor;
-  bool adapts;  ///< to its norms, where the rule does
+  bool adapts;  ///< to its norms, if the rule does
 };
 
 /// As many parameters as fit among a kernel's arguments (32764 bytes since CUDA 12.1).
@@ -36,7 +37,7 @@ struct StepScalars {
   const float *scale, *skip;
 };
 
-/// One pass over all parameters, in as few launches as their pointers fit into. `ratios`, where the rule
+/// One pass over all parameters, in as few launches as their pointers fit into. `ratios`, if the rule
 /// adapts, multiply each parameter's gradient and decay; else nullptr.
 cudaError_t launch_update(const update::Rule& rule, const StepScalars& scalars,
                           std::span<const ParameterPointers> parameters, const float* ratios,
@@ -45,7 +46,7 @@ cudaError_t launch_update(const update::Rule& rule, const StepScalars& scalars,
 /// y = table[min(index, last)]
 cudaError_t launch_lookup(const float* table, const int32_t* index, int64_t last, float* y,
                           cudaStream_t stream);
-/// y = x + 1, or x where *skip is not 0; skip may be null.
+/// y = x + 1, or x if *skip is not 0; skip may be null.
 cudaError_t launch_increment(const int32_t* x, const float* skip, int32_t* y, cudaStream_t stream);
 
 /// y = x * factor, all f32; y may be x.

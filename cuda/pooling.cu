@@ -39,7 +39,7 @@ __device__ inline void for_each_input(const Windows& w, const Pixel& y, const T*
   }
 }
 
-/// Calls visit(place in y, place in the window) for the windows that a pixel of x lies in.
+/// Calls visit(place in y, place in the window) for the windows that a pixel of x is in.
 template <class Visit>
 __device__ inline void for_each_window(const Windows& w, const Pixel& x, const Visit& visit) {
   const int down = x.row + w.padding_h, right = x.column + w.padding_w;
@@ -53,7 +53,7 @@ __device__ inline void for_each_window(const Windows& w, const Pixel& x, const V
   }
 }
 
-/// The largest element and its place: the first of equal ones; the last NaN where there is one.
+/// The largest element and its place: the first of equal ones; the last NaN if there is one.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     max_forward(Windows w, int64_t count, const T* x, T* y, uint8_t* places) {

@@ -21,7 +21,7 @@ struct PositionSlots {
   }
 };
 
-/// Of x or dy (N, T, E) and a table of so many rows.
+/// Of x or dy (N, T, E) and a table of this many rows.
 TableAccess access_of(const OpContext& context, int64_t rows) {
   const Shape& x = context.inputs[position_input::kX].shape;
   return {.row_of = {}, .tokens = x[0] * x[1], .rows = rows, .width = x[2]};

@@ -29,7 +29,7 @@ __device__ inline T warp_sum(T value) {
 }
 
 /// The sum over a block of whole warps, for thread 0 only; again in a kernel only
-/// behind a barrier.
+/// after a barrier.
 template <class T>
 __device__ inline T block_sum(T value) {
   TRAINER_SHARED(T, of_warp, [kWarp]);

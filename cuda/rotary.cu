@@ -9,14 +9,14 @@ namespace trainer::cuda {
 namespace {
 
 /// What threads do with a token: turn pieces of its heads, then copy pieces of what stays as it is: the rest
-/// of each head, and all heads behind those.
+/// of each head, and all heads after those.
 struct RotaryPieces {
   int64_t width;
   int heads, size, features;
   bool interleaved, inverse;
   int turned;  ///< pieces of a head that are turned
   int kept;    ///< pieces of a head that are not
-  int behind;  ///< pieces of the heads behind
+  int behind;  ///< pieces of the heads after
   __host__ __device__ int of_token() const { return heads * (turned + kept) + behind; }
 };
 

@@ -8,7 +8,7 @@
 namespace trainer::cuda {
 
 // Images with their channels last are matrices: a row for each pixel, a column for each channel. A thread
-// has eight channels and every so many rows, so what belongs to a channel stays in its registers.
+// has eight channels and some of the rows, so what belongs to a channel stays in its registers.
 
 struct RowSweep {
   int64_t rows = 0, channels = 0;

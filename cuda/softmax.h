@@ -7,7 +7,7 @@
 
 namespace trainer::cuda {
 
-/// Over rows of `classes` numbers, one behind the other; y may be x.
+/// Over rows of `classes` numbers, one after the other; y may be x.
 cudaError_t launch_softmax(bool log, int64_t rows, int64_t classes, const float* x, float* y,
                            cudaStream_t stream);
 /// From dy and y; dx may be either.

@@ -27,7 +27,7 @@ class Timeline {
   std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) const;
 
  private:
-  /// CUDA's event for this one or, where that has been recorded again, for the oldest later one.
+  /// CUDA's event for this one or, if that has been recorded again, for the oldest later one.
   cudaEvent_t event_of(int64_t event) const;
 
   /// A few steps' worth; older events are taken to be complete with the oldest of these.

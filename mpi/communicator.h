@@ -8,7 +8,7 @@
 
 namespace trainer::mpi {
 
-/// The ranks of MPI_COMM_WORLD. Throws Error (exit 69) where MPI does not start, or does not see the ranks
+/// The ranks of MPI_COMM_WORLD. Throws Error (exit 69) if MPI does not start, or does not see the ranks
 /// that the launcher describes.
 std::unique_ptr<Communicator> open(const CommunicatorRequest& request);
 

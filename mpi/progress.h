@@ -35,11 +35,11 @@ class Progress {
     std::string problem;  ///< why MPI did not start
   };
 
-  /// `on_late` is called, and does not return, where work, the start or the end is not done after `patience`.
+  /// `on_late` is called, and does not return, if work, the start or the end is not done after `patience`.
   Progress(std::chrono::seconds patience, std::function<void(const std::string&)> on_late);
   ~Progress();
 
-  /// Ends MPI where all work is done; otherwise leaves it, for other ranks may never come to the end.
+  /// Ends MPI if all work is done; otherwise leaves it, for other ranks may never come to the end.
   void end();
 
   const Position& position() const { return position_; }

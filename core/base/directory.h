@@ -19,7 +19,7 @@ class DirectoryEntry {
 
   std::filesystem::path path() const { return *directory_ / name_; }
   bool is_symlink() const { return type_ == std::filesystem::file_type::symlink; }
-  /// Or a link to one. False where the system does not say, as of a link in a circle.
+  /// Or a link to one. False if the system does not say, as of a link in a circle.
   bool is_directory() const;
 
  private:
@@ -28,8 +28,8 @@ class DirectoryEntry {
   std::filesystem::file_type type_;
 };
 
-/// What a directory holds, in any order; what was found before a `problem`. In place of the library's
-/// iterators, which end the process where they get no memory.
+/// The entries of a directory, in any order; those found before a `problem`. In place of the library's
+/// iterators, which end the process if they get no memory.
 std::vector<DirectoryEntry> directory_entries(const std::filesystem::path& directory,
                                               std::error_code& problem);
 /// The same; throws std::filesystem::filesystem_error.

@@ -33,7 +33,7 @@ class FileDescriptor {
 /// "path: call: reason", exit 74; the reason is that of `number`, an errno.
 Error io_error(const std::filesystem::path& path, std::string_view call, int number);
 
-/// open(2) with O_CLOEXEC added; throws Error (exit 74) where it fails.
+/// open(2) with O_CLOEXEC added; throws Error (exit 74) if it fails.
 FileDescriptor open_file(const std::filesystem::path& path, int flags);
 
 /// A new file in a folder, without a name: it is gone once nobody has it open or mapped. Throws Error (exit
@@ -43,17 +43,17 @@ FileDescriptor open_nameless_file(const std::filesystem::path& folder);
 /// Writes every byte, however often that takes. Returns 0, or the errno of the call that failed.
 int write_all(int fd, std::string_view bytes);
 
-/// Reads `bytes.size()` bytes at `offset`. Throws Error: exit 74 where reading fails, 65 where the file ends
+/// Reads `bytes.size()` bytes at `offset`. Throws Error: exit 74 if reading fails, 65 if the file ends
 /// first.
 void read_exactly(int fd, const std::filesystem::path& path, int64_t offset, std::span<std::byte> bytes);
 
-/// Bytes of a regular file. Throws Error: exit 74 where there is none, 65 where it is something else.
+/// Bytes of a regular file. Throws Error: exit 74 if there is none, 65 if it is something else.
 int64_t file_bytes(int fd, const std::filesystem::path& path);
 
 /// A file that is being written, durable once closed.
 class NewFile {
  public:
-  /// Throws Error (exit 74) where there is one already, or it cannot be made. Messages speak of `shown`.
+  /// Throws Error (exit 74) if there is one already, or it cannot be made. Messages speak of `shown`.
   NewFile(const std::filesystem::path& path, std::filesystem::path shown);
   explicit NewFile(const std::filesystem::path& path) : NewFile(path, path) {}
 
@@ -70,16 +70,16 @@ class NewFile {
 /// Makes durable which files a directory holds. Throws Error (exit 74).
 void sync_directory(const std::filesystem::path& directory);
 
-/// The directory that a file lies in, or is to lie in.
+/// The directory that a file is in, or is to be in.
 std::filesystem::path directory_of(const std::filesystem::path& path);
 
-/// Makes a directory and those above it where they are missing, durably. Throws Error (exit 74).
+/// Makes a directory and those above it if they are missing, durably. Throws Error (exit 74).
 void make_directories(const std::filesystem::path& path);
 
-/// Where the running program lies; empty where the system does not say.
+/// Where the running program is; empty if the system does not say.
 std::filesystem::path program_directory();
 
-/// Whether the path leads to something. Throws Error (exit 74) where that cannot be found out.
+/// Whether the path leads to something. Throws Error (exit 74) if that cannot be found out.
 bool is_there(const std::filesystem::path& path);
 
 }  // namespace trainer

@@ -79,7 +79,7 @@ class Builder final : public nlohmann::json_sax<Library> {
 }  // namespace
 
 /// Writes values as the library does, which is asked for scalars alone: to end a value that holds others it
-/// needs memory, and ends the process where it gets none.
+/// needs memory, and ends the process if it gets none.
 class JsonWriter {
  public:
   JsonWriter(int indent, Json::NotUtf8 bytes)

@@ -56,7 +56,7 @@ class Json {
   Json(const std::map<std::string, T>& members) : Json(object()) {
     for (const auto& [key, value] : members) add(key, value);
   }
-  /// An object where each item is a pair of a text and a value, else an array.
+  /// An object if each item is a pair of a text and a value, else an array.
   Json(std::initializer_list<Json> items);
   // NOLINTEND(google-explicit-constructor)
   static Json array(std::initializer_list<Json> items = {});
@@ -68,10 +68,10 @@ class Json {
   Json& operator=(Json&&) noexcept;
   ~Json();
 
-  /// Nothing where the text is not JSON, or nested more than 100 deep; `problem`, if given, then receives
+  /// Nothing if the text is not JSON, or nested more than 100 deep; `problem`, if given, then receives
   /// why. Of members of the same name the last counts.
   static std::optional<Json> parse(std::string_view text, std::string* problem = nullptr);
-  /// The same; null where the text is not JSON.
+  /// The same; null if the text is not JSON.
   static Json parse_or_null(std::string_view text) { return parse(text).value_or(Json()); }
   /// In one line, or with each level indented by as many blanks.
   std::string dump(int indent = -1, NotUtf8 bytes = NotUtf8::refuse) const;
@@ -96,13 +96,13 @@ class Json {
   size_t size() const;  ///< of an array or object; null has none
   bool empty() const { return size() == 0; }
 
-  /// A member; nullptr where there is none, or this is no object.
+  /// A member; nullptr if there is none, or this is no object.
   const Json* find(std::string_view key) const;
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   const Json& operator[](std::string_view key) const;
   const Json& operator[](const char* key) const { return (*this)[std::string_view(key)]; }
   const Json& operator[](size_t index) const;
-  /// Adds the member where it is missing. A null value becomes an object.
+  /// Adds the member if it is missing. A null value becomes an object.
   Json& operator[](std::string_view key);
   Json& operator[](const char* key) { return (*this)[std::string_view(key)]; }
   /// Adds without looking for a member of this name.

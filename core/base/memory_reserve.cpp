@@ -12,7 +12,7 @@ thread_local MemoryReserve* innermost = nullptr;
 
 }  // namespace
 
-/// The process's new handler: where it returns, the allocation is tried once more.
+/// The process's new handler: if it returns, the allocation is tried once more.
 void MemoryReserve::give() {
   if (innermost == nullptr || innermost->block_ == nullptr) throw std::bad_alloc();
   std::free(std::exchange(innermost->block_, nullptr));

@@ -20,7 +20,7 @@ constexpr std::string_view to_string(Precision precision) {
   return kPrecisionNames[static_cast<size_t>(precision)];
 }
 
-/// Nothing where no precision has that name.
+/// Nothing if no precision has that name.
 constexpr std::optional<Precision> precision_named(std::string_view name) {
   for (size_t i = 0; i < kPrecisionNames.size(); ++i) {
     if (kPrecisionNames[i] == name) return static_cast<Precision>(i);
@@ -28,7 +28,7 @@ constexpr std::optional<Precision> precision_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// The type of two bytes of a mixed precision; nothing where there is none.
+/// The type of two bytes of a mixed precision; nothing if there is none.
 constexpr std::optional<DType> low_type(Precision precision) {
   if (precision == Precision::amp_fp16) return DType::f16;
   if (precision == Precision::amp_bf16) return DType::bf16;

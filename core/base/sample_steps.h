@@ -49,7 +49,7 @@ TRAINER_HD DrawnSteps draw_steps(const SampleSteps& all, int32_t epoch, int32_t 
 }
 
 /// Where a pixel of the last step's image comes from: (y, x) becomes its place in the stored one. False
-/// where it is padding. `height` and `width` are the stored image's.
+/// for padding. `height` and `width` are the stored image's.
 TRAINER_HD bool source_place(const SampleSteps& all, const DrawnSteps& drawn, int64_t height, int64_t width,
                              int64_t& y, int64_t& x) {
   for (int i = all.count; i-- > 0;) {

@@ -23,10 +23,10 @@ class TooLarge : public Error {
   explicit TooLarge(const Shape& shape);
 };
 
-/// Number of elements. Throws TooLarge where there are more than kMostElements.
+/// Number of elements. Throws TooLarge if there are more than kMostElements.
 int64_t numel(const Shape& shape);
 
-/// Throws TooLarge where a tensor may not have this shape.
+/// Throws TooLarge if a tensor may not have this shape.
 void require_addressable(const Shape& shape);
 
 /// "128x1x28x28".

@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-/// Splits "12ep" into 12 and "ep"; nothing where it does not start with a whole number.
+/// Splits "12ep" into 12 and "ep"; nothing if it does not start with a whole number.
 std::optional<std::pair<int64_t, std::string_view>> split_number(std::string_view text) {
   int64_t count = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), count);

@@ -20,7 +20,7 @@ struct Duration {
 std::optional<Duration> parse_duration(std::string_view text);
 std::string to_string(const Duration& duration);
 
-/// a * b for a, b >= 0; the largest number where that is larger.
+/// a * b for a, b >= 0; the largest number if that is larger.
 int64_t product_or_most(int64_t a, int64_t b);
 
 /// What durations are converted by.
@@ -29,7 +29,7 @@ struct BatchCounts {
   int64_t tokens = 0;     ///< of one batch; 0: its samples are no tokens
 };
 
-/// Batches in `duration`, the last of which may be a part; as above where there are too many to count.
+/// Batches in `duration`, the last of which may be a part; as above if there are too many to count.
 int64_t batches_in(const Duration& duration, const BatchCounts& batches);
 
 /// A time: `90s`, `30min`, `12h`.
@@ -41,7 +41,7 @@ struct TimeSpan {
 std::optional<TimeSpan> parse_time_span(std::string_view text);
 std::string to_string(const TimeSpan& span);
 
-/// How often something is done: after so many epochs or batches, or so much time.
+/// How often something is done: after this many epochs or batches, or so much time.
 struct Cadence {
   std::variant<Duration, TimeSpan> value;
   int64_t count() const;  ///< of its unit; 0: never

@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// A std::variant for alternatives whose copies need memory. That of GCC 12's library crashes where it gets
+/// A std::variant for alternatives whose copies need memory. That of GCC 12's library crashes if it gets
 /// none: if all alternatives are ones that cannot be left valueless, such as texts and vectors, its copy
 /// constructor destroys the value that it failed to make. Its assignment makes the value first.
 template <class... Types>

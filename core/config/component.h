@@ -20,11 +20,11 @@ class Component {
   /// Declares every parameter, bound to a member whose present value is the default.
   virtual void declare(Fields& fields) = 0;
 
-  std::string chosen_as;                    ///< its name in the registry, where it came out of one
+  std::string chosen_as;                    ///< its name in the registry, if it came out of one
   Origin origin;                            ///< the component's own place
   std::map<std::string, Location> written;  ///< the place of each parameter that the recipe gives
 
-  /// The origin of one parameter, for errors found late; the component's where the recipe does not give it.
+  /// The origin of one parameter, for errors found late; the component's if the recipe does not give it.
   Origin origin_of(const std::string& field) const;
 };
 

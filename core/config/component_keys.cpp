@@ -110,7 +110,7 @@ void Fields::read_component(Group& group, const Value::Entry& entry, const std::
   }
 }
 
-/// Parameters without a name belong to the default. Where they do not fit it, the name is what is wrong or
+/// Parameters without a name belong to the default. If they do not fit it, the name is what is wrong or
 /// missing, and the parameters are not judged by a component that was never meant.
 void Fields::read_unnamed(Group& group, const Value::Entry& entry, const std::string& path,
                           Reading& reading) {

@@ -18,7 +18,7 @@ bool reads_environment(const Value& value);
 /// What stands in a run's identity for such a value of the key `name`: a hash of both. It hides no value that
 /// can be guessed.
 Value hidden(const std::string& name, const Value& value);
-/// The same for a path of data: what lies there is compared instead.
+/// The same for a path of data: the samples are compared instead.
 Value left_to_samples();
 
 /// Whether two leaves of identities at `path` may be of one run. A hidden one is compared by its hash.

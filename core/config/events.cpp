@@ -16,7 +16,7 @@
 namespace trainer {
 namespace {
 
-/// Bytes of the UTF-8 sequence at the start of `text`, 0 where it is not one.
+/// Bytes of the UTF-8 sequence at the start of `text`, 0 if it is not one.
 size_t sequence_length(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return lead >= 0x20 && lead != 0x7F ? 1 : lead == '\t' || lead == '\n' || lead == '\r';
@@ -169,7 +169,7 @@ class Recorder : public YAML::EventHandler {
   std::map<YAML::anchor_t, Extent> anchors_;
 };
 
-/// Line `number` of `text`, counted from 1; empty where there is none.
+/// Line `number` of `text`, counted from 1; empty if there is none.
 std::string_view line_of(std::string_view text, int number) {
   for (; number > 1 && !text.empty(); --number) {
     const size_t end = text.find('\n');

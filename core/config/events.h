@@ -31,7 +31,7 @@ struct Refusal {
   std::string text;
 };
 
-/// The events of the only document in `text`; none where it is empty. Throws Refusal.
+/// The events of the only document in `text`; none if it is empty. Throws Refusal.
 std::vector<Event> read_events(const std::string& text);
 
 }  // namespace trainer

@@ -35,7 +35,7 @@ std::optional<T> parse_whole(std::string_view text) {
   return number;
 }
 
-/// A value while it is computed. What is neither a whole number nor a truth value can only be passed on.
+/// A value while it is computed. Others can only be passed on.
 struct Term {
   enum class Kind { number, truth, other };
   Kind kind = Kind::number;

@@ -10,10 +10,10 @@ namespace trainer {
 /// Names that expressions may use, each with the text of a number, `true` or `false`.
 using Scope = std::map<std::string, std::string>;
 
-/// What is wrong with an expression; the caller knows its place.
+/// The error of an expression; the caller knows its place.
 struct BadExpression {
   std::string text;
-  std::string unknown;  ///< the name that the scope does not hold, where that is what is wrong
+  std::string unknown;  ///< the name that the scope does not hold, if that is what is wrong
 };
 
 /// Whether `text` holds an expression: `${` that does not begin `${env:`.
@@ -22,7 +22,7 @@ bool has_expression(const std::string& text);
 /// Whether a text may be a name's value: a number, `true` or `false`.
 bool is_number_or_truth(const std::string& text);
 
-/// The names in the expressions of `text`, without repetition. Throws BadExpression where one is malformed.
+/// The names in the expressions of `text`, without repetition. Throws BadExpression if one is malformed.
 std::vector<std::string> names_in(const std::string& text);
 
 /// `text` with each `${...}` replaced by its value: whole numbers with + - * / % (division drops the

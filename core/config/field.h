@@ -37,7 +37,7 @@ class Field {
   Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
   Field& keeps_mathematics();  ///< a change leaves the numbers of a run alone: not part of a run's identity
 
-  /// A path that may differ between processes of one run, where an environment variable gives it: the samples
+  /// A path that may differ between processes of one run, if an environment variable gives it: the samples
   /// there are compared instead.
   Field& left_to_samples();
 

@@ -38,7 +38,7 @@ class Group {
   std::unique_ptr<Fields> section;  ///< the keys of a section
   Registry<Component> choices;      ///< what a component may be
 
-  /// The component that holds without a word of the recipe; empty where there is none.
+  /// The component that holds without a word of the recipe; empty if there is none.
   std::string default_name() const { return members_.empty() ? "" : members_.front().component->chosen_as; }
 
  private:
@@ -82,7 +82,7 @@ class Fields {
 
   /// Reads `value` into the targets; reports everything wrong with it, each problem once, in the order of the
   /// file: at the key of a map's entry, at an item of a list. `path` leads here. `skip` names keys that the
-  /// caller has read itself. Fills `written` where it is given.
+  /// caller has read itself. Fills `written` if it is given.
   void read(const Value& value, const std::string& path, Diagnostics& diagnostics,
             std::map<std::string, Location>* written = nullptr, const std::vector<std::string>& skip = {});
   /// The same as a part of a reading that others add to, before it is finished.
@@ -155,7 +155,7 @@ class Fields {
 };
 
 /// The candidate nearest to `name` (edit distance, at most a third of its length, at least 1), or nullopt. Of
-/// two equally near ones that which shares more first letters, or else the first. Nothing where `name` itself
+/// two equally near ones that which shares more first letters, or else the first. Nothing if `name` itself
 /// is one.
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates);
 

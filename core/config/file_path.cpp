@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A recipe that comes through a pipe lies nowhere.
+/// A recipe that comes through a pipe is nowhere.
 bool is_pipe(const std::string& file) {
   std::error_code ignored;
   const fs::file_status status = fs::status(file, ignored);
@@ -31,7 +31,7 @@ bool is_anchored(const std::string& written) {
   return fs::path(expand_home(written)).is_absolute();
 }
 
-/// With the links in it resolved, so that ".." may be taken off behind it.
+/// With the links in it resolved, so that ".." may be taken off after it.
 fs::path absolute_base(const FilePath& path) {
   std::error_code error;
   const fs::path base = path.base.empty() ? "." : path.base;

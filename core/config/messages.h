@@ -11,7 +11,7 @@ namespace trainer {
 /// Text fit for one line of a message: no control characters, at most some 60 bytes.
 std::string shown(const std::string& text);
 
-/// A scalar's text for a message; unexpanded where it is written with `${env:NAME}`.
+/// A scalar's text for a message; unexpanded if it is written with `${env:NAME}`.
 std::string shown_text(const Value& value);
 
 /// What a message says was found: "a map", "a list", "nothing", "'text'".
@@ -23,7 +23,7 @@ std::string listed(const std::vector<std::string>& names);
 /// `map_path.key`, or just the key at the top level.
 std::string join_path(const std::string& map_path, const std::string& key);
 
-/// "; did you mean 'relu'?" where a candidate is near, else "; known: relu, gelu".
+/// "; did you mean 'relu'?" if a candidate is near, else "; known: relu, gelu".
 std::string suggestion(const std::string& name, const std::vector<std::string>& candidates);
 
 }  // namespace trainer

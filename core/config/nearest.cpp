@@ -10,7 +10,7 @@ namespace {
 // letter too many, too few or swapped wins: `l` is rather `lr` than `p`.
 constexpr size_t kEdit = 10;
 constexpr size_t kReplacement = 11;
-/// What is longer than any name is no slip of a name.
+/// A text longer than any name is no slip of a name.
 constexpr size_t kLongestName = 256;
 
 char lower(char c) {
@@ -46,7 +46,7 @@ size_t common_prefix(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates) {
-  // What was typed is no advice on what else to type.
+  // The typed name itself is no advice.
   if (name.size() > kLongestName || std::ranges::find(candidates, name) != candidates.end())
     return std::nullopt;
   const size_t edits = std::max<size_t>(1, name.size() / 3);

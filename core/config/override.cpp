@@ -25,7 +25,7 @@ struct Refused {
   std::string text;
 };
 
-/// `[2]` at `at` in `path`; moves `at` behind it.
+/// `[2]` at `at` in `path`; moves `at` past it.
 size_t read_index(const std::string& path, size_t& at) {
   size_t index = 0;
   const char* start = path.data() + at + 1;

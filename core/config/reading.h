@@ -11,7 +11,7 @@
 
 namespace trainer {
 
-/// What was found while one recipe is read. Unknown and missing keys are judged together at the end, so that
+/// The problems of one recipe. Unknown and missing keys are judged together at the end, so that
 /// one mistake (a key misspelt, or written in the wrong place) is one error.
 class Reading {
  public:

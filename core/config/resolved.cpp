@@ -17,7 +17,7 @@ void place(Value& value, const Location& where) {
   for (Value& item : value.items) place(item, where);
 }
 
-/// A relative path leads elsewhere once the recipe lies elsewhere.
+/// A relative path leads elsewhere once the recipe is elsewhere.
 struct FromAnywhere {
   Value& value;
   void operator()(const FilePath* path) const {
@@ -102,7 +102,7 @@ Value Fields::resolved_component(const Group& group, Form form) {
   return map;
 }
 
-/// `name` alone where there are no parameters, else `name: {…}`.
+/// `name` alone if there are no parameters, else `name: {…}`.
 Value Fields::resolved_item(const Group::Member& member, Form form) {
   const std::string& name = member.component->chosen_as;
   Value parameters = member.fields->resolved_map(form, name);

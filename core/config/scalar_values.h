@@ -55,7 +55,7 @@ struct WithUnit<ByteSize> {
   static int64_t count(const ByteSize& size) { return size.bytes; }
 };
 
-// parse(): reads a scalar, returns what was expected where it is not that, else nothing.
+// parse(): reads a scalar, returns what was expected if it is not that, else nothing.
 
 inline std::string parse(const Value& value, bool& out) {
   if (value.quoted || (value.text != "true" && value.text != "false")) return "true or false";

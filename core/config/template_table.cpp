@@ -117,7 +117,7 @@ void TemplateTable::read_layers(Template& made, const Value::Entry& entry, const
   }
 }
 
-/// False where it cannot be known which arguments there are.
+/// False if it cannot be known which arguments there are.
 bool TemplateTable::read_arguments(Template& made, const Value::Entry& entry, const std::string& path,
                                    Reading& reading) {
   if (entry.value.kind != Value::Kind::map && entry.value.kind != Value::Kind::null) {

@@ -23,7 +23,7 @@ struct Template {
   struct Argument {
     std::string name;
     Location where;
-    std::optional<std::string> fallback;  ///< its value where a use gives none; nullopt: required
+    std::optional<std::string> fallback;  ///< its value if a use gives none; nullopt: required
   };
 
   std::string name;

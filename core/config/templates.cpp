@@ -61,7 +61,7 @@ struct Block {
     return layer == nullptr ? prefix + name : *layer + name.substr(colon);
   }
 
-  /// Nullptr where the block has no layer of that name.
+  /// Nullptr if the block has no layer of that name.
   const std::string* find(const std::string& name) const {
     const auto found = names.find(name);
     return name == "input" ? &input : found == names.end() ? nullptr : &found->second;
@@ -122,7 +122,7 @@ class Expander {
     reading_.unknown(unknown);
   }
 
-  /// What is no layer goes to the readers of layers as it is.
+  /// Anything but a layer goes to the readers of layers unchanged.
   void pass_on(Value written, const Block& block) {
     std::erase_if(written.entries, [](const Value::Entry& entry) { return is_control(entry.key); });
     place(written, block);

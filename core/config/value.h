@@ -38,7 +38,7 @@ struct Value::Entry {
 
 /// Parses one YAML document; an empty one is an empty map. Duplicate keys, nesting deeper than 64, more than
 /// 100,000 keys and values after aliases are expanded, undefined environment variables and syntax errors are
-/// reported, each at its place; what cannot be read at all is null and `reported`.
+/// reported, each at its place; an unreadable value is null and `reported`.
 Value parse_yaml(const std::string& text, const std::string& file, Diagnostics& diagnostics);
 
 /// Reads and parses a file; a file that cannot be read is an error at `mentioned_at`, which calls it `name`
@@ -51,7 +51,7 @@ Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnosti
 /// changes nothing.
 void apply_override(Value& root, const std::string& argument, int number, Diagnostics& diagnostics);
 
-/// YAML text that parses back to the same values, `raw` where it is set. With `sources`, each leaf is
+/// YAML text that parses back to the same values, `raw` if it is set. With `sources`, each leaf is
 /// followed by a comment that says where it came from: the place of its key.
 std::string to_yaml(const Value& value, bool sources);
 

@@ -22,7 +22,7 @@ struct BatchInput {
 };
 using BatchInputs = std::vector<BatchInput>;
 
-/// Position of the input of that name; nothing where there is none.
+/// Position of the input of that name; nothing if there is none.
 std::optional<size_t> find_input(const BatchInputs& inputs, std::string_view name);
 
 /// Bytes of a batch of `rows` rows.
@@ -41,7 +41,7 @@ class Batch {
   T* row(size_t input, int64_t row) const {
     return reinterpret_cast<T*>(arrays_[input] + row * row_bytes_[input]);
   }
-  /// The array of that name; null where the batch has none. T must be the input's type.
+  /// The array of that name; null if the batch has none. T must be the input's type.
   template <class T>
   T* find(std::string_view name) const {
     const std::optional<size_t> input = find_input(*inputs_, name);

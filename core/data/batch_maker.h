@@ -14,7 +14,7 @@ namespace trainer {
 /// Called with the number of a sample that cannot be read, from any of the threads that make batches.
 using UnreadableHandler = std::function<void(int64_t index, const UnreadableSample& sample)>;
 
-/// One pass in the stored order; the last batch is padded with rows of zeros, and so are whole batches where
+/// One pass in the stored order; the last batch is padded with rows of zeros, and so are whole batches if
 /// a rank would have fewer than another. With a handler, unreadable
 /// samples become such rows too; without one they end the pass.
 struct EvaluationBatches {
@@ -25,11 +25,11 @@ struct EvaluationBatches {
 };
 
 /// Makes the micro-batch of a number, as a pure function of that number. It numbers and weighs the rows
-/// itself: a weight is 1 / global batch in training; in evaluation 1, and 0 where a row holds no sample. A
+/// itself: a weight is 1 / global batch in training; in evaluation 1, and 0 if a row holds no sample. A
 /// RowReader fills the rest.
 class BatchMaker {
  public:
-  /// Throws Error (exit 78) where the micro-batches of the ranks do not divide the global batch.
+  /// Throws Error (exit 78) if the micro-batches of the ranks do not divide the global batch.
   BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const TrainingBatches& training);
   BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const EvaluationBatches& evaluation);
 

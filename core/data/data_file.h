@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-/// A regular file of samples, opened for reading. Throws Error: exit 78 where it is missing, 65 where
-/// something else is there, 74 where the system refuses.
+/// A regular file of samples, opened for reading. Throws Error: exit 78 if it is missing, 65 if
+/// something else is there, 74 if the system refuses.
 FileDescriptor open_data_file(const std::string& path);
 
 }  // namespace trainer

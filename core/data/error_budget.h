@@ -29,7 +29,7 @@ class BudgetedReads {
   BudgetedReads(ErrorBudget budget, int64_t size) : budget_(std::move(budget)), size_(size) {}
 
   /// Calls read(sample) for `index` and those after it, the first coming after the last, until one can be
-  /// read. Throws Error (exit 65) where none can, and once more than the budget were found.
+  /// read. Throws Error (exit 65) if none can, and once more than the budget were found.
   template <class Read>
   void first_readable(int64_t index, const Read& read) {
     for (int64_t i = 0; i < size_; ++i) {
@@ -49,7 +49,7 @@ class BudgetedReads {
   /// The numbers of all that count, ascending.
   std::vector<int64_t> known() const;
   /// Counts samples that an earlier process, or another one of this run, has found. Throws Error (exit 65)
-  /// where they are too many.
+  /// if they are too many.
   void count(const std::vector<int64_t>& samples);
 
  private:

@@ -8,7 +8,7 @@
 namespace trainer {
 
 /// Properties that tell one set of samples from another, by name: how many there are, and checksums of what
-/// is known of all and of the bytes of a few. Where the files lie and when they were written does not count.
+/// is known of all and of the bytes of a few. Where the files are and when they were written does not count.
 using Fingerprint = std::map<std::string, std::string>;
 
 // Its properties. A format gives those it has.
@@ -22,7 +22,7 @@ constexpr const char* kNames = "names";          ///< of the samples' files, bel
 constexpr const char* kContents = "contents";    ///< bytes of a few samples, spread over all
 }  // namespace fingerprint_name
 
-/// "480 samples there and 400 here", or "other file names and other contents"; nothing where all properties
+/// "480 samples there and 400 here", or "other file names and other contents"; nothing if all properties
 /// that both have are the same.
 std::optional<std::string> fingerprint_difference(const Fingerprint& there, const Fingerprint& here);
 

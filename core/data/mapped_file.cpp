@@ -35,7 +35,7 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<MappedR
 std::atomic<MappedRange*> first_range{nullptr};
 struct sigaction previous_action;
 
-/// Puts zeros where the file has no bytes any more, and notes that. The thread then reads on, and asks
+/// Puts zeros if the file has no bytes any more, and notes that. The thread then reads on, and asks
 /// whether what it read is to be trusted. Other accesses end the process as they would have.
 void handle_bus_error(int number, siginfo_t* info, void* /*context*/) {
   const auto at = reinterpret_cast<uintptr_t>(info->si_addr);

@@ -12,10 +12,10 @@ namespace trainer {
 struct MappedRange;
 
 /// A file's bytes as memory that the system reads when they are touched, and may take back. Throws Error:
-/// exit 78 where there is no such file, 65 where it is not a regular one, 74 where the system fails.
+/// exit 78 if there is no such file, 65 if it is not a regular one, 74 if the system fails.
 ///
-/// What is lost while it is mapped, because the file has become shorter or its disk fails, reads as zeros.
-/// Whoever has read bytes calls require_intact before using what they say.
+/// Pages that are lost while it is mapped, because the file has become shorter or its disk fails, read as
+/// zeros. Whoever has read bytes calls require_intact before using what they say.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);

@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// Four rounds make a Feistel network pseudo-random (Luby and Rackoff, 1988) where its halves are wide.
+/// Four rounds make a Feistel network pseudo-random (Luby and Rackoff, 1988) if its halves are wide.
 /// Halves of a bit or two favour some orders until there are sixteen (chi-square over the places of a
 /// sample).
 uint32_t feistel_rounds(int bits) {

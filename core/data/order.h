@@ -16,7 +16,7 @@ int64_t shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t size
 /// a gap.
 class TrainingOrder {
  public:
-  /// Throws Error (exit 78) where drop_last would leave no batch.
+  /// Throws Error (exit 78) if drop_last would leave no batch.
   TrainingOrder(int64_t size, int64_t global_batch, bool drop_last);
 
   struct Position {
@@ -28,10 +28,10 @@ class TrainingOrder {
 
   int64_t size() const { return size_; }
   int64_t global_batch() const { return global_batch_; }
-  /// Steps until every one of `epochs` epochs is done, its dropped remainder aside. Not exact where 63 bits
+  /// Steps until every one of `epochs` epochs is done, its dropped remainder aside. Not exact if 63 bits
   /// cannot count the samples: more steps than any run has.
   int64_t steps_in(int64_t epochs) const;
-  /// Of batches with so many tokens.
+  /// Of batches with this many tokens.
   int64_t steps_in(const Duration& duration, int64_t tokens_of_batch = 0) const;
 
  private:
@@ -62,7 +62,7 @@ struct TrainingBatches {
   int64_t micro_batch;
   int64_t first_step = 0;
   RankShare share = {};
-  /// Whether ranks take micro-batches in turn, so that what all compute at once lies side by side in the
+  /// Whether ranks take micro-batches in turn, so that what all compute at once is adjacent in the
   /// step. Otherwise the first rank makes the first ones, and so on.
   bool takes_turns = false;
 };

@@ -124,7 +124,7 @@ bool DataPipeline::ready_within(std::chrono::milliseconds time) {
   return made_.wait_until(lock, deadline, [this] { return slot(next_).made == next_; });
 }
 
-/// Nothing is begun any more. False where what is being made is not done by the deadline.
+/// Nothing is begun any more. False if what is being made is not done by the deadline.
 bool DataPipeline::stop_making(std::unique_lock<std::mutex>& lock, const Deadline& deadline) {
   const auto is_quiet = [this] { return making_ == 0; };
   is_paused_ = true;

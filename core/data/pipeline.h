@@ -21,7 +21,7 @@ namespace trainer {
 class DataPipeline;
 
 /// Memory of a ring of batches. Pipelines of one consumer may share it: it belongs to whichever was asked
-/// last, and the other makes its batches anew when it is asked again.
+/// last, and the other makes its batches again when it is asked again.
 struct BatchRing {
   std::vector<Buffer> slots;
   DataPipeline* user = nullptr;
@@ -61,7 +61,7 @@ class DataPipeline {
   const BatchInputs& inputs() const { return maker_.inputs(); }
 
   /// Back to the first batch, or to wherever training is to go on: micro-batch `number`.
-  /// Where another pipeline has the ring, it is asked for only when a batch is.
+  /// If another pipeline has the ring, it is asked for only when a batch is.
   void restart() { restart(maker_.first()); }
   void restart(int64_t number);
 

@@ -44,11 +44,11 @@ inline bool is_fixed(const Shape& shape) {
   return true;
 }
 
-/// What is known of a source before its samples are loaded.
+/// Facts about a source, known before its samples are loaded.
 struct SourceInfo {
   int64_t size = 0;                ///< samples
   Shape shape;                     ///< of one sample; see is_fixed
-  std::optional<int64_t> classes;  ///< unknown where only labels tell: a part of a set may lack the last ones
+  std::optional<int64_t> classes;  ///< unknown if only labels tell: a part of a set may lack the last ones
   int64_t resident_bytes = 0;      ///< host memory that the opened source will hold
   bool has_label_sets = false;     ///< a sample has any number of labels
   bool is_shared = false;          ///< that memory is both splits'
@@ -65,7 +65,7 @@ struct AllowedLabels {
   std::optional<int64_t> ignored = std::nullopt;
 
   bool holds(int64_t label) const { return label < classes || label == ignored; }
-  /// What was expected, for an error.
+  /// The expectation, for an error.
   std::string text() const;
 };
 
@@ -79,22 +79,22 @@ class DataSource {
   virtual int64_t resident_bytes() const = 0;
   /// Throws Error (exit 65) naming file and offset of the first label that is not allowed.
   virtual void check_labels(const AllowedLabels& allowed) const = 0;
-  /// Names of the classes, as many as there are; none where the format has none.
+  /// Names of the classes, as many as there are; none if the format has none.
   virtual std::vector<std::string> class_names() const { return {}; }
-  /// What tells these samples from others, val_fraction aside; reads a few of them. Empty where the recipe
+  /// What tells these samples from others, val_fraction aside; reads a few of them. Empty if the recipe
   /// alone determines them.
   virtual Fingerprint fingerprint() const { return {}; }
-  /// The path of a sample's own file; empty where it has none.
+  /// The path of a sample's own file; empty if it has none.
   virtual std::string sample_file(int64_t /*index*/) const { return ""; }
   /// The samples found unreadable since the last call, each once in a source's life.
   virtual std::vector<UnreadableSample> take_unreadable() const { return {}; }
   /// The numbers of all samples found unreadable so far, ascending.
   virtual std::vector<int64_t> unreadable() const { return {}; }
   /// Counts these as found before, in an earlier part of the run or by another of its processes. Throws Error
-  /// (exit 65) where they are more than the budget.
+  /// (exit 65) if they are more than the budget.
   virtual void count_unreadable(const std::vector<int64_t>& /*samples*/) {}
   /// What fills the rows of batches from these samples. The source and the request's section must outlive it.
-  /// Throws Error (exit 78) where the samples do not become what the network takes.
+  /// Throws Error (exit 78) if the samples do not become what the network takes.
   virtual std::unique_ptr<RowReader> rows(const RowRequest& request) const = 0;
 };
 

@@ -11,7 +11,7 @@ namespace trainer {
 
 /// The only way in which something that one process alone knows (a signal, its clock, its disk, its data) may
 /// change what is enqueued. Each piece of work that all ranks enqueue is a round: a rank votes with it, and
-/// asks for the result where it takes the work's outputs. Who asks at fixed places, never when outputs happen
+/// asks for the result if it takes the work's outputs. Who asks at fixed places, never when outputs happen
 /// to be ready, decides the same on every rank. Outputs are the same on all ranks and need no vote.
 class Agreement {
  public:
@@ -29,7 +29,7 @@ class Agreement {
 
   /// This rank's vote, with a piece of work that it enqueues.
   void vote();
-  /// The result of the oldest round not asked for yet. Where a rank has failed, throws its error there, and
+  /// The result of the oldest round not asked for yet. If a rank has failed, throws its error there, and
   /// on the others PeerError with its exit code.
   Vote result();
 

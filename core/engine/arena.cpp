@@ -107,7 +107,7 @@ std::vector<int64_t> live_bytes(const std::vector<Lifetime>& lifetimes) {
   return live;
 }
 
-/// The sum can only rise where something begins.
+/// The sum can only rise if something begins.
 int64_t lower_bound_bytes(const std::vector<Lifetime>& lifetimes) {
   const std::vector<int64_t> live = live_bytes(lifetimes);
   return live.empty() ? 0 : std::ranges::max(live);

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// What runs operations: plans are made by one half and executed by the other.
+/// Runs operations: one half makes plans, the other executes them.
 struct Backend {
   std::unique_ptr<Planner> planner;
   std::unique_ptr<Device> device;  ///< null for a device that is only described

@@ -33,7 +33,7 @@ struct BackendRequest {
 };
 
 /// The function of a backend's library that fills in `backend`, under this name: a planner and, unless the
-/// request describes a device, the device. Where there can be none it leaves both null, writes to `reason`
+/// request describes a device, the device. If there can be none it leaves both null, writes to `reason`
 /// why, and what to do, ended by a zero, and returns the exit code. No exception leaves it.
 constexpr const char* kBackendFactory = "trainer_open_backend";
 using BackendFactory = ExitCode(const char* interface, const BackendRequest& request, Backend& backend,

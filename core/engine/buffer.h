@@ -28,7 +28,7 @@ class Buffer {
 /// Makes buffers; the data pipeline asks for its ring with this, so that a GPU's can be page-locked.
 using Allocator = std::function<Buffer(int64_t bytes)>;
 
-/// Plain host memory. Throws Error (exit 71) where there is not enough.
+/// Plain host memory. Throws Error (exit 71) if there is not enough.
 Buffer allocate_host(int64_t bytes);
 
 }  // namespace trainer

@@ -19,7 +19,7 @@ constexpr const char* kCommunicatorInterface = "trainer communicator interface 5
 struct CommunicatorRequest {
   int64_t rank = 0, ranks = 1;         ///< as the launcher says; the engine must agree
   std::chrono::seconds patience{300};  ///< with other ranks, one of which may load or save
-  /// Called, from any thread, where they have not: what this rank waited for. It does not return.
+  /// Called, from any thread, if they have not: what this rank waited for. It does not return.
   std::function<void(const std::string& text)> on_lost;
 };
 
@@ -34,7 +34,7 @@ constexpr const char* kCommunicatorFactory = "trainer_open_communicator";
 using CommunicatorDescriber = void(char* text, size_t bytes);
 constexpr const char* kCommunicatorDescriber = "trainer_describe_communicator";
 
-/// The engine "mpi", from libtrainer_mpi.so beside the program. Throws Error (exit 69) where there is none
+/// The engine "mpi", from libtrainer_mpi.so beside the program. Throws Error (exit 69) if there is none
 /// that can be used, with what to do.
 std::unique_ptr<Communicator> load_communicator(const std::string& name, const CommunicatorRequest& request);
 

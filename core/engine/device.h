@@ -13,7 +13,7 @@
 
 namespace trainer {
 
-/// Where a node's tensors lie. A slot holds an address that may change between runs (inputs are bound to
+/// Where a node's tensors are. A slot holds an address that may change between runs (inputs are bound to
 /// whichever buffer the batch is in); absent tensors have a null slot.
 struct Slots {
   std::vector<void* const*> inputs;
@@ -57,7 +57,7 @@ struct DeviceReading {
 };
 
 /// Half of a backend: memory, copies, events and kernels. Work runs in the order in which it is enqueued: on
-/// the host at once, or asynchronously where the planner says `is_async`. Events are numbers that grow.
+/// the host at once, or asynchronously if the planner says `is_async`. Events are numbers that grow.
 class Device {
  public:
   virtual ~Device() = default;
@@ -70,8 +70,8 @@ class Device {
   /// The kernel of a node that the planner of this device chose for.
   virtual std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                           const Slots& slots) const = 0;
-  /// Captures what `work` enqueues, to be replayed as one graph; null where that saves nothing. `work` must
-  /// have run once before; capturing does not run it. Where that fails it throws Error, and the device goes
+  /// Captures what `work` enqueues, to be replayed as one graph; null if that saves nothing. `work` must
+  /// have run once before; capturing does not run it. If that fails it throws Error, and the device goes
   /// on as before.
   virtual std::unique_ptr<Kernel> capture_graph(const std::function<void()>& /*work*/) { return nullptr; }
 

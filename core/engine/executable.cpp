@@ -130,7 +130,7 @@ void Executable::run(size_t entry, std::optional<size_t> stopwatch) {
   prepared.has_run = true;
 }
 
-/// The graph for the inputs as they are bound now, captured on first use; null where the device captures
+/// The graph for the inputs as they are bound now, captured on first use; null if the device captures
 /// none.
 Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
   auto fits = [&](const CapturedGraph& graph) {

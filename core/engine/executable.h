@@ -31,7 +31,7 @@ using NodeObserver = std::function<void(const PlannedNode& node, double begin, d
 class Executable {
  public:
   /// Keeps a reference to the device, for whose planner the plan was made; with `replay` false every run
-  /// executions. Throws Error (exit 71) where the device has not enough memory.
+  /// executions. Throws Error (exit 71) if the device has not enough memory.
   Executable(Plan plan, Device& device, bool replay = true);
 
   const Plan& plan() const { return plan_; }
@@ -50,7 +50,7 @@ class Executable {
   /// Of the last run of an entry with that stopwatch, which must be done.
   PhaseSeconds phases(size_t entry, size_t stopwatch) const;
 
-  /// Where the device fails to capture a run, calls `warn` with the reason, once; this run and all later ones
+  /// If the device fails to capture a run, calls `warn` with the reason, once; this run and all later ones
   /// execution then. Without a `warn`, run() throws the device's error.
   void on_failed_capture(std::function<void(const std::string& reason)> warn) { warn_ = std::move(warn); }
 

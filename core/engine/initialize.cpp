@@ -16,14 +16,14 @@ namespace {
 
 /// Values are drawn in blocks of four, as many as one Philox counter gives.
 constexpr size_t kBlock = 4;
-/// So many values take a millisecond, a thread's start a twentieth of that.
+/// This many values take a millisecond, a thread's start a twentieth of that.
 constexpr size_t kValuesWorthAThread = size_t{1} << 16;
 /// More of them would wait for memory.
 constexpr size_t kMostThreads = 16;
 /// Standard deviations.
 constexpr double kTruncatedAt = 2;
 
-/// Calls body(begin, end) on parts of [0, count) that begin at multiples of a block, on several threads where
+/// Calls body(begin, end) on parts of [0, count) that begin at multiples of a block, on several threads if
 /// that pays. A system that allows no further thread costs time only.
 template <class Body>
 void in_parallel(size_t count, const Body& body) {
@@ -83,7 +83,7 @@ std::array<double, kBlock> normals(const Words& words) {
   return four;
 }
 
-/// What is further than `most` standard deviations from the mean is drawn again.
+/// A value further than `most` standard deviations from the mean is drawn again.
 std::vector<float> normal_values(size_t count, uint64_t key, const Initial& initial, double most) {
   return drawn_values(count, key, [&initial, most](const auto& words_of) {
     std::array<double, kBlock> found = normals(words_of(0));

@@ -58,7 +58,7 @@ void InputFeed::give(std::span<const InputData> batch, bool in_one_piece) {
   executable_.device().copy_to_device_async(copies_, done_[static_cast<size_t>(slot)]);
 }
 
-/// The arrays of a batch in one piece lie as far apart as those of a slot, where it has the same arrays.
+/// The arrays of a batch in one piece are as far apart as those of a slot, if it has the same arrays.
 void InputFeed::add_copy(const HostCopy& copy, bool may_join) {
   if (may_join && !copies_.empty()) {
     HostCopy& last = copies_.back();

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// One input of a batch and where its values lie, in memory from allocate_batch.
+/// One input of a batch and where its values are, in memory from allocate_batch.
 struct InputData {
   TensorId input = kNone;
   void* data = nullptr;
@@ -18,13 +18,13 @@ struct InputData {
 /// gets copies, in slots of its own, made while it works on the batches before.
 class InputFeed {
  public:
-  /// Throws Error (exit 71) where the device has no room for the slots.
+  /// Throws Error (exit 71) if the device has no room for the slots.
   explicit InputFeed(Executable& executable);
 
   /// Call before requesting a batch: waits until the batch `kept()` before it is no longer read, because it
   /// may reuse that memory.
   void make_room();
-  /// Binds the inputs to this batch. In one piece: its arrays lie in one allocation, and may travel in one
+  /// Binds the inputs to this batch. In one piece: its arrays are in one allocation, and may travel in one
   /// copy.
   void give(std::span<const InputData> batch, bool in_one_piece = false);
   /// After the last run that reads the batch.

@@ -10,7 +10,7 @@
 namespace trainer {
 
 /// How a tensor's elements are arranged in memory. Default: row-major, without padding. Otherwise `dims` is a
-/// shape with as many elements in the same order, each dimension rounded up to `padded`, outer blocks lie at
+/// shape with as many elements in the same order, each dimension rounded up to `padded`, outer blocks are at
 /// `strides` (in elements) and inner blocks of `block_sizes` along `block_dims` follow, the last one densest.
 struct Layout {
   Shape dims;
@@ -25,7 +25,7 @@ struct Layout {
   bool has_padding() const { return dims != padded; }
 };
 
-/// (N, C, H, W) with the channels densest. Where that is row-major order anyway (one channel, or one pixel)
+/// (N, C, H, W) with the channels densest. If that is row-major order anyway (one channel, or one pixel)
 /// it is the row-major layout, so that there is one name for it.
 Layout channels_last(const Shape& shape);
 
@@ -35,7 +35,7 @@ std::string to_string(const Layout& layout);
 /// Elements that a tensor of `shape` takes in memory, padding included.
 int64_t stored_elements(const Layout& layout, const Shape& shape);
 
-/// What each index along each dimension adds to an element's place: an element lies at the sum of its own.
+/// What each index along each dimension adds to an element's place: an element is at the sum of its own.
 std::vector<std::vector<int64_t>> dimension_steps(const Layout& layout);
 
 /// For each element in row-major order, its place in memory. Calls visit(place).

@@ -23,7 +23,7 @@ struct LibraryAnswer {
     text[count] = '\0';
   }
 
-  /// What a factory returns: runs `make` where both sides have one interface, else writes why not.
+  /// What a factory returns: runs `make` if both sides have one interface, else writes why not.
   template <class Make>
   ExitCode to_request(const char* library, const std::string& expected, const char* own,
                       const Make& make) const try {

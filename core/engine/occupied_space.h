@@ -11,8 +11,8 @@ struct TakenBytes {
   int64_t first, last, begin, end;
 };
 
-/// Which bytes are taken at which steps. What is taken lies in the order of its begins, in blocks and in
-/// groups of blocks. Each is skipped as a whole where nothing in it, or all of it without a gap that is large
+/// Which bytes are taken at which steps. Ranges are in the order of its begins, in blocks and in
+/// groups of blocks. Each is skipped as a whole if nothing in it, or all of it without a gap that is large
 /// enough, is taken at the steps that are looked at. In a deep network most are such: they hold the same
 /// tensor of consecutive layers.
 class OccupiedSpace {

@@ -14,7 +14,7 @@
 namespace trainer {
 namespace {
 
-/// kNone where no output has the name.
+/// kNone if no output has the name.
 TensorId output_named(const PlannedEntry& entry, std::string_view name) {
   const auto found = std::ranges::find(entry.outputs, name, &NamedTensor::name);
   return name.empty() || found == entry.outputs.end() ? kNone : found->tensor;

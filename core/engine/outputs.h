@@ -12,7 +12,7 @@
 namespace trainer {
 
 /// The scalar outputs of an entry's runs, read asynchronously: asked for when a run is enqueued and taken
-/// when it is done, so that neither host nor device waits. What lies side by side on the device travels in
+/// when it is done, so that neither host nor device waits. What is adjacent on the device travels in
 /// one copy.
 class Outputs {
  public:
@@ -25,7 +25,7 @@ class Outputs {
   /// Waits for the oldest run asked for; the values hold until the next ask().
   const std::vector<double>& take();
 
-  /// The list of the run taken last, under the same rule; empty where none was asked for.
+  /// The list of the run taken last, under the same rule; empty if none was asked for.
   std::span<const int32_t> list() const { return list_; }
 
   /// Names of the values, in their order: all outputs of one number.
@@ -41,7 +41,7 @@ class Outputs {
   };
 
   void find_ranges();
-  /// Adds a range behind the others.
+  /// Adds a range after the others.
   void add_range(TensorId first, int64_t bytes);
   /// Of what one run puts out.
   int64_t row_bytes() const;

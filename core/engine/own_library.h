@@ -15,7 +15,7 @@ class OwnLibrary {
   /// What a message ends with that says where and how to build a library that is not there.
   struct Names {
     std::string name;                                     ///< "cuda"
-    std::string to_build;                                 ///< "build it where nvcc is installed"
+    std::string to_build;                                 ///< "build it if nvcc is installed"
     std::function<void(const std::string& text)> refuse;  ///< throws Error: `text` says what is wrong
   };
 

@@ -11,7 +11,7 @@
 
 namespace trainer {
 
-/// Which allocation a tensor lies in. Inputs lie wherever the caller binds them. What is elsewhere, another
+/// Which allocation a tensor is in. Inputs are wherever the caller binds them. What is elsewhere, another
 /// rank holds.
 enum class Region { none, persistent, scratch, input, elsewhere };
 
@@ -21,7 +21,7 @@ struct Placement {
   int64_t bytes = 0;
   int64_t element_bytes = 0;  ///< of one stored element
   Layout layout;
-  TensorId viewed_input = kNone;  ///< in Region::input: the input in whose memory this tensor lies
+  TensorId viewed_input = kNone;  ///< in Region::input: the input in whose memory this tensor is
 };
 
 struct PlannedNode {

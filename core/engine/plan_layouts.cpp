@@ -17,7 +17,7 @@ namespace {
 /// Chooses an implementation for each node in order; a tensor wanted in another layout than it has is
 /// reordered once per entry and layout. A cast waits for its first reader and writes the layout that this one
 /// wants; of what persists, it is made again for a reader that wants another. It fixes no layout of what it
-/// reads: so weights in f32 lie as their gradient does. Reading pixels is such a cast.
+/// reads: so weights in f32 have the layout of their gradient. Reading pixels is such a cast.
 class LayoutChooser {
  public:
   LayoutChooser(Plan& plan, const Planner& planner)
@@ -118,7 +118,7 @@ class LayoutChooser {
             .outputs = specs_of(plan_.tensors, node.outputs)};
   }
 
-  /// The tensor itself where it has the layout (or is open and now gets it), else its reordered copy.
+  /// The tensor itself if it has the layout (or is open and now gets it), else its reordered copy.
   TensorId in_layout(TensorId id, const Layout& wanted, const Origin& origin) {
     if (open_[static_cast<size_t>(id)]) {
       layout(id) = wanted;
@@ -142,7 +142,7 @@ class LayoutChooser {
     return reordered_[key] = again ? cast_again(cast->second.node, wanted) : reorder(id, wanted, origin);
   }
 
-  /// A state is about to change: what is to be cast from it is cast now.
+  /// A state is about to change: its casts are made now.
   void place_casts_of(TensorId state) {
     for (const TensorId id : casts_of_[state]) {
       const PendingCast& cast = casts_.at(id);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kNever = -1;
 
-/// Decides for one entry which tensors lie in one piece of memory (a storage), when each storage is alive,
-/// and where it lies. A storage is named by one of its tensors.
+/// Decides for one entry which tensors are in one piece of memory (a storage), when each storage is alive,
+/// and where it is. A storage is named by one of its tensors.
 class StoragePlanner {
  public:
   StoragePlanner(Plan& plan, PlannedEntry& entry, int64_t workspace_alignment)
@@ -122,7 +122,7 @@ class StoragePlanner {
     last_read_[index(owner)] = std::max(last_read_[index(owner)], last_use_[index(id)]);
   }
 
-  /// Views share always; other outputs take over the memory of an input that dies where that is allowed.
+  /// Views share always; other outputs take over the memory of an input that dies if that is allowed.
   void share_in_order() {
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
       PlannedNode& planned = entry_.nodes[n];
@@ -160,13 +160,13 @@ class StoragePlanner {
     return true;
   }
 
-  /// An input of a node, by the storage that it lies in.
+  /// An input of a node, by the storage that it is in.
   struct Operand {
     TensorId owner;
     size_t input;
   };
 
-  /// Those of this node that lie there. Outputs of the node change nothing about its inputs.
+  /// Those of this node that are there. Outputs of the node change nothing about its inputs.
   std::span<const Operand> operands_in(const Node& node, TensorId owner) {
     if (operands_.empty()) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -177,7 +177,7 @@ class StoragePlanner {
     return {begin, std::ranges::upper_bound(operands_, owner, {}, &Operand::owner)};
   }
 
-  /// Numbers that the entry puts out lie side by side, so that they can travel together (outputs.h).
+  /// Numbers that the entry puts out are adjacent, so that they can travel together (outputs.h).
   void find_numbers() {
     for (const NamedTensor& output : entry_.outputs) {
       if (output.tensor == kNone || region(root(output.tensor)) != Region::scratch) continue;
@@ -304,7 +304,7 @@ class StoragePlanner {
   std::vector<Operand> operands_;             ///< of the node that shares now
   std::vector<TensorId> sorted_inputs_;
   size_t sorted_inputs_of_ = SIZE_MAX;
-  std::map<TensorId, int64_t> numbers_;  ///< storages of the entry's numbers, and where each lies among them
+  std::map<TensorId, int64_t> numbers_;  ///< storages of the entry's numbers, and where each is among them
 };
 
 }  // namespace

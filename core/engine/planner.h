@@ -21,7 +21,7 @@ struct OpContext {
   const Operation& op;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  std::string label = {};  ///< "conv2d model.layers[4]" for profilers; only set where a node is compiled
+  std::string label = {};  ///< "conv2d model.layers[4]" for profilers; only set while a node is compiled
 
   bool has_input(size_t i) const { return i < inputs.size() && is_given(inputs[i]); }
   /// Whether somebody wants this output, which the operation may not have.
@@ -39,12 +39,12 @@ struct Choice {
   bool workspace_is_bound = false;  ///< an upper bound: the real size is known on the device only
 
   // What one run costs, for planners that have rates().
-  int kernels = 1;          ///< that it starts, copies included; perhaps fewer where it works in place
-  int64_t again_bytes = 0;  ///< that it moves beside each input and output once; below 0 where it picks rows
+  int kernels = 1;          ///< that it starts, copies included; perhaps fewer if it works in place
+  int64_t again_bytes = 0;  ///< that it moves beside each input and output once; below 0 if it picks rows
   bool tensor_cores = false;  ///< its products run on them
 };
 
-/// Layout of each input so far; nullopt where a persistent tensor's is still open.
+/// Layout of each input so far; nullopt if a persistent tensor's is still open.
 using OpenLayouts = std::vector<std::optional<Layout>>;
 
 /// Facts that a later process reads. The session adds the device's name.
@@ -67,7 +67,7 @@ class Planner {
   /// The reason why this operation cannot run here, or nothing. Asked before anything is planned.
   virtual std::optional<std::string> why_not(const OpContext& context) const = 0;
   virtual Choice select(const OpContext& context, const OpenLayouts& inputs) const = 0;
-  /// Bytes of workspace that select() would choose where nothing is timed; nothing where the operation cannot
+  /// Bytes of workspace that select() would choose if nothing is timed; nothing if the operation cannot
   /// run. What passes decide by it does not depend on a measurement. Known of convolutions on a GPU only.
   virtual std::optional<int64_t> untimed_workspace(const OpContext& /*context*/) const {
     return std::nullopt;
@@ -85,7 +85,7 @@ class Planner {
   /// Bytes that a program may use on the device.
   virtual int64_t memory_bytes() const = 0;
 
-  /// What times are predicted from; nothing where it is not known.
+  /// What times are predicted from; nothing if it is not known.
   virtual std::optional<DeviceRates> rates() const { return std::nullopt; }
 
   /// Notes for whoever reads the plan, a sentence each.

@@ -9,10 +9,10 @@ namespace trainer {
 /// nodes have their choice, reorders included.
 void choose_layouts(const Program& program, const Planner& planner, Plan& plan);
 
-/// Second part: where what outlives a run lies on that rank.
+/// Second part: where what outlives a run is on that rank.
 void place_persistent(const Planner& planner, Plan& plan, int64_t rank);
 
-/// Third part: decides which of all other tensors share memory, and where each lies on that rank.
+/// Third part: decides which of all other tensors share memory, and where each is on that rank.
 void place_storages(const Planner& planner, Plan& plan, int64_t rank);
 
 }  // namespace trainer

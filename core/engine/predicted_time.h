@@ -17,7 +17,7 @@ struct Efficiency {
 };
 constexpr Efficiency kEfficiency;
 
-/// What one run of a node, or several, costs. Where a node runs on tensor cores, so do all of its FLOPs.
+/// What one run of a node, or several, costs. If a node runs on tensor cores, so do all of its FLOPs.
 struct Cost {
   int64_t kernels = 0;
   double bytes = 0, flops = 0;

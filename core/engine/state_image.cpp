@@ -10,7 +10,7 @@ namespace trainer {
 namespace {
 
 constexpr size_t kLeastPiece = size_t{64} << 10, kLargestPiece = size_t{1} << 20;  // in bytes
-/// Elements of a blocked layout that lie beside each other mostly belong to as many rows: read together, a
+/// Elements of a blocked layout that are adjacent mostly belong to as many rows: read together, a
 /// line of the cache is used whole.
 constexpr size_t kRowsTogether = 16;
 
@@ -24,7 +24,7 @@ void with_element(int64_t bytes, Visit visit) {
   throw std::logic_error("an element of unknown size");
 }
 
-/// Where elements lie: each at the step of its first index and the step of all others.
+/// Where elements are: each at the step of its first index and the step of all others.
 struct Rows {
   std::vector<int64_t> first, others;
 };

@@ -6,7 +6,7 @@
 namespace trainer {
 
 /// For the choice of an OptimizerStep: each parameter's gradient and moments in the parameter's layout or,
-/// where that is still open, in its gradient's.
+/// if that is still open, in its gradient's.
 void lay_out_step(const OpContext& context, const OpenLayouts& inputs, Choice& choice);
 
 }  // namespace trainer

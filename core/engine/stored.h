@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// How elements lie in memory: as their type or, where a floating type takes eight bytes, as double.
+/// How elements are stored: as their type or, if a floating type takes eight bytes, as double.
 struct StoredType {
   DType dtype = DType::f32;
   int64_t bytes = 4;  ///< of one element
@@ -23,7 +23,7 @@ struct StoredType {
 template <class T>
 std::vector<std::byte> to_stored(std::span<const T> numbers, StoredType type);
 
-/// double is exact, float rounds only double. Throws std::logic_error where T does not hold every number of
+/// double is exact, float rounds only double. Throws std::logic_error if T does not hold every number of
 /// the type: f32 is no int32_t, i32 no float.
 template <class T>
 std::vector<T> from_stored(std::span<const std::byte> stored, StoredType type);

@@ -17,14 +17,14 @@ namespace trainer {
 /// with its exit code.
 std::string from_first(Communicator& ranks, const std::function<std::string()>& make);
 
-/// Runs `work` on every rank. Where it throws on some, they rethrow it, and all others throw PeerError with
+/// Runs `work` on every rank. If it throws on some, they rethrow it, and all others throw PeerError with
 /// the exit code of the first of them.
 void together(Communicator& ranks, const std::function<void()>& work);
 
 /// The text of every rank, by its number.
 std::vector<std::string> texts_of_all(Communicator& ranks, const std::string& own);
 
-/// The text of the first rank that has one, with its number; nothing where none has.
+/// The text of the first rank that has one, with its number; nothing if none has.
 struct RankText {
   int64_t rank;
   std::string text;

@@ -24,7 +24,7 @@ struct ValueText {
   std::string operator()(const std::vector<int64_t>& values) const {
     return fmt::format("{}", fmt::join(values, ","));
   }
-  /// "0.1", or "0.1 and 0" where parameters differ.
+  /// "0.1", or "0.1 and 0" if parameters differ.
   std::string operator()(const std::vector<double>& values) const {
     std::vector<std::string> different;
     for (const double value : values) {

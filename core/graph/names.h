@@ -42,7 +42,7 @@ constexpr const char* kSampleNumbers = "sample_numbers";  ///< i32 (N), of sampl
 constexpr const char* kSampleEpochs = "sample_epochs";    ///< i32 (N), of samples on the device
 }  // namespace input_name
 
-/// Samples that lie on the device, by split: "samples.train".
+/// Samples that are on the device, by split: "samples.train".
 namespace samples_name {
 constexpr const char* kSamples = "samples.";             ///< u8 (size, C, H, W)
 constexpr const char* kSampleLabels = "sample_labels.";  ///< i32 (size)

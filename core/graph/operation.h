@@ -29,7 +29,7 @@ struct Backward {
 
 /// Which element type mixed precision gives to an input, as PyTorch's autocast does: products take the low
 /// type; losses, statistics and optimisers f32; what goes element by element the widest type among such
-/// inputs. `as_made` computes in f32 too, but is stored in the type in which it was made, where the device
+/// inputs. `as_made` computes in f32 too, but is stored in the type in which it was made, if the device
 /// reads that.
 enum class InputType { low, f32, widest, as_made };
 
@@ -61,9 +61,9 @@ class Operation {
   virtual double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const;
   /// Whether this output may be written over this input, element by element.
   virtual bool in_place(size_t input, size_t output) const;
-  /// The inputs, of so many, among which this output finds those: fewer than all where there are very many.
+  /// The inputs among which this output finds those: fewer than all if there are very many.
   virtual InputRange in_place_inputs(size_t output, size_t inputs) const;
-  /// Inputs from which another run gives the node's first output again, bit for bit: its own, or fewer where
+  /// Inputs from which another run gives the node's first output again, bit for bit: its own, or fewer if
   /// another output, which exists then, stands for some of them.
   virtual std::vector<TensorId> inputs_again(const Node& node) const { return node.inputs; }
   /// Whether the output is the input's memory under another shape, and perhaps in another layout.
@@ -88,7 +88,7 @@ class Operation {
 
 /// Throws std::invalid_argument(text) unless `holds`.
 void expect(bool holds, const std::string& text);
-/// Throws it unless there are so many inputs, absent ones included.
+/// Throws it unless there are this many inputs, absent ones included.
 void expect_count(std::span<const TensorSpec> inputs, size_t count, const std::string& text);
 void expect_count(std::span<const TensorSpec> inputs, size_t count);
 /// Throws it unless those of the inputs `which` that are present have one element type, or that given.

@@ -78,7 +78,7 @@ class EntryCheck {
   const Entry& entry_;
   const Node* node_ = nullptr;  ///< that is checked
   std::vector<bool> defined_, assigned_;
-  std::vector<TensorId> viewed_;  ///< in whose memory each tensor lies
+  std::vector<TensorId> viewed_;  ///< in whose memory each tensor is
 };
 
 }  // namespace

@@ -62,7 +62,7 @@ class Child {
     return problem;
   }
 
-  /// Its status once it has ended; false where it has not by `end`.
+  /// Its status once it has ended; false if it has not by `end`.
   bool wait(Clock::time_point end, int& status) {
     while (::waitpid(pid_, &status, WNOHANG) == 0) {
       if (Clock::now() >= end) return false;
@@ -76,7 +76,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-/// Until the writers have closed it; false where they have not by `end`.
+/// Until the writers have closed it; false if they have not by `end`.
 bool read_all(int fd, Clock::time_point end, std::string& text) {
   std::array<char, 4096> bytes;
   while (true) {

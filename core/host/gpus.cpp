@@ -47,7 +47,7 @@ bool is_ours(const fs::path& file) {
   return std::getenv("SLURM_JOB_ID") == nullptr || ::access(file.c_str(), R_OK | W_OK) == 0;
 }
 
-/// Under WSL 2 the GPUs of all makers share one file; NVIDIA's driver lies beside it.
+/// Under WSL 2 the GPUs of all makers share one file; NVIDIA's driver is beside it.
 std::optional<fs::path> device_file(const fs::path& root) {
   std::error_code unreadable;
   const fs::path wsl = root / "usr/lib/wsl/lib/libcuda.so.1";

@@ -20,7 +20,7 @@ class Log {
   /// several processes share a terminal.
   explicit Log(Progress& screen, std::string prefix = "") : screen_(screen), prefix_(std::move(prefix)) {}
 
-  /// Appends to `path` from now on. Throws Error (exit 74) where it cannot be opened.
+  /// Appends to `path` from now on. Throws Error (exit 74) if it cannot be opened.
   void attach(const std::filesystem::path& path);
 
   void info(std::string_view text) {

@@ -9,7 +9,7 @@ namespace trainer {
 /// Bytes of this process in memory: now, and at most so far.
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
-/// From the kernel's record of when this process began, which has a resolution of 10 ms; 0 where there is
+/// From the kernel's record of when this process began, which has a resolution of 10 ms; 0 if there is
 /// none.
 double seconds_since_process_start();
 /// Of a clock that nobody sets; only differences mean something.

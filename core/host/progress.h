@@ -11,10 +11,10 @@ namespace trainer {
 /// How far a run is.
 struct ProgressState {
   int64_t step = 0, steps = 0;    ///< batches consumed, and all there will be
-  int64_t epoch = 0, epochs = 0;  ///< from 1; `epochs` 0 where the run's length is not in epochs
+  int64_t epoch = 0, epochs = 0;  ///< from 1; `epochs` 0 if the run's length is not in epochs
   double loss = 0;
   double samples_per_s = 0;
-  double tokens_per_s = 0;  ///< shown instead, where samples are tokens
+  double tokens_per_s = 0;  ///< shown instead, if samples are tokens
   double data_wait = 0;     ///< the part of the time spent waiting for data, 0 to 1
 };
 
@@ -27,8 +27,8 @@ class Progress {
     bool terminal = false;             ///< for_terminal() finds out
     double terminal_interval_s = 0.1;  ///< least time between two changes of the line
     double plain_interval_s = 10;      ///< least time between two plain lines
-    std::function<int()> width;        ///< columns; asks the terminal where empty
-    std::function<double()> clock;     ///< seconds, monotonic; the system's where empty
+    std::function<int()> width;        ///< columns; asks the terminal if empty
+    std::function<double()> clock;     ///< seconds, monotonic; the system's if empty
   };
   /// Whether `fd` is a terminal that can move its cursor.
   static bool for_terminal(int fd);

@@ -26,7 +26,7 @@ std::string job_id() {
   return array.empty() || task.empty() ? variable("SLURM_JOB_ID") : array + "_" + task;
 }
 
-/// All of `text` as a number; nothing where it is none or has more than nine digits.
+/// All of `text` as a number; nothing if it is none or has more than nine digits.
 std::optional<int64_t> number(std::string_view text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();
@@ -36,7 +36,7 @@ std::optional<int64_t> number(std::string_view text) {
   return value;
 }
 
-/// Removes and returns what stands before the first `mark`; nothing where there is none.
+/// Removes and returns what stands before the first `mark`; nothing if there is none.
 std::optional<std::string_view> take_before(std::string_view& text, char mark) {
   const size_t place = text.find(mark);
   if (place == std::string_view::npos) return std::nullopt;

@@ -96,7 +96,7 @@ bool is_ignored(int number) {
   return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// What the parent has blocked stays blocked in its children. What waits for that is handled now.
+/// Signals that the parent has blocked stay blocked in its children. Pending ones are handled now.
 void unblock() {
   sigset_t ours;
   ::sigemptyset(&ours);

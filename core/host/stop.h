@@ -9,7 +9,7 @@ namespace trainer {
 
 /// Signals that ask the process to end: TERM, USR1, USR2, INT (Ctrl-C), XCPU (the limit of processor time),
 /// PWR (power is failing), HUP (its terminal is gone) unless that is ignored, ALRM from outside; and the
-/// alarm that ends it where its time is over. They are heeded also where the parent has blocked them. Until
+/// alarm that ends it if its time is over. They are heeded also if the parent has blocked them. Until
 /// watch_loop() nothing can be lost, and they end the process at once with exit code 75. From then on they
 /// are noted, to be asked for between steps; if the process is still running after the grace period, it exits
 /// with 75. A second INT ends it at once with 130. PIPE is ignored: a run outlives the readers of its output.
@@ -41,7 +41,7 @@ class StopSignals {
   bool asked() const;
   /// "SIGTERM"
   std::string name() const;
-  /// For work that cannot be resumed: throws Error (exit 75) where one has come.
+  /// For work that cannot be resumed: throws Error (exit 75) if one has come.
   void throw_if_asked() const;
 };
 

@@ -26,7 +26,7 @@ class TimeLimit {
   /// ends in time; "" while there is more time than that. To be asked between steps: the longest time between
   /// two questions is what the next step may take.
   std::string reason(double save_seconds);
-  /// Seconds until it has passed, above 0 also where it has; 0: no limit.
+  /// Seconds until it has passed, above 0 also if it has; 0: no limit.
   double seconds_left() const;
   /// What to say of a run that is stopped without having come further: the limit, and what its start, a step
   /// and its saves need. After reason(). "" without a limit, here and below.
@@ -37,7 +37,7 @@ class TimeLimit {
  private:
   double kept(double save_seconds) const;
 
-  std::string name_;  ///< of the limit; "" where there is none
+  std::string name_;  ///< of the limit; "" if there is none
   double seconds_ = 0;
   double began_ = 0;             ///< when they began, by the steady clock
   std::optional<double> asked_;  ///< when, the last time

@@ -65,7 +65,7 @@ class AttentionLayer final : public Layer {
     given[in::kFirstPosition] = context.first_position;
   }
 
-  /// Queries, keys and values that lie side by side in `q`, each alone.
+  /// Queries, keys and values that are adjacent in `q`, each alone.
   static void unpack(Builder& build, std::vector<TensorId>& given, const AttentionRule& rule) {
     const TensorId packed = given[in::kQ];
     const Shape shape = build.shape(packed);

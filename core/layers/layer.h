@@ -24,7 +24,7 @@ struct LayerContext {
   const std::vector<std::string>* freeze = nullptr;        ///< patterns of names; kept by whoever made this
   const std::map<std::string, size_t>* earlier = nullptr;  ///< places of the layers before this one; likewise
 
-  /// Called `name.suffix`, or as the layer itself where the suffix is empty.
+  /// Called `name.suffix`, or as the layer itself if the suffix is empty.
   TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial);
   /// The parameter of an earlier layer, of any shape. Throws Error (exit 78) at `place` where there is none.
   TensorId parameter_of(const std::string& layer, const std::string& suffix, const Origin& place) const;

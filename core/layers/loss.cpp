@@ -14,7 +14,7 @@
 namespace trainer {
 namespace {
 
-/// A number for each class of the network's output, that key `key` gives, as a constant (C); kNone where it
+/// A number for each class of the network's output, that key `key` gives, as a constant (C); kNone if it
 /// gives none.
 TensorId numbers_of_classes(Builder& build, const std::vector<double>& given, int64_t classes,
                             const Origin& origin, const char* name) {

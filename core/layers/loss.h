@@ -38,7 +38,7 @@ class Loss : public Component {
   virtual LossSums build(Builder& build, TensorId output, const Targets& targets) const = 0;
   /// Whether it is a mean over valid targets, rather than over all samples.
   virtual bool normalizes_by_valid_targets() const { return false; }
-  /// The label that metrics leave out, too; kNoLabel where it is none.
+  /// The label that metrics leave out, too; kNoLabel if it is none.
   virtual int32_t ignored_label() const { return kNoLabel; }
 };
 const Registry<Loss>& losses();

@@ -30,7 +30,7 @@ struct Network {
   void check(Diagnostics& diagnostics) const;
 
   InputKind kind() const;
-  /// Declares the input for so many samples. Throws TooLarge.
+  /// Declares the input for this many samples. Throws TooLarge.
   TensorId declare_input(Program& program, int64_t samples) const;
 
   /// A layer's name in parameters and messages: its own, or its number.

@@ -40,7 +40,7 @@ class UpsampleLayer final : public Layer {
   bool align_corners_ = false;
 };
 
-/// Where windows are of one size it is a plain average pool, for which there are faster kernels.
+/// If windows are of one size it is a plain average pool, for which there are faster kernels.
 class AdaptiveAvgPool2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {

@@ -27,7 +27,7 @@ constexpr const char* kNonFinite = "non_finite";
 /// Builds one object and remembers which of its numbers JSON cannot hold.
 class ObjectBuilder {
  public:
-  /// `name` may be dotted: each part but the last names a map, made where it is not there yet.
+  /// `name` may be dotted: each part but the last names a map, made if it is not there yet.
   void add_nested(const std::string& name, const Json& value) {
     Json* target = &object_;
     for (const std::string& part : split(name, '.')) {
@@ -92,7 +92,7 @@ void visit(Record& record, const Field& field) {
 template <class Value>
 constexpr bool kIsMetrics = std::is_same_v<std::decay_t<Value>, decltype(MetricsRecord::metrics)>;
 
-// Each takes a value out of a line; false where it is of another kind. Null stands for what is not finite.
+// Each takes a value out of a line; false if it is of another kind. Null stands for what is not finite.
 bool take(const Json& json, std::string& value) {
   if (json.is_text()) value = json.text();
   return json.is_text();

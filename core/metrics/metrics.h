@@ -21,7 +21,7 @@ using Number = std::variant<int64_t, double>;
 using NamedNumbers = std::vector<std::pair<std::string, Number>>;
 double to_double(const Number& number);
 
-/// One line of metrics.jsonl. Times are milliseconds per step; what is absent is not written.
+/// One line of metrics.jsonl. Times are milliseconds per step; absent values are not written.
 struct MetricsRecord {
   int64_t step = 0, updates = 0;
   double epoch = 0;
@@ -47,26 +47,26 @@ std::string to_json(const MetricsRecord& record);
 /// Parses such a line; null becomes NaN. Nothing if the text is not a record.
 std::optional<MetricsRecord> parse_record(std::string_view line);
 
-/// Calls `take` for each line of the file, or never where there is none. Throws Error: exit 65 naming a line
-/// that holds no record, 74 where the file cannot be read.
+/// Calls `take` for each line of the file, or never if there is none. Throws Error: exit 65 naming a line
+/// that holds no record, 74 if the file cannot be read.
 void read_records(const std::filesystem::path& path, const std::function<void(const MetricsRecord&)>& take);
 
-/// The numbers of a record under their keys, in the order of the line. What is not finite is NaN, as it is
-/// when it comes back from a line.
+/// The numbers of a record under their keys, in the order of the line. A value that is not finite is NaN, as
+/// it is when it comes back from a line.
 NamedNumbers numbers_of(const MetricsRecord& record);
 
 /// The keys of every line that there may be whose metrics have these names, in order.
 std::vector<std::string> record_keys(const std::vector<std::string>& metrics);
 
-/// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. What cannot
-/// be written (full disk) waits for the next call, so it does not end a run.
+/// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. A line that
+/// cannot be written (full disk) waits for the next call, so it does not end a run.
 class MetricsWriter {
  public:
   /// Throws Error (exit 74).
   explicit MetricsWriter(const std::filesystem::path& path);
   void append(const MetricsRecord& record);
   /// Returns when all that was appended is on the disk. May be called from another thread. Throws Error
-  /// (exit 74) where something still cannot be written.
+  /// (exit 74) if something still cannot be written.
   void sync();
   /// Whether some of it has not been written yet.
   bool is_behind();
@@ -91,7 +91,7 @@ using Summary = std::vector<std::pair<std::string, SummaryValue>>;
 /// Writes summary.json atomically, what is not finite as in to_json. Throws Error (exit 74).
 void write_summary(const std::filesystem::path& path, const Summary& summary);
 
-/// The `finished` of a summary.json; nothing where there is no such file, or no such value in it.
+/// The `finished` of a summary.json; nothing if there is no such file, or no such value in it.
 std::optional<bool> read_finished(const std::filesystem::path& path);
 
 }  // namespace trainer

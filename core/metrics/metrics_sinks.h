@@ -31,7 +31,8 @@ class MetricsSinks {
       std::function<void(const std::string&)> warn = [](const std::string&) {});
 
   /// To every file, each with one call of write(2), so that a reader sees whole records. A record without a
-  /// time gets the present one. What cannot be written now is written with a later record, after a warning.
+  /// time gets the present one. A record that cannot be written now is written with a later one, after a
+  /// warning.
   void append(MetricsRecord record);
   /// Returns when every file holds all records. Throws Error (exit 74).
   void complete();
@@ -44,10 +45,10 @@ class MetricsSinks {
   }
 
  private:
-  /// What is made from the lines.
+  /// The files made from the lines.
   template <class File>
   struct Follower {
-    std::optional<File> file;  ///< nothing where it is not wanted, or could not be written
+    std::optional<File> file;  ///< nothing if it is not wanted, or could not be written
     uint64_t missed = 0;       ///< records since then
   };
 

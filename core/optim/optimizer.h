@@ -28,7 +28,7 @@ class Optimizer : public Component {
 
   void declare(Fields& fields) final;
 
-  /// Throws Error (exit 78) where a group matches none of the names of trained parameters, or only such as
+  /// Throws Error (exit 78) if a group matches none of the names of trained parameters, or only such as
   /// groups before it have taken.
   void check_groups(const std::vector<std::string>& parameters) const;
 
@@ -37,7 +37,7 @@ class Optimizer : public Component {
     TensorId lr = kNone;       ///< (1), of this update
     TensorId updates = kNone;  ///< i32 (1), updates applied so far
     TensorId scale = kNone;    ///< (1), what gradients are multiplied with; kNone: nothing
-    TensorId skip = kNone;     ///< (1), not 0 where the step is skipped; kNone: never
+    TensorId skip = kNone;     ///< (1), not 0 if the step is skipped; kNone: never
   };
   /// Appends what changes these parameters and their moments.
   virtual void append_step(Builder& build, const StepInputs& inputs,

@@ -17,7 +17,7 @@ class Constant : public Schedule {
   double after_warmup(int64_t, int64_t, int64_t, const BatchCounts&) const override { return 1; }
 };
 
-/// gamma^k, where k milestones have been reached; they count from the start of training, warm-up included.
+/// gamma^k, if k milestones have been reached; they count from the start of training, warm-up included.
 class MultiStep : public Schedule {
  public:
   void declare(Fields& fields) override {

@@ -29,7 +29,7 @@ class EntryEditor {
   int uses(TensorId id) const;
   /// The nodes that read it in their order, one that does so twice counting twice.
   const std::vector<size_t>& readers(TensorId id) const;
-  /// The only node that reads it, or kNobody where there is none or more than one use.
+  /// The only node that reads it, or kNobody if there is none or more than one use.
   int only_reader(TensorId id) const;
   /// Whether a node before node n, or nothing in the entry, makes the tensor.
   bool exists_before(size_t n, TensorId id) const;

@@ -111,7 +111,7 @@ class Classifier {
   bool fits_ = true;
 };
 
-/// Writes an entry anew with the classifier's nodes run once for each piece of the samples.
+/// Writes an entry again with the classifier's nodes run once for each piece of the samples.
 class Splitting {
  public:
   Splitting(Program& program, Entry& entry, const Classifier& classifier)
@@ -159,7 +159,7 @@ class Splitting {
     return known->second;
   }
 
-  /// The operation; one that knows the shape of all samples is made anew.
+  /// The operation; one that knows the shape of all samples is made again.
   std::shared_ptr<const Operation> for_samples(const Node& node, int64_t length) const {
     const auto* data = dynamic_cast<const LinearBackwardData*>(node.op.get());
     if (data == nullptr) return node.op;
@@ -179,7 +179,7 @@ class Splitting {
     }
   }
 
-  /// What comes of all pieces takes the place of what came of the whole.
+  /// The results of all pieces replace those of the whole.
   void join() {
     for (auto& [whole, parts] : parts_) {
       if (parts.size() > 1) parts = {build_.emit<Concat>(parts, 0)};

@@ -97,7 +97,7 @@ Pass fuse_gelu(const Planner& planner) {
   };
   return {
       .name = "fuse_gelu",
-      .help = "compute gelu_tanh and its gradient together with the product before it, where the device can",
+      .help = "compute gelu_tanh and its gradient together with the product before it, if the device can",
       .optional = true,
       .run = run,
       .after = {"autodiff"}};

@@ -32,7 +32,7 @@ void fuse_sums(EntryEditor& nodes) {
   }
 }
 
-/// Where a layer normalisation's gradient is but one of its input's, it takes in the others' sum.
+/// If a layer normalisation's gradient is but one of its input's, it takes in the others' sum.
 void fuse_sums_behind_layer_norms(EntryEditor& nodes) {
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (nodes.is_removed(n) || !is_sum(nodes.node(n))) continue;

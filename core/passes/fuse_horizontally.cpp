@@ -165,7 +165,7 @@ class Joiner {
   std::vector<Node> done_;
 };
 
-/// The gradient of weights in the type of its images; nullptr where the node is another or the device
+/// The gradient of weights in the type of its images; nullptr if the node is another or the device
 /// refuses.
 std::shared_ptr<const Conv2dBackwardWeights> low_gradient(const Program& program, const Node& node,
                                                           const Planner& planner) {
@@ -178,7 +178,7 @@ std::shared_ptr<const Conv2dBackwardWeights> low_gradient(const Program& program
   return planner.why_not(context) ? nullptr : low;
 }
 
-/// Where a device rounds a gradient of weights before it converts it to f32, the conversion becomes a node.
+/// If a device rounds a gradient of weights before it converts it to f32, the conversion becomes a node.
 void part_casts_of_gradients(Program& program, Entry& entry, const Planner& planner) {
   std::vector<Node> nodes;
   for (Node& node : entry.nodes) {
@@ -207,7 +207,7 @@ bool adds_up(const Node& node) {
          node.outputs[Conv2d::kSquares] != kNone;
 }
 
-/// Sums that a device adds to what lies there are cleared at the entry's beginning, all at once.
+/// Sums that a device adds to what is there are cleared at the entry's beginning, all at once.
 void clear_sums(Program& program, Entry& entry, const Planner& planner) {
   std::vector<Shape> shapes;
   for (const Node& node : entry.nodes) {
@@ -227,7 +227,7 @@ void clear_sums(Program& program, Entry& entry, const Planner& planner) {
   entry.nodes.insert(entry.nodes.begin(), std::move(zeros));
 }
 
-/// What is only evaluated keeps low-precision copies no longer than a layer needs them.
+/// Evaluation keeps low-precision copies no longer than a layer needs them.
 bool is_of_step(const Entry& entry) {
   constexpr const char* kNames[] = {entry_name::kTrainStep, entry_name::kAccumulateFirst,
                                     entry_name::kAccumulateNext, entry_name::kAccumulateLast,
@@ -250,7 +250,7 @@ Pass fuse_horizontally(const Planner& planner) {
           .help =
               "cast all weights in one kernel, move all running statistics in one, add gradients to those of "
               "other "
-              "micro-batches in one and clear all sums in one, where the device can",
+              "micro-batches in one and clear all sums in one, if the device can",
           .optional = true,
           .run = run,
           .after = {"dead_code"}};

@@ -14,7 +14,7 @@
 namespace trainer {
 namespace {
 
-/// The input that a product of a gradient adds, where it has room for one: behind a function that follows
+/// The input that a product of a gradient adds, if it has room for one: after a function that follows
 /// the product it has none.
 std::optional<size_t> place_of_sum(const Node& product) {
   if (dynamic_cast<const LinearBackwardWeights*>(product.op.get()) != nullptr)
@@ -101,7 +101,7 @@ Pass fuse_product_sum(const Planner& planner) {
   };
   return {
       .name = "fuse_product_sum",
-      .help = "add a gradient to what it is summed with in the product that makes it, where the device can",
+      .help = "add a gradient to what it is summed with in the product that makes it, if the device can",
       .optional = true,
       .run = run,
       .after = {"autodiff", "fuse_classifier", "accumulate", "data_parallel"}};

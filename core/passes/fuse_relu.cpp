@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// The same operation with a relu in it that ends at `ceiling`, or nullptr where it cannot take one.
+/// The same operation with a relu in it that ends at `ceiling`, or nullptr if it cannot take one.
 std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) {
   if (const auto* norm = dynamic_cast<const BatchNorm*>(&op); norm != nullptr && !norm->relu) {
     return std::make_shared<BatchNorm>(norm->eps, true, ceiling);

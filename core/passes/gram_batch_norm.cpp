@@ -27,12 +27,12 @@ bool is_product(const Conv2dGeometry& geometry) {
          geometry.padding == Size2d{0, 0} && geometry.groups == 1;
 }
 
-/// A product with the normalisation behind it, and the gradients of both.
+/// A product with the normalisation after it, and the gradients of both.
 struct Normalised {
   Node conv, norm;
   Node of_norm, of_weights, of_data;  ///< gradients
   /// The product that makes one of the gradients that meet at the normalisation. It then makes their sum, and
-  /// masks it where the normalisation has a relu.
+  /// masks it if the normalisation has a relu.
   std::optional<Node> before;
   TensorId other = kNone;  ///< the gradient that it adds
 
@@ -61,7 +61,7 @@ class GramBatchNorms {
   }
 
  private:
-  /// The only node of that kind among the readers of a tensor, which are so many.
+  /// The only node of that kind among the readers of a tensor, which has this many.
   template <class Op>
   const Node* reader_as(TensorId id, int readers) const {
     if (nodes_.uses(id) != readers) return nullptr;
@@ -99,7 +99,7 @@ class GramBatchNorms {
     return found;
   }
 
-  /// What lies between product and normalisation is neither written and read in each direction nor read twice
+  /// What is between product and normalisation is neither written and read in each direction nor read twice
   /// for sums: seven times its bytes. In return the product's input is read twice more and its gradient
   /// written and read once more, matrices of channels and features, f32 and low, are read and written some
   /// eleven times, and arithmetic grows by two products of features.
@@ -229,7 +229,7 @@ class GramBatchNorms {
     return g;
   }
 
-  /// A mean of gradients over so many rows is about their size over the root of that: a power of two that
+  /// A mean of gradients over this many rows is about their size over the root of that: a power of two that
   /// makes up for it, less some room.
   static double scale_of_means(int64_t rows) {
     constexpr int kRoom = 2;
@@ -280,7 +280,7 @@ Pass gram_batch_norm(const Planner& planner, int64_t least_saved) {
   return {.name = "gram_batch_norm",
           .help =
               "normalise what a 1x1 convolution makes within its product, by moments that follow from its "
-              "input, where the device can",
+              "input, if the device can",
           .optional = true,
           .run = run,
           .after = {"autodiff", "sync_batch_norm"}};

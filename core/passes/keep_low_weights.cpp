@@ -66,7 +66,7 @@ void keep(Program& program) {
 }
 
 /// Generation, which is limited by reading weights, casts them once for all tokens, in an entry of its own.
-/// That comes last: copies lie as those who read them want them.
+/// That comes last: copies have the layout that their readers want.
 void keep_for_generation(Program& program) {
   std::map<TensorId, TensorId> kept;
   Entry once(entry_name::kCastWeights);

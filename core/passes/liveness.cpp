@@ -64,7 +64,7 @@ class Liveness {
     }
   }
 
-  /// The tensor in whose memory output `o` of the node at `n` lies: itself, what it views, or an input that
+  /// The tensor in whose memory output `o` of the node at `n` is: itself, what it views, or an input that
   /// dies here and that no other output has taken.
   size_t shared_owner(const Node& node, size_t o, int n) {
     const size_t own = index(node.outputs[o]);

@@ -18,8 +18,8 @@ namespace {
 constexpr std::array<int64_t, 2> kPadded = {4,
                                             8};  // 8 and 16 bytes of a low type: what a thread loads at once
 
-/// Bytes of images that a step moves for a convolution if they have so many channels: written once, read once
-/// in each direction. An engine whose workspace has room for all images copies them there first.
+/// Bytes of images that a step moves for a convolution if they have this many channels: written once, read
+/// once in each direction. An engine whose workspace has room for all images copies them there first.
 int64_t moved_bytes(const Planner& planner, const Program& program, const Node& conv, int64_t channels) {
   TensorSpec x = program.spec(conv.inputs[Conv2d::kX]);
   Shape w = program.spec(conv.inputs[Conv2d::kWeight]).shape;
@@ -49,7 +49,7 @@ int64_t best_channels(const Planner& planner, const Program& program, const Node
 }
 
 /// The convolution that alone reads what the node makes of pixels in a low type, and whose weights get a
-/// gradient; null where there is none.
+/// gradient; null if there is none.
 const Node* only_convolution(const Program& program, const Entry& entry, const Node& node) {
   if (dynamic_cast<const ScalePixels*>(node.op.get()) == nullptr) return nullptr;
   const int reader = only_reader(entry, count_uses(program, entry), node.outputs[ScalePixels::kY]);

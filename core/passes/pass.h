@@ -21,15 +21,15 @@ struct Pass {
   std::string help;  ///< one line
   bool optional = false;
   std::function<void(Program&)> run;
-  std::vector<std::string> after = {};  ///< passes that come earlier, where both run
+  std::vector<std::string> after = {};  ///< passes that come earlier, if both run
 };
 
-/// Throws std::logic_error where one of the passes precedes another that it has to come after.
+/// Throws std::logic_error if one of the passes precedes another that it has to come after.
 void check_order(const std::vector<Pass>& passes);
 
 /// A batch normalisation whose only reader is a sum adds the other operand in its own pass.
 Pass fuse_residual();
-/// In evaluation, and where nothing is trained, a batch normalisation with given statistics behind a
+/// In evaluation, and where nothing is trained, a batch normalisation with given statistics after a
 /// convolution becomes part of the convolution's weights.
 Pass fold_batch_norm();
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
@@ -48,10 +48,10 @@ struct SampleSet {
   Shape shape;  ///< as stored, (C, H, W)
   SampleSteps steps;
 };
-/// Takes the place of the inputs `images` and `labels`: entries read them from samples that lie on the
+/// Takes the place of the inputs `images` and `labels`: entries read them from samples that are on the
 /// device, by numbers and epochs; `sets` by entry. Comes after read_pixels.
 Pass read_samples(std::map<std::string, SampleSet> sets);
-/// Gives images of a low type channels of zeros, and the first convolution's weights too, where the device
+/// Gives images of a low type channels of zeros, and the first convolution's weights too, if the device
 /// then moves less: engines that want 4 or 8 channels otherwise copy the images for the gradient of the
 /// weights. Comes after read_pixels, whose kernel writes them, and before differentiation, which cuts that
 /// gradient.
@@ -59,24 +59,24 @@ Pass pad_channels(const Planner& planner);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
 /// pass.
 Pass fuse_gradient_sum();
-/// Where a linear layer's logits are read by the loss and metrics alone and take more than `piece_bytes`,
-/// makes them for so many samples at a time, and at once their loss, their metrics and the gradients of what
-/// the layer reads: logits of all samples never exist, and `evaluate` puts out none. Comes after all passes
-/// that look at single operations, and before the entry is copied for micro-batches.
+/// If a linear layer's logits are read by the loss and metrics alone and take more than `piece_bytes`,
+/// makes them for this many samples at a time, and at once their loss, their metrics and the gradients of
+/// what the layer reads: logits of all samples never exist, and `evaluate` puts out none. Comes after all
+/// passes that look at single operations, and before the entry is copied for micro-batches.
 Pass fuse_classifier(int64_t piece_bytes);
-/// A 1x1 convolution of stride 1 with a batch normalisation behind it becomes one product with folded
-/// weights, whose moments follow from its input's Gram matrix (ops/gram_batch_norm.h), where the device's
-/// planner takes that: what lies between both is then neither stored nor differentiated. Behind a relu its
+/// A 1x1 convolution of stride 1 with a batch normalisation after it becomes one product with folded
+/// weights, whose moments follow from its input's Gram matrix (ops/gram_batch_norm.h), if the device's
+/// planner takes that: what is between both is then neither stored nor differentiated. After a relu its
 /// gradient must come from such a convolution too, whose product then masks it. Comes after differentiation
-/// and sync_batch_norm, whose tables it leaves alone, and before fuse_moments. So many bytes have to be saved
-/// each time to be worth four more kernels.
+/// and sync_batch_norm, whose tables it leaves alone, and before fuse_moments. This many bytes have to be
+/// saved each time to be worth four more kernels.
 Pass gram_batch_norm(const Planner& planner, int64_t least_saved);
-/// A convolution that a batch normalisation reads gives mean and variance of its output, where the device's
+/// A convolution that a batch normalisation reads gives mean and variance of its output, if the device's
 /// planner takes that: the normalisation then need not read everything once more to measure them. Comes after
 /// differentiation, since gradients read what the normalisation puts out, and after sync_batch_norm, whose
 /// tables it leaves alone.
 Pass fuse_moments(const Planner& planner);
-/// Moves gelu_tanh into the linear layer before it, and its gradient into the product before that, where the
+/// Moves gelu_tanh into the linear layer before it, and its gradient into the product before that, if the
 /// device's planner accepts. Not with recompute: the gelu would be made again from the rounded sum, and
 /// differ. Comes after differentiation.
 Pass fuse_gelu(const Planner& planner);
@@ -84,7 +84,7 @@ Pass fuse_gelu(const Planner& planner);
 /// other micro-batches, other pieces of a classifier, other layers; for activations of other layers that read
 /// them. `planner` says whether the device can. Comes after whatever sums gradients up.
 Pass fuse_product_sum(const Planner& planner);
-/// What may be forgotten after the forward part and made again for the backward part.
+/// Activations that may be discarded after the forward part and computed again.
 struct Recompute {
   enum class Kind { none, cheap, full, size };
   Kind kind = Kind::none;
@@ -98,7 +98,7 @@ Pass recompute(const Recompute& setting);
 Pass keep_low_weights();
 /// Removes what no output and no assign needs.
 Pass dead_code();
-/// Casts of a step's weights become one node, and so do running averages of one share, where the device's
+/// Casts of a step's weights become one node, and so do running averages of one share, if the device's
 /// planner takes that (ops/for_each.h): a kernel starts once for all of them. Comes after dead_code, which
 /// looks at single nodes.
 Pass fuse_horizontally(const Planner& planner);

@@ -14,7 +14,7 @@ TensorId constant(Program& program, const std::string& name, const std::vector<f
                             {.kind = Initial::Kind::table, .table = {values.begin(), values.end()}});
 }
 
-/// Puts the reading of bytes before an entry. Where the images are only wanted in a low type, that is what
+/// Puts the reading of bytes before an entry. If the images are only wanted in a low type, that is what
 /// is made of them.
 void read_pixels_of(Program& program, Entry& entry, TensorId images, const PixelScales& scales) {
   const TensorId scale = constant(program, entry.name + ".pixel_scale", scales.scale),

@@ -22,7 +22,7 @@ struct PassOptions {
 enum class Place { forward, inputs, backward, micro_batch, accumulated, reduced, finished };
 
 /// The table of passes, one line for each, in their order: its place, and a function that its own file
-/// defines. It returns the pass, or nothing where the options leave it without work.
+/// defines. It returns the pass, or nothing if the options leave it without work.
 // clang-format off
 #define TRAINER_PASSES(row) \
   row(forward, fuse_residual_pass) \

@@ -16,7 +16,7 @@ std::vector<int> count_uses(const Program& program, const Entry& entry);
 /// By tensor, the position of the node that makes it, or -1.
 std::vector<int> makers_of(const Program& program, const Entry& entry);
 
-/// Position in the entry of the only node that reads `id`, or -1 where there is none or more than one.
+/// Position in the entry of the only node that reads `id`, or -1 if there is none or more than one.
 int only_reader(const Entry& entry, const std::vector<int>& uses, TensorId id);
 
 /// Whether a node before position n, or nothing in the entry, makes the tensor.

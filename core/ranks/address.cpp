@@ -29,7 +29,7 @@ std::string address_text(const sockaddr* address) {
   return found.starts_with("127.") ? "" : found;
 }
 
-/// The first that other hosts can reach; "" where there is none.
+/// The first that other hosts can reach; "" if there is none.
 std::string address_of_name(const std::string& name) {
   addrinfo* found = nullptr;
   if (::getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0) return "";
@@ -96,7 +96,7 @@ Endpoint meeting_place(const Identity& identity) {
 std::string address_for(const Identity& identity) {
   const std::string& given = identity.address;
   if (identity.local_ranks == identity.ranks) return given.empty() ? kLoopback : given;
-  // Many systems know their own name as 127.0.1.1, where no other host finds it.
+  // Many systems know their own name as 127.0.1.1, if no other host finds it.
   std::string text = address_of_name(given.empty() ? own_name() : given);
   if (text.empty()) text = address_of_interface();
   return text.empty() ? kLoopback : text;

@@ -63,7 +63,7 @@ bool lives(pid_t process) {
   return name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] != 'Z';
 }
 
-/// What a process has started and not waited for. Empty where the system does not tell.
+/// What a process has started and not waited for. Empty if the system does not tell.
 std::vector<pid_t> children_of(pid_t process) {
   std::vector<pid_t> children;
   std::error_code gone;

@@ -26,7 +26,7 @@ class Children {
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  /// `errors`: its standard error; -1: this process's. Throws Error (exit 71) where the system has no room
+  /// `errors`: its standard error; -1: this process's. Throws Error (exit 71) if the system has no room
   /// for it.
   void start(const std::vector<std::string>& line, const Variables& variables, int errors = -1);
 
@@ -39,8 +39,8 @@ class Children {
     std::chrono::seconds with_launcher, with_others;
   };
   enum class Late { launcher, others };
-  /// Waits for the only child, a program that starts so many processes and awaits them. Returns what it ended
-  /// with, or what has tried the patience; then whatever is left of its processes is killed.
+  /// Waits for the only child, a program that starts this many processes and awaits them. Returns what it
+  /// ended with, or what has tried the patience; then whatever is left of its processes is killed.
   std::variant<int, Late> await_launcher(int64_t processes, const Patience& patience);
 
   bool were_asked() const { return were_asked_; }

@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// Where launch_ranks would find mpirun in PATH; "" where it would not.
+/// Where launch_ranks would find mpirun in PATH; "" if it would not.
 std::string launcher_path();
 
 /// What this machine has of NCCL. Needs neither GPU nor driver.

@@ -37,7 +37,7 @@ class FrameReader {
 
   void trust() { most_ = kMost; }
   void put(std::string_view bytes) { bytes_ += bytes; }
-  /// Nothing where the next one is not complete. Throws BadFrame where it is too long, or of no known kind.
+  /// Nothing if the next one is not complete. Throws BadFrame if it is too long, or of no known kind.
   std::optional<Frame> next();
 
  private:
@@ -56,7 +56,7 @@ class BodyWriter {
   std::string body_;
 };
 
-/// Takes a body apart. Throws BadFrame where it is shorter or longer than that.
+/// Takes a body apart. Throws BadFrame if it is shorter or longer than that.
 class BodyReader {
  public:
   explicit BodyReader(std::string_view body) : rest_(body) {}

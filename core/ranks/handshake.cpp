@@ -6,7 +6,7 @@
 namespace trainer {
 namespace {
 
-/// The number is raised where any frame changes: ranks of two formats do not meet.
+/// The number is raised if any frame changes: ranks of two formats do not meet.
 constexpr std::string_view kGreeting = "trainer ranks 2", kGreetingOfAny = "trainer ranks ";
 constexpr size_t kNonceBytes = 16;
 constexpr size_t kMostOfHost = 255;

@@ -32,7 +32,7 @@ class Doorman {
     std::string host;
     std::string nonce;
   };
-  /// Throws Refused with what to tell the rank, and BadFrame where no rank has sent that.
+  /// Throws Refused with what to tell the rank, and BadFrame if no rank has sent that.
   Guest admit(const Frame& join) const;
   /// The answer to a guest; `host` is that of rank 0.
   std::string welcome(const Guest& guest, const std::string& host) const;
@@ -49,10 +49,10 @@ class Visitor {
   Visitor(const Secret& secret, int64_t rank, int64_t ranks, std::string host)
       : secret_(secret), rank_(rank), ranks_(ranks), host_(std::move(host)), nonce_(random_bytes()) {}
 
-  /// The answer to rank 0's hello. Throws BadFrame where that is none, and Refused where it is another
+  /// The answer to rank 0's hello. Throws BadFrame if that is none, and Refused if it is another
   /// release's.
   std::string join(const Frame& hello);
-  /// The host of rank 0. Throws Refused where it is not the rank 0 of this run, or does not want this rank.
+  /// The host of rank 0. Throws Refused if it is not the rank 0 of this run, or does not want this rank.
   std::string enter(const Frame& answer) const;
 
  private:

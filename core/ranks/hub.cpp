@@ -228,7 +228,7 @@ bool Hub::is_in_step(const Peer& peer) {
   return is_warm && (doing == Doing::awaiting_data || doing == Doing::computing);
 }
 
-/// Where another rank waits longer for the last one than the timeout, or three of them outside of steps; and
+/// If another rank waits longer for the last one than the timeout, or three of them outside of steps; and
 /// where no rank at all goes on. Whoever computes for long keeps nobody waiting, or the others say so.
 void Hub::find_stuck() {
   if (!is_complete()) return;
@@ -249,7 +249,7 @@ void Hub::find_stuck() {
 }
 
 /// Whoever is silent, else whoever does not wait for others, and of these the one that is farthest behind.
-/// Nobody where several are.
+/// Nobody if several are.
 void Hub::find_laggard() {
   const auto silence = [](const Peer& peer) {
     return peer.line ? peer.line->silence() : Line::Clock::duration(0);

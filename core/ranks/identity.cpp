@@ -69,7 +69,7 @@ bool counts(const Launcher& launcher) {
   return is_set(launcher.rank) || is_set(launcher.ranks) || is_set(launcher.local_rank);
 }
 
-/// Slurm says how many tasks each of the step's nodes has, "4(x2),3"; where all have as many that is clear,
+/// Slurm says how many tasks each of the step's nodes has, "4(x2),3"; if all have as many that is clear,
 /// otherwise the most are assumed.
 int64_t tasks_here(const Identity& identity) {
   const std::string text = variable("SLURM_STEP_TASKS_PER_NODE");

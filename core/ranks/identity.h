@@ -21,7 +21,7 @@ struct Identity {
 /// As the launcher's variables say: RANK, WORLD_SIZE and LOCAL_RANK with MASTER_ADDR and MASTER_PORT
 /// (torchrun); else OMPI_COMM_WORLD_* (Open MPI's mpirun); else PMI_RANK and PMI_SIZE (MPICH's); else
 /// Slurm's, only within a step that srun started: a batch script has some of them as well. Without any of
-/// these the process is alone. Throws Error (exit 64) where they are half there or contradict each other.
+/// these the process is alone. Throws Error (exit 64) if they are half there or contradict each other.
 Identity launched_as();
 
 }  // namespace trainer

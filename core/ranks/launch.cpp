@@ -83,7 +83,7 @@ std::optional<int> reported_exit_code(const std::vector<int>& codes, int64_t ran
 /// within ten seconds after the timeout in which the others miss it.
 constexpr std::chrono::seconds kPatienceWithRanks(8);
 
-/// mpirun ends within milliseconds of its ranks. Where one is killed at its start, mpirun 4.1 sometimes waits
+/// mpirun ends within milliseconds of its ranks. If one is killed at its start, mpirun 4.1 sometimes waits
 /// for a lock of its own for ever.
 constexpr std::chrono::seconds kPatienceWithLauncher(5);
 

@@ -14,7 +14,7 @@ namespace trainer {
 /// stays in use.
 class LauncherFolder {
  public:
-  /// Throws Error (exit 69) where there is no place for it.
+  /// Throws Error (exit 69) if there is no place for it.
   LauncherFolder();
   ~LauncherFolder();
   LauncherFolder(const LauncherFolder&) = delete;

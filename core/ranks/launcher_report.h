@@ -15,7 +15,7 @@ namespace trainer {
 /// reason itself. Nor does it pass on that mpirun forwards a signal, which launch_ranks has sent.
 class LauncherReport {
  public:
-  /// Throws Error (exit 74) where the system has no further file.
+  /// Throws Error (exit 74) if the system has no further file.
   LauncherReport();
   ~LauncherReport() { end(); }
   LauncherReport(const LauncherReport&) = delete;
@@ -32,7 +32,7 @@ class LauncherReport {
   bool is_empty() const { return !has_written_; }
   /// Passes on what was held back.
   void show_exit_reports() const;
-  /// "rank 1", as mpirun names the first that a signal has ended; "" where it names none.
+  /// "rank 1", as mpirun names the first that a signal has ended; "" if it names none.
   const std::string& killed_rank() const { return killed_rank_; }
 
  private:

@@ -127,7 +127,7 @@ void Line::send(const std::string& frame) {
   flush();
 }
 
-/// What cannot be sent because the connection is gone is left: receive() says so.
+/// Frames that a lost connection cannot send are left: receive() reports that.
 void Line::flush() {
   while (has_more()) {
     const ssize_t count = ::send(number(), waiting_.data() + sent_, waiting_.size() - sent_, MSG_NOSIGNAL);

@@ -33,11 +33,11 @@ struct Endpoint {
 /// Rank 0's door, bound to one interface only.
 class Listener {
  public:
-  /// `port` 0: any that is free. Throws Error (exit 69) where host or port cannot be had.
+  /// `port` 0: any that is free. Throws Error (exit 69) if host or port cannot be had.
   Listener(const std::string& host, uint16_t port);
   const Endpoint& endpoint() const { return endpoint_; }
   int number() const { return descriptor_.number(); }
-  /// A descriptor of -1 where nobody waits.
+  /// A descriptor of -1 if nobody waits.
   Descriptor accept() const;
 
  private:
@@ -45,7 +45,7 @@ class Listener {
   Endpoint endpoint_;
 };
 
-/// A connection to it; -1 where nobody listens there yet. Throws Error (exit 69) where the host is unknown.
+/// A connection to it; -1 if nobody listens there yet. Throws Error (exit 69) if the host is unknown.
 Descriptor connect_to(const Endpoint& endpoint);
 
 /// A connection that carries frames. Nothing here blocks.
@@ -57,7 +57,7 @@ class Line {
   int number() const { return descriptor_.number(); }
 
   void trust() { reader_.trust(); }
-  /// Reads what is there. False where the other side has closed the connection.
+  /// Reads what is there. False if the other side has closed the connection.
   bool receive();
   /// The next frame of that. Throws BadFrame.
   std::optional<Frame> next() { return reader_.next(); }

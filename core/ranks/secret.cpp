@@ -55,7 +55,7 @@ void make(const std::filesystem::path& file) {
                      kVariable));
 }
 
-/// Nothing where there is no file.
+/// Nothing if there is no file.
 std::optional<Secret> read(const std::filesystem::path& file) {
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0 && errno == ENOENT) return std::nullopt;
@@ -88,7 +88,7 @@ bool Secret::operator==(const Secret& other) const {
   return ::sodium_memcmp(bytes.data(), other.bytes.data(), bytes.size()) == 0;
 }
 
-/// libsodium ends the process where there are no random bytes, so the system is asked first.
+/// libsodium ends the process if there are no random bytes, so the system is asked first.
 Secret random_bytes() {
   uint8_t probe = 0;
   if (::getrandom(&probe, sizeof probe, 0) != sizeof probe || ::sodium_init() < 0)

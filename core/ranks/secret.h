@@ -20,18 +20,18 @@ struct Secret {
   std::array<uint8_t, 16> bytes{};
 };
 
-/// Sixteen bytes that nobody can guess. Throws Error (exit 69) where the system has none.
+/// Sixteen bytes that nobody can guess. Throws Error (exit 69) if the system has none.
 Secret random_bytes();
 
-/// As 32 hexadecimal digits; nothing where a text is not that.
+/// As 32 hexadecimal digits; nothing if a text is not that.
 std::string to_hex(const Secret& secret);
 std::optional<Secret> from_hex(std::string_view text);
 
-/// TRAINER_SECRET, where it is set. Throws Error (exit 64) where it is not 32 hexadecimal digits.
+/// TRAINER_SECRET, if it is set. Throws Error (exit 64) if it is not 32 hexadecimal digits.
 std::optional<Secret> secret_of_environment();
 
-/// The file that only its owner can read. Rank 0 makes it where it is missing, the others await it. Throws
-/// Error: exit 74 where it cannot be read or made or does not come in time, 64 where others can read it or it
+/// The file that only its owner can read. Rank 0 makes it if it is missing, the others await it. Throws
+/// Error: exit 74 if it cannot be read or made or does not come in time, 64 if others can read it or it
 /// holds something else.
 Secret secret_of_file(const std::filesystem::path& file, bool is_first, std::chrono::seconds patience);
 

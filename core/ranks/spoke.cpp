@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenTries(100);
 constexpr std::chrono::seconds kPatienceWithAnswer(5);
 
-/// The next frame; nothing where the connection ends, or stays silent for that long or until `end`.
+/// The next frame; nothing if the connection ends, or stays silent for that long or until `end`.
 std::optional<Frame> await(Line& line, Line::Clock::time_point end) {
   while (line.silence() < kPatienceWithAnswer && Line::Clock::now() < end) {
     if (std::optional<Frame> frame = line.next()) return frame;
@@ -46,7 +46,7 @@ Spoke::Spoke(const ControlRequest& request, const Endpoint& first) : request_(re
   }
 }
 
-/// False where nobody is there yet, or not a rank 0.
+/// False if nobody is there yet, or not a rank 0.
 bool Spoke::join(const Endpoint& first, Line::Clock::time_point end) try {
   const Identity& identity = request_.identity;
   Descriptor descriptor = connect_to(first);

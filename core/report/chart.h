@@ -22,7 +22,7 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
 std::vector<double> axis_ticks(double low, double high, int count);
 
 /// Line charts of all series in one image, as an SVG element with a legend; `unit` stands at the vertical
-/// axis. Empty where no value is finite.
+/// axis. Empty if no value is finite.
 std::string line_chart(const std::string& title, const std::string& unit, const std::vector<Series>& series);
 
 }  // namespace trainer

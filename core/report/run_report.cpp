@@ -49,7 +49,7 @@ std::string number(double value) {
                               : "-inf";
 }
 
-/// What a record's value is; absent where it has none.
+/// What a record's value is; absent if it has none.
 using Getter = std::function<std::optional<double>(const MetricsRecord&)>;
 
 /// Share of a step's time that passes waiting for data, in percent.
@@ -263,7 +263,7 @@ class Page {
     html_ += "</table></div>\n";
   }
 
-  /// Darker where more of the label's samples are.
+  /// Darker if more of the label's samples are.
   static std::string matrix_row(const std::string& name, const Json& row) {
     std::string html = fmt::format("<tr><th>{}</th>", escaped(name));
     double all = 0;

@@ -57,7 +57,7 @@ class Dots {
   std::vector<uint8_t> cells_;
 };
 
-/// Where a value from `low` to `high` lies in 0 to count - 1. By halves, since the difference of two numbers
+/// Where a value from `low` to `high` is in 0 to count - 1. By halves, since the difference of two numbers
 /// may be infinite.
 size_t place(double value, double low, double high, size_t count) {
   const double range = high / 2 - low / 2;

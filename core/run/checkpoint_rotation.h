@@ -22,7 +22,7 @@ class CheckpointRotation {
     RunIdentity run;
     std::vector<std::string> allow_changes;
     int64_t keep_latest = 2;
-    /// Throws Error where the directory is no longer this process's. Called before each removal.
+    /// Throws Error if the directory is no longer this process's. Called before each removal.
     std::function<void()> require_held;
   };
   /// `warn` is called by whichever thread calls the others.
@@ -34,7 +34,7 @@ class CheckpointRotation {
   void begin_with(int64_t step) { intact_ = {step}; }
   /// Gives checkpoints that a resume has skipped another name. Throws what require_held throws.
   void set_aside(const std::vector<std::filesystem::path>& skipped);
-  /// Before a save: throws Error (exit 74) where a checkpoint of that step is there that may not be replaced.
+  /// Before a save: throws Error (exit 74) if a checkpoint of that step is there that may not be replaced.
   void make_room(int64_t step);
   /// Removes those up to `newest` that nothing asks for. Throws what require_held throws.
   void remove_old(int64_t newest, int64_t best);

@@ -179,7 +179,7 @@ void Checkpoints::report() {
   }
 }
 
-/// Throws the problem where no later save would mend it, as one would a full disk.
+/// Throws the problem if no later save would mend it, as one would a full disk.
 std::string Checkpoints::text_of_problem() const try {
   std::rethrow_exception(problem_);
 } catch (const Error& error) {

@@ -41,7 +41,7 @@ struct CheckpointPolicy {
 class Checkpoints final : public Checkpointer {
  public:
   /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
-  /// before a checkpoint is. `require_held` throws Error where the run's directory is no longer this
+  /// before a checkpoint is. `require_held` throws Error if the run's directory is no longer this
   /// process's: nothing is then given a name or removed there.
   Checkpoints(
       Executable& executable, std::filesystem::path root, CheckpointPolicy policy,
@@ -106,7 +106,7 @@ class Checkpoints final : public Checkpointer {
 
   std::thread writer_;
   std::atomic<bool> is_done_ = true;  ///< the writer has come to its end: what follows may be read
-  std::exception_ptr problem_;        ///< of the last save; null where it went well
+  std::exception_ptr problem_;        ///< of the last save; null if it went well
   double seconds_ = 0;
 
   bool is_reported_ = true;

@@ -50,7 +50,7 @@ void NonFiniteWeights::count(const std::string& name, DType dtype, std::span<con
   tensors_.back().non_finite += count_non_finite(dtype, values);
 }
 
-/// "'conv1.weight' (270 of 288 values) and 3 more tensors"; "" where all values are finite.
+/// "'conv1.weight' (270 of 288 values) and 3 more tensors"; "" if all values are finite.
 std::string NonFiniteWeights::text() const {
   std::vector<Found> bad;
   std::ranges::copy_if(tensors_, std::back_inserter(bad),

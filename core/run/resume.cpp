@@ -39,7 +39,7 @@ RunState read_state(const fs::path& checkpoint, const Manifest& manifest) {
   }
   verify_file(checkpoint, *listed);
   const std::string text = read_text(file, Links::refuse).value_or("");
-  // What is parsed must be what was verified.
+  // The parsed bytes must be the verified ones.
   if (checksum(std::as_bytes(std::span(text))) != listed->checksum)
     throw Error(ExitCode::io, fmt::format("{}: changed while it was read", one_line(file.string())));
   return parse_run_state(text, one_line(file.string()));

@@ -29,15 +29,15 @@ using Warn = std::function<void(const std::string&)>;
 void note_difference(const std::filesystem::path& root, const std::string& text);
 void forget_difference(const std::filesystem::path& root);
 
-/// Verifies every byte of a checkpoint. Throws DamageError where it is damaged, else Error: exit 74 where it
-/// cannot be read, 65 where it is of another version or is not what its name says.
+/// Verifies every byte of a checkpoint. Throws DamageError if it is damaged, else Error: exit 74 if it
+/// cannot be read, 65 if it is of another version or is not what its name says.
 ResumePoint open_checkpoint(const std::filesystem::path& path);
 
 /// The state that a checkpoint holds, verified alone. Throws as open_checkpoint.
 RunState read_state(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
 /// The newest intact checkpoint below `root`; damaged ones are skipped. Nothing if there is none. Throws what
-/// open_checkpoint throws of one that may be intact: no run starts behind it.
+/// open_checkpoint throws of one that may be intact: no run starts after it.
 std::optional<ResumePoint> newest_checkpoint(const std::filesystem::path& root, const Warn& warn);
 
 /// A checkpoint, or the newest intact one in a run's directory. Throws Error (exit 65) if there is none, and
@@ -45,7 +45,7 @@ std::optional<ResumePoint> newest_checkpoint(const std::filesystem::path& root, 
 ResumePoint checkpoint_at(const FilePath& given, const Warn& warn);
 
 /// The keys in which the run of a checkpoint differs from `here`, those in `allowed` left out. Throws Error
-/// (exit 65) where the checkpoint does not say them.
+/// (exit 65) if the checkpoint does not say them.
 std::vector<Difference> differences_from(const ResumePoint& point, const RunIdentity& here,
                                          const std::vector<std::string>& allowed = {});
 

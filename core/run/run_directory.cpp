@@ -100,7 +100,7 @@ RunDirectory::State RunDirectory::inspect() const {
   return same && read_finished(file("summary.json")).value_or(false) ? State::finished : State::unfinished;
 }
 
-/// Whether `text`, an identity.json, is of the very same run. Throws where it is of one that may not become
+/// Whether `text`, an identity.json, is of the very same run. Throws if it is of one that may not become
 /// this one.
 bool RunDirectory::require_same(const std::string& text) const {
   const Json stored = Json::parse_or_null(text);

@@ -15,12 +15,12 @@
 
 namespace trainer {
 
-/// The file there with the secret of the run's ranks, where no launcher passes one on.
+/// The file there with the secret of the run's ranks, if no launcher passes one on.
 constexpr const char* kSecretFile = "ranks.secret";
 
 /// The directory of one run, locked for this process until destroyed, unless the run is finished. Throws
-/// Error: exit 78 where the directory belongs to another run or to somebody else (nothing in it is touched
-/// then), exit 74 where another process works in it or it cannot be used.
+/// Error: exit 78 if the directory belongs to another run or to somebody else (nothing in it is touched
+/// then), exit 74 if another process works in it or it cannot be used.
 class RunDirectory {
  public:
   enum class State {
@@ -34,7 +34,7 @@ class RunDirectory {
                std::vector<std::string> allowed = {});
 
   /// The state of a directory that may be missing, without touching anything. Throws Error as the constructor
-  /// does where it belongs to another run or to somebody else.
+  /// does if it belongs to another run or to somebody else.
   static State look(const std::filesystem::path& path, const RunIdentity& identity,
                     const std::vector<std::string>& allowed);
 
@@ -42,10 +42,10 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
-  /// Throws Error (exit 74) where the directory is certainly no longer this process's: its path leads
+  /// Throws Error (exit 74) if the directory is certainly no longer this process's: its path leads
   /// elsewhere, or another process has taken it. Nothing may be written there.
   void require_in_place() const;
-  /// The same where that cannot be found out: before a checkpoint gets or loses its name.
+  /// The same if that cannot be found out: before a checkpoint gets or loses its name.
   void require_held() const;
 
   /// Prepares the directory for a run that resumes after `step` (0: starts) and was evaluated last at

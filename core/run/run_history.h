@@ -15,8 +15,8 @@ struct RunHistory {
   std::vector<int64_t> unreadable;  ///< lines of the file that hold no record, from 1 on
 };
 
-/// Reads the file, which a process may be writing: an incomplete last line is left out. Empty where there is
-/// no file. Throws Error (exit 74) where it cannot be read.
+/// Reads the file, which a process may be writing: an incomplete last line is left out. Empty if there is
+/// no file. Throws Error (exit 74) if it cannot be read.
 RunHistory read_history(const std::filesystem::path& directory);
 
 }  // namespace trainer

@@ -12,7 +12,7 @@
 
 namespace trainer {
 
-/// What makes two runs the same one: the resolved keys that alter the numbers.
+/// Runs with the same identity are one: the resolved keys that affect results.
 struct RunIdentity {
   std::string mathematics;                    ///< as YAML, stored and hashed; with the first names of keys
   std::map<std::string, std::string> values;  ///< the same by path: "optimizer.lr" is "0.1"
@@ -20,7 +20,7 @@ struct RunIdentity {
 };
 /// The identity of a run with these keys.
 RunIdentity identity_of(const Value& resolved);
-/// Of the text that a run has stored; nothing where it is no YAML.
+/// Of the text that a run has stored; nothing if it is no YAML.
 std::optional<RunIdentity> parse_identity(const std::string& mathematics);
 
 /// 64-bit FNV-1a of a text as 16 hexadecimal digits; a directory's name takes the first kShortHash of them.

@@ -37,7 +37,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(fs::symlink_status(path, ignored));
 }
 
-/// One file less is known of a run where it cannot be read; the others are read all the same.
+/// One file less is known of a run if it cannot be read; the others are read all the same.
 template <class Read>
 void read_or_note(RunOverview& run, const Read& read) {
   try {
@@ -47,7 +47,7 @@ void read_or_note(RunOverview& run, const Read& read) {
   }
 }
 
-/// Whether a process holds the run; nothing where that cannot be found out, as on some network file systems.
+/// Whether a process holds the run; nothing if that cannot be found out, as on some network file systems.
 std::optional<bool> is_held(const fs::path& directory) {
   const fs::path lock = directory / kLockFile;
   if (!is_anything(lock)) return false;

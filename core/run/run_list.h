@@ -26,8 +26,8 @@ struct RunOverview {
   RunCondition state = RunCondition::lost;
   int64_t step = 0;
   std::optional<int64_t> steps;         ///< all that there will be
-  std::string metric;                   ///< the first of the validation split, `loss` where there is no other
-  std::optional<double> best;           ///< of `metric`; absent where it is unknown which is better
+  std::string metric;                   ///< the first of the validation split, `loss` if there is no other
+  std::optional<double> best;           ///< of `metric`; absent if it is unknown which is better
   std::optional<double> loss;           ///< of the last interval of training
   std::optional<double> samples_per_s;  ///< median of the last intervals
   int64_t updated = 0;                  ///< when the run last wrote, in Unix seconds
@@ -40,10 +40,10 @@ struct RunOverview {
 constexpr int kRunSearchDepth = 4;
 
 /// The runs in and below a directory by their paths, those within runs left out; links are not followed.
-/// Nothing is written. Throws Error (exit 74) where the directory cannot be read.
+/// Nothing is written. Throws Error (exit 74) if the directory cannot be read.
 std::vector<RunOverview> list_runs(const std::filesystem::path& root);
 
-/// The run in this directory, or nothing where there is none.
+/// The run in this directory, or nothing if there is none.
 std::optional<RunOverview> look_at_run(const std::filesystem::path& directory);
 
 }  // namespace trainer

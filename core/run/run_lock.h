@@ -19,11 +19,11 @@ constexpr const char* kLockFile = "lock";
 /// the lock to other hosts: what the file says then tells who has the directory.
 class RunLock {
  public:
-  /// Throws Error (exit 74) where another process has it.
+  /// Throws Error (exit 74) if another process has it.
   explicit RunLock(const std::filesystem::path& run);
 
   /// Why this process no longer has the directory: another one has taken it, or the file is gone. Nothing
-  /// where it has it. Throws Error (exit 74) where the file cannot be read.
+  /// if it has it. Throws Error (exit 74) if the file cannot be read.
   std::optional<std::string> loss() const;
 
  private:

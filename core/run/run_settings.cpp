@@ -17,7 +17,7 @@ bool names_a_run(const std::string& key) {
          key.starts_with("run.allow_changes");
 }
 
-/// The end of a key from its last dot but `dots` on; all of it where there are no more.
+/// The end of a key from its last dot but `dots` on; all of it if there are no more.
 std::string end_of(const std::string& key, size_t dots) {
   size_t begin = key.size();
   for (size_t i = 0; i <= dots; ++i) {

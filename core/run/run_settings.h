@@ -11,7 +11,7 @@ namespace trainer {
 /// The values of a recipe by their keys: `optimizer.lr` is "0.1".
 using Settings = std::map<std::string, std::string>;
 
-/// Of the run in this directory, from its recipe.yaml; none where that is missing or cannot be read.
+/// Of the run in this directory, from its recipe.yaml; none if that is missing or cannot be read.
 Settings read_settings(const std::filesystem::path& directory);
 
 /// The keys whose values are not the same in all of them, those of the network last. Keys that only say where

@@ -27,7 +27,7 @@ struct RunStatus {
   int64_t step = 0, steps = 0;       ///< batches consumed, and all there will be
   std::optional<int64_t> began_at;   ///< the step that the writer started or resumed after
   std::optional<int64_t> exit_code;  ///< of a process that has ended
-  std::string message;               ///< why it ended; empty where there is nothing to say
+  std::string message;               ///< why it ended; empty if there is nothing to say
   int64_t pid = 0;                   ///< of the writer
   std::string host;                  ///< of the writer
   int64_t updated = 0;               ///< when it was written, in Unix seconds
@@ -39,7 +39,7 @@ std::string_view to_string(RunStatus::State state);
 /// Replaces the file atomically; `pid`, `host` and `updated` are filled in here. Throws Error (exit 74).
 void write_status(const std::filesystem::path& path, RunStatus status);
 
-/// Nothing where it is another text.
+/// Nothing if it is another text.
 std::optional<RunStatus> parse_status(std::string_view text);
 /// The same of a file, which need not be there.
 std::optional<RunStatus> read_status(const std::filesystem::path& path);

@@ -12,13 +12,13 @@ namespace trainer {
 /// The files that hold a trained network.
 struct TrainedFiles {
   std::filesystem::path model;
-  std::filesystem::path averages;    ///< of the weights; empty where there are none
-  std::filesystem::path run;         ///< the run's directory; empty where it is not known
+  std::filesystem::path averages;    ///< of the weights; empty if there are none
+  std::filesystem::path run;         ///< the run's directory; empty if it is not known
   std::vector<std::string> damaged;  ///< newer checkpoints that were skipped, and why
 };
 
 /// `path` is a .safetensors file, or the directory of a checkpoint or of a run: the run's final weights are
-/// taken, else those of its newest checkpoint that is whole. Throws Error (exit 65) where there are none.
+/// taken, else those of its newest checkpoint that is whole. Throws Error (exit 65) if there are none.
 TrainedFiles find_trained(const FilePath& given);
 
 }  // namespace trainer

@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-/// The tuning kept in a run's directory; an empty one where there is none. A file that is not one throws
+/// The tuning kept in a run's directory; an empty one if there is none. A file that is not one throws
 /// Error (exit 65) naming it.
 Tuning load_tuning(const std::filesystem::path& file);
 /// As JSON, atomically.

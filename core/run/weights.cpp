@@ -52,7 +52,7 @@ std::string missing_prefix(const Executable& executable, const SafetensorsFile& 
   return found ? prefix : "";
 }
 
-/// Throws where a pattern matches nothing that the network or the file has.
+/// Throws if a pattern matches nothing that the network or the file has.
 void check_replaced(const Executable& executable, const SafetensorsFile& file, const Replaced& replaced) {
   std::vector<std::string> names;
   for (TensorId id : weights(executable)) names.push_back(tensor(executable, id).name);
@@ -118,7 +118,7 @@ void save(const Executable& executable, const std::filesystem::path& path, const
   });
 }
 
-/// Into the tensors whose names are the weights' with `suffix` behind them.
+/// Into the tensors whose names are the weights' with `suffix` after them.
 LoadedWeights load(Executable& executable, const std::filesystem::path& path, const Replaced& replaced,
                    const std::string& suffix) {
   const SafetensorsFile file(path);

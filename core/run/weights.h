@@ -16,7 +16,7 @@ bool is_weight(const Tensor& tensor);
 /// The metadata of a file of weights, `about` included.
 StoredMetadata weights_metadata(const StoredMetadata& about);
 /// Writes every parameter and running statistic in its canonical layout, under its name. `about` joins the
-/// metadata. Throws Error (exit 70), and writes nothing, where one is not finite.
+/// metadata. Throws Error (exit 70), and writes nothing, if one is not finite.
 void save_weights(const Executable& executable, const std::filesystem::path& path,
                   const StoredMetadata& about = {});
 /// The same with the averages of what has one, under the same names.

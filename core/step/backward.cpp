@@ -63,7 +63,7 @@ class ReverseTraversal {
                     node.op->name(), input));
   }
 
-  /// What is read in several places gets the sum of its gradients.
+  /// A tensor with several readers gets the sum of its gradients.
   void add(TensorId of, TensorId dx) {
     set(of, get(of) == kNone ? dx : build_.emit<Binary>({get(of), dx}, Binary::Kind::add));
   }

@@ -47,7 +47,7 @@ void limit_gradients(Update& update) {
     if (norm) clip_norm(update, *norm);
     return;
   }
-  // The factor, with the limit of the norm, is applied where the update reads gradients.
+  // The factor, with the limit of the norm, is applied if the update reads gradients.
   if (is_multiple || (norm && state.is_measured())) state.inputs.scale = factor;
   if (!norm || state.is_measured()) return;
   if (is_multiple) {

@@ -33,7 +33,7 @@ struct Bucket {
   size_t last = 0;  ///< position of the node that makes its last member
 };
 
-/// The members in the order in which they are made, in buckets of about so many bytes; `late` ones travel
+/// The members in the order in which they are made, in buckets of about this many bytes; `late` ones travel
 /// with the last.
 std::vector<Bucket> buckets_of(const Program& program, const Entry& entry, std::vector<TensorId> members,
                                const std::vector<TensorId>& late, int64_t bytes) {
@@ -80,7 +80,7 @@ std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::v
     const auto done = build.emit_all(std::make_shared<AllReduceDone>(number), started);
     for (size_t m = 0; m < done.size(); ++m) sums[buckets[i].members[m]] = done[m];
   }
-  std::multimap<size_t, size_t> started;  // buckets by the node behind which they start
+  std::multimap<size_t, size_t> started;  // buckets by the node after which they start
   for (size_t i = 0; i < buckets.size(); ++i) started.emplace(buckets[i].last, i);
   std::vector<Node> nodes;
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
@@ -123,7 +123,7 @@ class SharedStatistics {
 
   const std::vector<TensorId>& members() const { return decayed_; }
 
-  /// At the entry's end, from the sums. `kept`: each statistic's value from before the step, or nothing where
+  /// At the entry's end, from the sums. `kept`: each statistic's value from before the step, or nothing if
   /// the entry is the whole step.
   void move(const std::map<TensorId, TensorId>& sums, const std::vector<TensorId>& kept) {
     Builder build(program_, entry_);
@@ -141,7 +141,7 @@ class SharedStatistics {
  private:
   static const Lerp& lerp_of(const Statistic& each) { return static_cast<const Lerp&>(*each.lerp.op); }
   bool is_whole() const { return micro_batches_ == 1; }
-  /// What is left of a value after one rank's micro-batches.
+  /// The remaining share of a value after one rank's micro-batches.
   double decay(const Statistic& each) const {
     return std::pow(1 - lerp_of(each).share, static_cast<double>(micro_batches_));
   }

@@ -24,7 +24,7 @@ TensorId loss_of(const Program& program, const Entry& entry) {
 
 const TensorSpec kCounterSpec{{1}, DType::i32};
 
-/// Finds out whether all gradients are finite, what they are to be multiplied by and, where it is limited or
+/// Finds out whether all gradients are finite, what they are to be multiplied by and, if it is limited or
 /// watched for spikes, their joint 2-norm, which it returns.
 TensorId measure_gradients(Update& update) {
   UpdateState& state = update.state;

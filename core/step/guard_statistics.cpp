@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// Where one entry does everything, statistics move at its end, by what the forward part has found.
+/// If one entry does everything, statistics move at its end, by what the forward part has found.
 void put_off(Program& program, Entry& entry, TensorId skip) {
   const std::vector<Statistic> statistics = statistics_of(program, entry);
   remove_moves(entry, statistics);
@@ -23,7 +23,7 @@ void put_off(Program& program, Entry& entry, TensorId skip) {
 }
 
 /// With micro-batches each moves the statistics that the one before has left. What they were before the step
-/// is kept, and comes back where the step is skipped.
+/// is kept, and comes back if the step is skipped.
 void restore(Program& program, Entry& first, Entry& update, TensorId skip) {
   Entry copies("");
   Builder keep(program, copies), build(program, update);

@@ -13,7 +13,7 @@ struct Statistic {
   Node lerp;
 };
 
-/// Those that the entry moves before its update, in order. Throws std::logic_error where one is moved by
+/// Those that the entry moves before its update, in order. Throws std::logic_error if one is moved by
 /// anything but a Lerp.
 std::vector<Statistic> statistics_of(const Program& program, const Entry& entry);
 

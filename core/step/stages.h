@@ -19,7 +19,7 @@ Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
 /// Compares these outputs with targets: adds the loss to every entry, and to `evaluate` what else it reports.
 Pass loss(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
 
-/// The entry that the update is in: `update` where there are micro-batches, else `train_step`.
+/// The entry that the update is in: `update` if there are micro-batches, else `train_step`.
 const char* updating_entry(const Program& program);
 
 /// Gives each operation its inputs in the type that it asks for (Operation::input_type), by casts: products
@@ -37,7 +37,7 @@ Pass accumulate(int64_t micro_batches);
 /// Sums the loss of a step of micro-batches, for the guard and for other ranks.
 Pass sum_losses();
 /// Adds up the gradients of all ranks, and with them the loss and what running statistics move by. Gradients
-/// are all-reduced in buckets of about so many bytes, each as soon as its last one is made, so that this
+/// are all-reduced in buckets of about this many bytes, each as soon as its last one is made, so that this
 /// overlaps the backward part; the update comes after all of them. Of several micro-batches the last,
 /// `accumulate_last`, communicates. Its loss is then the whole step's.
 Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes);
@@ -54,7 +54,7 @@ Pass apply_update(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& st
 /// updates these, and sends them to all. Every rank has all gradients, so the stages before the update stay
 /// as they are.
 Pass shard_optimizer(int64_t ranks);
-/// Where the update can be skipped, running statistics stay as they were in a step that is. Without
+/// If the update can be skipped, running statistics stay as they were in a step that is. Without
 /// micro-batches they move at the end of the step, which costs nothing; with them a copy of each from before
 /// the step is kept.
 Pass guard_statistics();

@@ -28,7 +28,7 @@ struct StepSpec {
 };
 
 /// The stages of a training step in their order, and between them the optional passes of that place. Throws
-/// Error (exit 64) where `left_out` names what is no optional pass.
+/// Error (exit 64) if `left_out` names what is no optional pass.
 std::vector<Pass> training_step(const StepSpec& spec);
 
 /// The first stages alone: the forward part, and the loss unless there are no targets.

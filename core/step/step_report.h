@@ -27,7 +27,7 @@ struct StepReport {
 
   /// Why a guard skipped the step.
   SkipReason reason() const { return guard_reason.value_or(SkipReason::none); }
-  /// Steps so far that changed nothing; absent where steps are never skipped.
+  /// Steps so far that changed nothing; absent if steps are never skipped.
   std::optional<int64_t> skipped() const;
 };
 
@@ -43,7 +43,7 @@ struct StepOutput {
 /// All fields but the step, a row each.
 std::span<const StepOutput> step_outputs();
 
-/// Makes a tensor the output of the builder's entry that fills a field. Throws std::logic_error where its
+/// Makes a tensor the output of the builder's entry that fills a field. Throws std::logic_error if its
 /// type or shape is not that of the field.
 void put_out(Builder& build, const StepOutput::Field& field, TensorId tensor);
 bool puts_out(const Entry& entry, const StepOutput::Field& field);

@@ -16,7 +16,7 @@ void sum_up(Program& program, Entry& entry, const char* state, TensorId value, b
   build.assign(sum, first ? value : build.emit<Binary>({sum, value}, Binary::Kind::add));
 }
 
-/// The loss and, where it counts, its weight.
+/// The loss and, if it counts, its weight.
 void sum_loss(Program& program, Entry& entry, bool first) {
   const TensorId loss = entry.output(output_name::kLoss), weight = entry.output(output_name::kLossWeight);
   if (loss == kNone) throw std::logic_error("entry " + entry.name + " has no loss");

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kTemporary = ".tmp-";
 
 /// A name beside `destination` (a rename is atomic only within a file system) that nothing has yet: one may
-/// be taken where a process of the same number was killed before it could tidy up.
+/// be taken if a process of the same number was killed before it could tidy up.
 std::filesystem::path free_name(const std::filesystem::path& destination) {
   for (int attempt = 0;; ++attempt) {
     const std::string name =

@@ -34,7 +34,7 @@ std::string name_of(int64_t step) {
   return fmt::format("{}{:08}", kPrefix, step);
 }
 
-/// Length and checksum of a file as it is now; nothing where there is none.
+/// Length and checksum of a file as it is now; nothing if there is none.
 std::optional<CheckpointFile> measure(const fs::path& path) {
   if (!is_there(path)) return std::nullopt;
   const FileDescriptor fd = open_regular(path, O_RDONLY, Links::refuse);
@@ -50,7 +50,7 @@ std::optional<CheckpointFile> measure(const fs::path& path) {
   return file;
 }
 
-/// Advice only: what is read next comes from the disk, not from the memory that may have got it wrong.
+/// Advice only: the next read comes from the disk, not from the memory that may have got it wrong.
 void forget_cached(const fs::path& path) {
   if (!is_there(path)) return;
   const FileDescriptor fd = open_regular(path, O_RDONLY, Links::refuse);
@@ -67,7 +67,7 @@ void require_alike(const fs::path& path, const Value& first, const Read& read) {
                                         one_line(path.string())));
 }
 
-/// None where there is no such directory.
+/// None if there is no such directory.
 std::vector<fs::path> entries_of(const fs::path& root) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -90,7 +90,7 @@ fs::path free_path(const fs::path& root, std::string_view prefix, const std::str
   }
 }
 
-/// `path` becomes what `with` was, and the reverse: at no moment is nothing there. False where the file
+/// `path` becomes what `with` was, and the reverse: at no moment is nothing there. False if the file
 /// system cannot do that.
 bool exchange_directories(const fs::path& path, const fs::path& with) {
   if (::renameat2(AT_FDCWD, with.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) return true;
@@ -183,12 +183,12 @@ fs::path set_aside(const fs::path& checkpoint) {
 
 /// A process that was killed between two names of commit() has left a checkpoint without its own.
 void tidy_checkpoints(const fs::path& root) {
-  // What cannot be removed is in nobody's way.
+  // A file that cannot be removed does no harm.
   for (const fs::path& path : entries_of(root)) {
     const std::string name = path.filename().string();
     if (name.starts_with(kUnfinished) || name.starts_with(kRemoved)) remove_tree(path);
     if (!name.starts_with(kReplaced)) continue;
-    const size_t end = name.rfind('-', name.rfind('-') - 1);  // behind it: a process and an attempt
+    const size_t end = name.rfind('-', name.rfind('-') - 1);  // after it: a process and an attempt
     const fs::path own = root / name.substr(kReplaced.size(), end - kReplaced.size());
     if (checkpoint_step(own) < 0) continue;
     if (is_there(own))
@@ -236,7 +236,7 @@ fs::path CheckpointWriter::commit() {
   sync_directory(temporary_);
   fs::path path = root_ / name_of(manifest_.step);
   take_place(path);
-  // Where the names are not on the disk, the one that was replaced may still be needed after a power failure.
+  // If the names are not on the disk, the one that was replaced may still be needed after a power failure.
   const fs::path replaced = std::exchange(temporary_, {});
   sync_directory(root_);
   std::error_code ignored;

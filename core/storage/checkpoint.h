@@ -45,20 +45,20 @@ struct Manifest {
 
 /// As text, each line of which parse_manifest wants exactly so; the last one has the checksum of the others.
 std::string to_text(const Manifest& manifest);
-/// Throws, naming `file` and what is wrong: DamageError where the text is not what was written, Error (exit
-/// 65) where it is of another version.
+/// Throws, naming `file` and what is wrong: DamageError if the text is not what was written, Error (exit
+/// 65) if it is of another version.
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
-/// Throws as parse_manifest, DamageError where there is none, and Error (exit 74) where it cannot be read.
+/// Throws as parse_manifest, DamageError if there is none, and Error (exit 74) if it cannot be read.
 Manifest read_manifest(const std::filesystem::path& checkpoint);
-/// Reads every byte of one of a checkpoint's files. Throws, naming it: DamageError where it is missing or
-/// damaged, Error (exit 74) where it cannot be read, or two reads differ.
+/// Reads every byte of one of a checkpoint's files. Throws, naming it: DamageError if it is missing or
+/// damaged, Error (exit 74) if it cannot be read, or two reads differ.
 void verify_file(const std::filesystem::path& checkpoint, const CheckpointFile& expected);
-/// The same for all files. Throws Error (exit 65) where the directory's name is that of another step.
+/// The same for all files. Throws Error (exit 65) if the directory's name is that of another step.
 Manifest verify_checkpoint(const std::filesystem::path& checkpoint);
 
-/// The checkpoints in a directory by their names, the newest first; not looked into. None where there is no
-/// such directory; throws Error (exit 74) where it cannot be read.
+/// The checkpoints in a directory by their names, the newest first; not looked into. None if there is no
+/// such directory; throws Error (exit 74) if it cannot be read.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& root);
 /// What set_aside has left there, by name.
 std::vector<std::filesystem::path> list_set_aside(const std::filesystem::path& root);
@@ -76,14 +76,14 @@ void tidy_checkpoints(const std::filesystem::path& root);
 /// Writes one checkpoint: its files, then commit(). Nothing of it remains unless that succeeds.
 class CheckpointWriter {
  public:
-  /// Below `root`, which is made where it is missing. Throws Error (exit 74), as all of the following.
+  /// Below `root`, which is made if it is missing. Throws Error (exit 74), as all of the following.
   CheckpointWriter(const std::filesystem::path& root, int64_t step);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();
 
   /// Writes a file and reads it back; meanwhile the disk takes what has been written.
-  /// Throws Error (exit 65) where other bytes come back; nothing may be added or committed after a failure.
+  /// Throws Error (exit 65) if other bytes come back; nothing may be added or committed after a failure.
   void add(const std::string& name, const std::function<void(const ByteSink&)>& produce);
   /// Waits until all of it is on the disk, then gives the directory its name. Returns that. Removes a
   /// checkpoint of the same step, once this one has taken its place.

@@ -13,10 +13,10 @@ namespace trainer {
 /// may take its place; its path then leads elsewhere. As long as it is held no other one gets its number.
 class HeldDirectory {
  public:
-  /// Throws Error (exit 74) where it cannot be opened.
+  /// Throws Error (exit 74) if it cannot be opened.
   explicit HeldDirectory(const std::filesystem::path& path);
 
-  /// Whether the path still leads to it. True where the system cannot tell now.
+  /// Whether the path still leads to it. True if the system cannot tell now.
   bool is_in_place() const;
 
  private:

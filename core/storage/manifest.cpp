@@ -40,7 +40,7 @@ std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// What follows kKind in a manifest of another version; empty where this text is not one. A first line that
+/// What follows kKind in a manifest of another version; empty if this text is not one. A first line that
 /// is damaged is none: with the right one the checksum matches.
 std::string_view other_version(std::string_view text) {
   const std::string_view title = first_line(text);

@@ -15,7 +15,7 @@ namespace trainer {
 /// stands for.
 class OutputFile {
  public:
-  /// Throws Error: exit 64 where `path` is a directory or one of `inputs`, exit 74 where it cannot be looked
+  /// Throws Error: exit 64 if `path` is a directory or one of `inputs`, exit 74 if it cannot be looked
   /// at.
   explicit OutputFile(const std::filesystem::path& path,
                       const std::vector<std::filesystem::path>& inputs = {});
@@ -33,7 +33,7 @@ class OutputFile {
 
   std::filesystem::path shown_;  ///< as it was given, for messages
   std::filesystem::path path_;   ///< no link
-  int descriptor_ = -1;          ///< of this process, where the path stands for one
+  int descriptor_ = -1;          ///< of this process, if the path stands for one
   bool is_stream_ = false;
 };
 

@@ -70,7 +70,7 @@ float from_f64(double value) {
   return static_cast<float>(value);
 }
 
-/// Reads in pieces, so that a converted tensor never lies in memory twice. read(offset, bytes) reads the
+/// Reads in pieces, so that a converted tensor is never in memory twice. read(offset, bytes) reads the
 /// file.
 template <class Stored, class Read>
 void convert(std::span<float> values, const Read& read, float (*to_float)(Stored)) {

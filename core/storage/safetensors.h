@@ -39,7 +39,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Stor
                        const StoredMetadata& metadata, const TensorProducer& produce);
 
 /// A safetensors file, opened and wholly checked against the format. Throws Error: exit 65 naming file and
-/// tensor where it breaks the format, 74 where it cannot be read. Holds no tensor's data.
+/// tensor if it breaks the format, 74 if it cannot be read. Holds no tensor's data.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);

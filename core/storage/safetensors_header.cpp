@@ -33,7 +33,7 @@ int64_t bits_of(std::string_view dtype) {
   return found == kTypes.end() ? 0 : found->bits;
 }
 
-/// Nothing where a product does not fit into 63 bits, or where the last byte is not full.
+/// Nothing if a product does not fit into 63 bits, or if the last byte is not full.
 std::optional<int64_t> bytes_of(const StoredTensor& tensor) {
   int64_t bits = 1;
   for (int64_t size : tensor.shape) {
@@ -48,7 +48,7 @@ std::string type_text(const StoredTensor& tensor) {
   return fmt::format("{} of shape [{}]", tensor.dtype, fmt::join(tensor.shape, ", "));
 }
 
-/// Reads one header; each method names the file, and the tensor where there is one.
+/// Reads one header; each method names the file, and the tensor if there is one.
 class HeaderParser {
  public:
   explicit HeaderParser(const std::string& file) : file_(file) {}

@@ -13,7 +13,7 @@ namespace trainer {
 /// The limit of the reference implementation, so that a corrupt length cannot ask for all of the memory.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
-/// The header's JSON, padded so that the data behind it and the 8 bytes before it starts at a multiple of 8;
+/// The header's JSON, padded so that the data after it and the 8 bytes before it starts at a multiple of 8;
 /// sets begin and end of each tensor. Throws Error (exit 70) for two tensors of one name and for an unknown
 /// dtype.
 std::string compose_header(std::vector<StoredTensor>& tensors, const StoredMetadata& metadata);

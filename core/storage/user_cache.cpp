@@ -54,7 +54,7 @@ std::optional<std::string> UserCache::find(std::string_view key) {
   std::optional<std::string> content;
   try {
     content = read_text(file_of(key), Links::refuse);
-  } catch (const std::exception&) {  // what cannot be read is not there
+  } catch (const std::exception&) {  // an unreadable file counts as absent
     return std::nullopt;
   }
   if (!content) return std::nullopt;

@@ -9,11 +9,11 @@
 
 namespace trainer {
 
-/// $XDG_CACHE_HOME/trainer, else ~/.cache/trainer; nothing where neither variable is an absolute path.
+/// $XDG_CACHE_HOME/trainer, else ~/.cache/trainer; nothing if neither variable is an absolute path.
 std::optional<std::filesystem::path> user_cache_directory();
 
 /// A file for each key in a directory of the user's. Processes share it without locks: a file is whole or not
-/// there, and one that is damaged, of another key or unreadable counts as not there. Where nothing can be
+/// there, and one that is damaged, of another key or unreadable counts as not there. If nothing can be
 /// written, nothing is kept.
 class UserCache final : public TextCache {
  public:
@@ -25,7 +25,7 @@ class UserCache final : public TextCache {
 
  private:
   std::filesystem::path file_of(std::string_view key) const;
-  /// Once in a process: removes the older half where there are too many.
+  /// Once in a process: removes the older half if there are too many.
   void trim();
 
   std::filesystem::path directory_;

@@ -27,7 +27,7 @@ TensorId build_top_k(Builder& build, TensorId logits, const Targets& targets) {
 class Classification final : public Task {
  public:
   std::string_view name() const override { return "classification"; }
-  /// All but those with classes for each position; what has another form is refused by the loss.
+  /// All but those with classes for each position; the loss refuses other forms.
   bool applies_to(const Shape& output, TargetKind kind) const override {
     return kind == TargetKind::label && (output.size() < 3 || output.size() > 4);
   }

@@ -67,7 +67,7 @@ class ConfusionMatrix {
 };
 
 /// Mean of scores over classes: of single labels those that are a label or a prediction, of sets all, and
-/// with `labels_only` those that are a label. 0 where there are none.
+/// with `labels_only` those that are a label. 0 if there are none.
 double macro_mean(const ConfusionMatrix& matrix, double ClassScores::*score, bool labels_only = false);
 /// The same, each class by its support.
 double weighted_mean(const ConfusionMatrix& matrix, double ClassScores::*score);
@@ -79,7 +79,7 @@ const std::vector<Metric>& confusion_metrics();
 /// Of sets of labels: accuracy, exact_match, micro_ and macro_ precision, recall and f1.
 const std::vector<Metric>& label_set_metrics();
 
-/// {"classes": names, where all have one, "matrix": a row for each label, "precision": a number for each
+/// {"classes": names, if all have one, "matrix": a row for each label, "precision": a number for each
 /// class, …}. Of sets "matrix" has for each class [[true negatives, false positives], [false negatives, true
 /// positives]], as scikit-learn's multilabel_confusion_matrix.
 Json to_json(const ConfusionMatrix& matrix, const std::vector<std::string>& class_names);

@@ -15,7 +15,7 @@ enum class Direction { smaller, larger };
 /// Whether `a` is better than `b`. Any finite value is better than one that is not.
 bool is_better(Direction direction, double a, double b);
 
-/// Sums over the validation labels that are known without computing, where they are.
+/// Sums over the validation labels that are known without computing, if they are.
 namespace sum_name {
 constexpr const char* kTokens = "tokens";
 constexpr const char* kBytes = "bytes";  ///< of the text that the tokens stand for
@@ -61,7 +61,7 @@ double mean_of_samples(std::span<const double> sums, double samples);
 /// The mean of the output `loss`, which every task has.
 Metric loss_metric();
 
-/// The same metric over what a loss counts: its weights where the metric reads the loss, else positions.
+/// The same metric over what a loss counts: its weights if the metric reads the loss, else positions.
 Metric over_valid_targets(Metric metric);
 
 /// Begins the names of metrics and outputs of averaged weights.

@@ -48,7 +48,7 @@ struct PredictedField {
       value;
 };
 
-/// What is wanted of a prediction.
+/// Options of a prediction.
 struct PredictionRequest {
   std::optional<size_t> top;  ///< the most likely classes; nothing: as many as the task prints by itself
   bool all = false;           ///< every class's share instead
@@ -65,7 +65,7 @@ class Task {
   virtual bool applies_to(const Shape& output, TargetKind kind) const = 0;
 
   /// Declares the inputs that the network's output is compared with; those of training only in training.
-  /// Throws Error (exit 78) where recipe and network do not suit the task.
+  /// Throws Error (exit 78) if recipe and network do not suit the task.
   virtual Targets declare_inputs(Program& program, const TaskSetting& setting, bool training) const = 0;
   virtual LossSums build_loss(Builder& build, const Loss& loss, TensorId output,
                               const Targets& targets) const {
@@ -84,7 +84,7 @@ class Task {
   virtual int64_t classes(const Shape& output) const = 0;
   /// Whether a sample has a set of labels, of any size, rather than one.
   virtual bool has_label_sets() const { return false; }
-  /// Throws Error (exit 78) where `trainer predict` has nothing to print of such an output.
+  /// Throws Error (exit 78) if `trainer predict` has nothing to print of such an output.
   virtual void check_prediction(const TaskSetting& setting) const = 0;
   /// Of one sample's output, whose numbers are all finite.
   virtual std::vector<PredictedField> predict(std::span<const float> output,
@@ -97,7 +97,7 @@ const Task& task_for(const Shape& output, TargetKind kind = TargetKind::label);
 
 /// The metrics of all tasks, each name once.
 std::vector<Metric> all_metrics();
-/// The direction of the metric of this name, the loss and those of averaged weights included; nothing where
+/// The direction of the metric of this name, the loss and those of averaged weights included; nothing if
 /// no task has it.
 std::optional<Direction> direction_of(std::string_view metric);
 

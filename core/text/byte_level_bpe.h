@@ -26,7 +26,7 @@ struct ByteLevelBpeParts {
   uint64_t checksum = 0;
 };
 
-/// Throws Error: exit 65 where the parts contradict one another, 78 where a byte has no token.
+/// Throws Error: exit 65 if the parts contradict one another, 78 if a byte has no token.
 std::unique_ptr<Tokenizer> byte_level_bpe(ByteLevelBpeParts parts);
 
 /// GPT-2's words: letters, digits and other characters, each with a blank before, and white space.

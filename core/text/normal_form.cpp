@@ -26,7 +26,7 @@ void append_composed(std::string_view line, std::string& text) {
   text.append(reinterpret_cast<const char*>(result), static_cast<size_t>(size));
 }
 
-/// Takes U+11A7 for the beginning of a part. utf8proc takes it for a final consonant and drops it behind a
+/// Takes U+11A7 for the beginning of a part. utf8proc takes it for a final consonant and drops it after a
 /// syllable (https://github.com/JuliaStrings/utf8proc/pull/317), but nothing combines with it.
 void append_parts(std::string_view line, std::string& text) {
   constexpr std::string_view kNoConsonant = "\xE1\x86\xA7";

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// Unicode's normalization form C of well-formed UTF-8, by utf8proc: the text itself where it is in it
+/// Unicode's normalization form C of well-formed UTF-8, by utf8proc: the text itself if it is in it
 /// already, otherwise `storage`.
 std::string_view composed(std::string_view text, std::string& storage);
 

@@ -14,12 +14,12 @@ namespace trainer {
 /// Takes the pieces of a text, in order; none is empty.
 using PieceSink = std::function<void(std::string_view piece)>;
 
-/// What becomes of the matches of a pattern and of what lies between them.
+/// What becomes of the matches of a pattern and of what is between them.
 enum class SplitBehavior {
   isolated,              ///< each a piece of its own
   removed,               ///< matches are dropped
   merged_with_previous,  ///< a match ends the piece before it
-  merged_with_next,      ///< a match begins the piece behind it
+  merged_with_next,      ///< a match begins the piece after it
   contiguous             ///< matches that touch each other are one piece
 };
 

@@ -78,7 +78,7 @@ Regex::Regex(const std::string& pattern, const std::string& place)
                 fmt::format("{}: expected a regular expression, found {}: {} at offset {} of {}", place,
                             pattern, message_of(error), at, text));
   }
-  // Where there is no JIT for a processor, the interpreter matches.
+  // If there is no JIT for a processor, the interpreter matches.
   pcre2_jit_compile(code_->compiled, PCRE2_JIT_COMPLETE);
 }
 
@@ -120,7 +120,7 @@ class Matcher {
     return result == PCRE2_ERROR_JIT_STACKLIMIT ? with(PCRE2_NO_JIT) : result;
   }
 
-  /// At this place alone: PCRE2 counts steps from each place anew.
+  /// At this place alone: PCRE2 counts steps from each place again.
   int match_patiently(size_t at) {
     int result = PCRE2_ERROR_MATCHLIMIT;
     for (size_t i = 0; i < limits_.size() && result == PCRE2_ERROR_MATCHLIMIT && spare_ >= 0; ++i) {

@@ -13,14 +13,14 @@ namespace trainer {
 /// PCRE2. What the two libraries read differently is written out or refused.
 class Regex {
  public:
-  /// Throws Error (exit 78): "PLACE: ..." where the pattern is damaged or uses what is refused.
+  /// Throws Error (exit 78): "PLACE: ..." if the pattern is damaged or uses what is refused.
   Regex(const std::string& pattern, const std::string& place);
   ~Regex();
   Regex(const Regex&) = delete;
   Regex& operator=(const Regex&) = delete;
 
   /// Calls `found` with the borders of each match, from left to right; an empty one does not follow another
-  /// match at once. The text must be well-formed UTF-8. Throws Error (exit 65) where matching takes too long.
+  /// match at once. The text must be well-formed UTF-8. Throws Error (exit 65) if matching takes too long.
   void find_all(std::string_view text, const std::function<void(size_t begin, size_t end)>& found) const;
 
  private:

@@ -23,7 +23,7 @@ using Processor = sentencepiece::SentencePieceProcessor;
 /// a million bytes those of two pieces no longer differ. So texts are cut into parts of at least this size.
 constexpr size_t kCutBytes = size_t{1} << 10;
 
-/// The library crashes where it gets no memory, so some is reserved: for each byte of a text or a model, and
+/// The library crashes if it gets no memory, so some is reserved: for each byte of a text or a model, and
 /// for any call. The outcome of a call that needed it is not used.
 constexpr size_t kForByteOfText = 512, kForByteOfModel = 64, kForCall = size_t{1} << 16;
 
@@ -56,7 +56,7 @@ class SentencePiece final : public Tokenizer {
         checksum_(trainer::checksum(std::as_bytes(std::span(model)))) {
     load(path, std::string(model), whole_);
     if (!model_.can_be_cut) return;
-    // A later part must not get a blank before it. But where the library removes blanks at the borders of
+    // A later part must not get a blank before it. But if the library removes blanks at the borders of
     // texts, the blank that it adds stands for the one that the part begins with.
     load(path, with_prefix(model, model_.removes_blanks), behind_blank_);
     load(path, with_prefix(model, false), behind_letter_);
@@ -102,7 +102,7 @@ class SentencePiece final : public Tokenizer {
  private:
   SentencePieceModel model_;
   uint64_t checksum_;
-  Processor whole_, behind_blank_, behind_letter_;  ///< of a text's beginning, and of the parts behind it
+  Processor whole_, behind_blank_, behind_letter_;  ///< of a text's beginning, and of the parts after it
   SentencePieceCuts cuts_;
 };
 

@@ -13,8 +13,8 @@ namespace {
 /// What a model writes for a blank.
 constexpr char32_t kBlank = 0x2581;
 
-/// Small letters, digits, syllables and ideographs that are their own NFKC and case folding where nothing
-/// behind composes with them. None is the second part of a composition.
+/// Small letters, digits, syllables and ideographs that are their own NFKC and case folding if nothing
+/// after composes with them. None is the second part of a composition.
 constexpr std::array<std::pair<char32_t, char32_t>, 12> kPlain = {{{'0', '9'},
                                                                    {'a', 'z'},
                                                                    {0xE0, 0xF6},        // Latin

@@ -14,7 +14,7 @@ class SentencePieceCuts {
  public:
   /// One that is not used may still be a step on the way to another, but is no known character.
   void add_piece(std::string_view piece, bool is_used);
-  /// The first place at or behind `least` where a part may end; the text's end where there is none. The next
+  /// The first place at or after `least` where a part may end; the text's end where there is none. The next
   /// part begins with a letter, a digit, or one blank before these. `text` is well-formed UTF-8.
   size_t find(std::string_view text, size_t least) const;
 

@@ -55,7 +55,7 @@ uint32_t unit_at(std::string_view bytes, size_t index) {
 constexpr uint32_t kIsValue = 1U << 31U, kHasLeaf = 1U << 8U;  // of a unit
 
 /// Whether the library stays within the trie when it goes on from a unit: to `at ^ offset ^ a byte`, and to
-/// the value at `at ^ offset` where the unit has a leaf. It goes on from unit 0 even if that is a value.
+/// the value at `at ^ offset` if the unit has a leaf. It goes on from unit 0 even if that is a value.
 bool is_closed(std::string_view trie, size_t units, size_t at) {
   const uint32_t unit = unit_at(trie, at);
   if ((unit & kIsValue) != 0 && at != 0) return true;

@@ -16,7 +16,7 @@ struct SentencePieceModel {
 
 /// Reads the message ModelProto of libsentencepiece (src/sentencepiece_model.proto) as far as the library
 /// trusts it: scores are finite, and the table of normalizations holds no reference beyond itself. Throws
-/// Error (exit 65), naming `path`, where that is not so.
+/// Error (exit 65), naming `path`, if that is not so.
 SentencePieceModel check_sentence_piece_model(const std::string& path, std::string_view model);
 
 }  // namespace trainer

@@ -15,9 +15,9 @@ class TextStream {
   /// The tokens follow `before`, if there is one, which is part of no piece. Keeps a reference.
   explicit TextStream(const Tokenizer& tokenizer, std::optional<int32_t> before = std::nullopt);
 
-  /// What can be shown with this token; often nothing, where it ends within a character.
+  /// The text that this token completes; often empty, if it ends within a character.
   std::string add(int32_t token);
-  /// What is left at the end, U+FFFD for a character that is not whole.
+  /// The rest at the end, U+FFFD for a character that is not whole.
   std::string finish();
 
  private:

@@ -20,7 +20,7 @@ class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
   /// Gives the sink the tokens of a whole text. Returns how many malformed parts of its UTF-8 were read as
-  /// U+FFFD. Throws Error (exit 65) where the tokenizer's pattern takes too long on this text.
+  /// U+FFFD. Throws Error (exit 65) if the tokenizer's pattern takes too long on this text.
   virtual int64_t encode(std::string_view text, const TokensSink& sink) = 0;
   /// The same, appended to `tokens`.
   int64_t append(std::string_view text, std::vector<int32_t>& tokens);
@@ -36,7 +36,7 @@ class Tokenizer {
   virtual std::optional<int32_t> end_of_text() const = 0;
   /// Must not outlive the tokenizer.
   virtual std::unique_ptr<TextEncoder> make_encoder() const = 0;
-  /// The text's bytes, which need not be UTF-8 where the tokens begin or end within a character. Throws
+  /// The text's bytes, which need not be UTF-8 if the tokens begin or end within a character. Throws
   /// std::out_of_range at a token that is not below vocabulary().
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
   /// Of the contents of its files; equal tokenizers in different files may differ in it.
@@ -53,7 +53,7 @@ std::unique_ptr<Tokenizer> byte_tokenizer();
 ///   vocab.json with merges.txt beside it, or encoder.json with vocab.bpe (GPT-2's)
 ///   a SentencePiece model
 ///   a folder with one of these, looked for in this order
-/// Throws Error: exit 78 where there is none or its kind is another, 65 where it is damaged.
+/// Throws Error: exit 78 if there is none or its kind is another, 65 if it is damaged.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& path);
 
 /// The files that it reads. Throws Error (exit 78) for a folder without any.

@@ -12,7 +12,7 @@
 namespace trainer {
 
 // One reader for each kind of file; `open_tokenizer` tells them apart. `path` is for messages. All throw
-// Error: exit 65 where the contents are damaged, 78 where they ask for what is not supported, by its name.
+// Error: exit 65 if the contents are damaged, 78 if they ask for what is not supported, by its name.
 
 /// Hugging Face's tokenizer.json (https://huggingface.co/docs/tokenizers): normalizer NFC or none;
 /// pre-tokenizers Split, Digits and, as the last one, ByteLevel; model BPE; added tokens. What truncates,

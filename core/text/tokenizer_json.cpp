@@ -18,7 +18,7 @@ class Placed {
   Placed(const std::string& path, const Json& value, std::string place = "")
       : path_(path), value_(value), place_(std::move(place)) {}
 
-  /// A member, null where there is none.
+  /// A member, null if there is none.
   Placed operator[](const char* key) const {
     static const Json none;
     const Json* found = value_.find(key);
@@ -39,7 +39,7 @@ class Placed {
     if (!value_.is_text()) fail("a text");
     return value_.text();
   }
-  /// False where it is null or absent.
+  /// False if it is null or absent.
   bool flag(bool otherwise = false) const {
     if (value_.is_null()) return otherwise;
     if (!value_.is_boolean()) fail("true or false");

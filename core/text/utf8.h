@@ -8,12 +8,12 @@
 
 namespace trainer {
 
-/// The code point at `at` of well-formed UTF-8; `at` moves behind it.
+/// The code point at `at` of well-formed UTF-8; `at` moves past it.
 char32_t next_code_point(std::string_view text, size_t& at);
 
 void append_utf8(char32_t code, std::string& text);
 
-/// Where the text is not well-formed, writes it to `fixed` with U+FFFD for each malformed part, a maximal one
+/// If the text is not well-formed, writes it to `fixed` with U+FFFD for each malformed part, a maximal one
 /// as Unicode recommends (3.9, "U+FFFD Substitution of Maximal Subparts"), which is what Python and Rust do.
 /// Returns the number of these parts; with 0, `fixed` is left alone.
 int64_t replace_malformed(std::string_view text, std::string& fixed);

@@ -18,11 +18,11 @@ class BatchFeed {
   /// Batches may hold more than the program's inputs, never less, and each in the program's type and shape.
   BatchFeed(Executable& executable, DataPipeline& pipeline);
 
-  /// Waits for the next batch; false where `give_up` says so first. Asked several times a second.
+  /// Waits for the next batch; false if `give_up` says so first. Asked several times a second.
   bool await(const std::function<bool()>& give_up);
   /// Waits until the device has room for the next batch.
   void make_room() { feed_.make_room(); }
-  /// Binds the next batch to the program's inputs, once there is room. What goes wrong in making it is
+  /// Binds the next batch to the program's inputs, once there is room. Errors in making it are
   /// thrown, or put into `failure`.
   const Batch& next(std::exception_ptr* failure = nullptr);
   /// After the last run that reads it.

@@ -24,13 +24,13 @@ class Checkpointer {
   virtual void save(const LoopState& state) = 0;
   /// Logs what has become of the last save. Throws Error (exit 74) after three failures in a row.
   virtual void report() = 0;
-  /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) where it cannot.
+  /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) if it cannot.
   virtual void save_now(const LoopState& state) = 0;
   /// Waits until nothing is being written.
   virtual void wait() {}
 
-  /// Gives the tensors the values of the newest intact checkpoint and returns its state; nothing where there
-  /// is none. What comes after it is saved anew.
+  /// Gives the tensors the values of the newest intact checkpoint and returns its state; nothing if there
+  /// is none. Later states are saved again.
   virtual std::optional<LoopState> restore() = 0;
 };
 

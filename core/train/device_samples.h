@@ -10,7 +10,7 @@ namespace trainer {
 /// outlive its runs.
 class DeviceSamples {
  public:
-  /// Copies them there; no validation: nullptr. Throws Error: exit 71 where the device has no room, 65 where
+  /// Copies them there; no validation: nullptr. Throws Error: exit 71 if the device has no room, 65 if
   /// a sample cannot be read.
   DeviceSamples(Executable& executable, const DataSource& train, const DataSource* validation);
 

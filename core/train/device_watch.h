@@ -16,11 +16,11 @@ class DeviceWatch {
   /// The numbers of a reading for a line of metrics: "device_power_w", …
   std::vector<std::pair<std::string, double>> note(const DeviceReading& reading);
 
-  /// Joules since the first reading; 0 where the device does not tell.
+  /// Joules since the first reading; 0 if the device does not tell.
   double joules() const { return last_joules_ - first_joules_; }
-  /// The most memory in use at any reading; 0 where the device does not tell.
+  /// The most memory in use at any reading; 0 if the device does not tell.
   double most_memory_bytes() const { return most_memory_; }
-  /// "throttled 12 % of the time: power cap"; empty where it was not.
+  /// "throttled 12 % of the time: power cap"; empty if it was not.
   std::string throttling() const;
 
  private:

@@ -26,7 +26,7 @@ struct EarlyStopState {
   bool stops(const EarlyStopSettings& settings) const { return bad >= settings.patience; }
 };
 
-/// The state after the evaluation of a step; that of another metric begins anew. A value that is not finite
+/// The state after the evaluation of a step; that of another metric starts again. A value that is not finite
 /// is no improvement.
 EarlyStopState after_evaluation(const EarlyStopSettings& settings, Direction direction, EarlyStopState state,
                                 int64_t step, double value);

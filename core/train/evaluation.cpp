@@ -16,7 +16,7 @@ constexpr int64_t kMaxInFlight = 4;
 /// Counts that ranks add up in one message: as many as the largest matrix has in a row.
 constexpr auto kCountsAtOnce = static_cast<size_t>(kMostConfusionClasses);
 
-/// Elements of the entry's list of cells; 0 where it puts out none.
+/// Elements of the entry's list of cells; 0 if it puts out none.
 int64_t cells_of(const Plan& plan, const PlannedEntry& entry) {
   for (const NamedTensor& output : entry.outputs) {
     if (output.name == output_name::kConfusionCells)

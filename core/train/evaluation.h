@@ -27,12 +27,12 @@ class Evaluation {
   static int64_t matrix_bytes(const Plan& plan, const ConfusionShape& matrix);
 
   /// One pass, each batch a round: each metric's value, of the sums of what `evaluate` puts out. They are
-  /// added in the order of the batches, whichever rank has computed them. Nothing where the ranks agree to
+  /// added in the order of the batches, whichever rank has computed them. Nothing if the ranks agree to
   /// stop before the end.
   std::optional<std::map<std::string, double>> run(Agreement& agreement);
 
   /// Of the last run, by what begins the names of its metrics: "", and "ema_" for averaged weights. Empty
-  /// where `evaluate` puts out no cells.
+  /// if `evaluate` puts out no cells.
   std::map<std::string, const ConfusionMatrix*> matrices() const;
 
  private:

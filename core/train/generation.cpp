@@ -55,7 +55,7 @@ void Generation::run(size_t entry, TensorId input, const Buffer& tokens, int64_t
 void Generation::start(std::span<const int32_t> prompt) {
   length_ = static_cast<int64_t>(prompt.size());
   if (length_ < 1 || length_ > positions_) throw std::logic_error("a prompt of no tokens, or of too many");
-  // The last token is decode's, which gives the logits behind it.
+  // The last token is decode's, which gives the logits after it.
   for (int64_t begin = 0; begin < length_ - 1; begin += piece_) {
     // A piece that would reach beyond the last position begins earlier, and writes some rows again.
     const int64_t first = std::min(begin, positions_ - piece_);

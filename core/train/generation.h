@@ -14,8 +14,8 @@ namespace trainer {
 /// Sequences of tokens that a network continues, side by side, from one prompt.
 class Generation {
  public:
-  /// Of a program with the entries `prefill` and `decode`, whose caches hold so many positions, and with the
-  /// weights that it has now.
+  /// Of a program with the entries `prefill` and `decode`, whose caches hold this many positions, and with
+  /// the weights that it has now.
   Generation(Executable& executable, int64_t positions);
 
   int64_t sequences() const { return sequences_; }
@@ -31,7 +31,7 @@ class Generation {
   int64_t length() const { return length_; }
 
  private:
-  /// Writes tokens and their first position where the device reads them, and runs the entry.
+  /// Writes tokens and their first position if the device reads them, and runs the entry.
   void run(size_t entry, TensorId input, const Buffer& tokens, int64_t first);
   int32_t* token_data(const Buffer& buffer) const { return reinterpret_cast<int32_t*>(buffer.data()); }
 
@@ -47,17 +47,17 @@ class Generation {
 
 struct GenerationSettings {
   int64_t tokens = 0;      ///< that are generated at most
-  int64_t vocabulary = 0;  ///< tokens are below it, where the network has more outputs
+  int64_t vocabulary = 0;  ///< tokens are below it, if the network has more outputs
   SamplingRule rule;
   uint64_t seed = 0;
-  std::optional<int32_t> end;  ///< a sequence ends behind this token
+  std::optional<int32_t> end;  ///< a sequence ends after this token
 };
 
 /// Called with each token of a sequence that has not ended.
 using TokenSink = std::function<void(int64_t sequence, int32_t token)>;
 
-/// Continues the prompt in each sequence until all have ended, have so many tokens more, or `stops` says so.
-/// A token depends on the prompt, the sequence's number and its place.
+/// Continues the prompt in each sequence until all have ended, have this many tokens more, or `stops` says
+/// so. A token depends on the prompt, the sequence's number and its place.
 void continue_prompt(
     Generation& generation, std::span<const int32_t> prompt, const GenerationSettings& settings,
     const TokenSink& sink, const std::function<bool()>& stops = [] { return false; });

@@ -16,7 +16,8 @@ namespace {
 using Action = GuardSettings::Action;
 using What = GuardDecision::What;
 
-/// So many steps in a row that overflow at the smallest scale of the loss have another cause than the scale.
+/// This many steps in a row that overflow at the smallest scale of the loss have another cause than the
+/// scale.
 constexpr int64_t kMostAtSmallest = 20;
 constexpr const char* kAdvice = "lower optimizer.lr, lengthen lr_scheduler.warmup or set optimizer.clip_norm";
 /// Norms are watched before anything is clipped.

@@ -43,7 +43,7 @@ struct StepRange {
 
 /// Turns the report of each step, one after the other, into a decision: continue, roll back or stop. Rolling
 /// back is bounded; the caller does it: returns to a checkpoint, calls rolled_back(), and has the steps
-/// skipped that led there. A loss or a norm of gradients that is not finite stops the run where neither a
+/// skipped that led there. A loss or a norm of gradients that is not finite stops the run if neither a
 /// guard nor loss scaling has skipped the step.
 class Guard {
  public:
@@ -56,7 +56,7 @@ class Guard {
   void restore(const GuardState& saved) { state_ = saved; }
 
   /// After a return to a checkpoint made after `step` steps: the steps to skip now, all up to the one judged
-  /// last. All of them must be skipped, because repeated steps compute the same bits.
+  /// last. All of them must be skipped, because repeated steps compute bitwise identical results.
   StepRange rolled_back(int64_t step, const GuardState& saved);
 
  private:

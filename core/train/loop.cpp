@@ -48,7 +48,7 @@ std::string TrainingLoop::run(const LoopState& state) {
   set_learning_rate_factor();
   runner_.start_at(state.step + 1);
   const bool done = train();
-  recorder_.share_unreadable(agreement_.ranks());  // what was found since the last vote
+  recorder_.share_unreadable(agreement_.ranks());  // found since the last vote
   if (!done && stopped_for_.empty()) stopped_for_ = "another rank is to stop";
   if (!done) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
   save_now(Doing::ending);
@@ -185,7 +185,7 @@ void TrainingLoop::attempt(const Work& work) try {
 }
 
 /// Does what the guard says. The first value that is not finite is searched for when the run stops, and once
-/// where it goes on.
+/// if it goes on.
 void TrainingLoop::judge(const StepReport& step) {
   GuardDecision decision = guard_.judge(step);
   const bool stops = decision.what != GuardDecision::What::go_on;
@@ -220,7 +220,7 @@ void TrainingLoop::set_learning_rate_factor() {
                     std::vector<float>{static_cast<float>(factor)});
 }
 
-/// False where the run is to stop before the end.
+/// False if the run is to stop before the end.
 bool TrainingLoop::evaluate() {
   agreement_.ranks().at(state().step, Doing::evaluating);
   const auto values = validation_->run(agreement_);

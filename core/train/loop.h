@@ -15,9 +15,9 @@
 namespace trainer {
 
 /// Trains until the steps are done or the run is to stop. On an asynchronous device each step is judged a
-/// fixed number of steps after it was enqueued (StepRunner::lag), or earlier where nothing is to be in
-/// flight: before an evaluation, a save and the end. Rolls back to a checkpoint where the guard says so, and
-/// throws Error (exit 70) where it says stop. All that this process alone knows goes through the agreement of
+/// fixed number of steps after it was enqueued (StepRunner::lag), or earlier if nothing is to be in
+/// flight: before an evaluation, a save and the end. Rolls back to a checkpoint if the guard says so, and
+/// throws Error (exit 70) if it says stop. All that this process alone knows goes through the agreement of
 /// the ranks.
 class TrainingLoop {
  public:
@@ -31,7 +31,7 @@ class TrainingLoop {
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  /// Goes on from `state`, whose tensors the executable has. Returns why it stopped: "" where all steps are
+  /// Goes on from `state`, whose tensors the executable has. Returns why it stopped: "" if all steps are
   /// done. Either way what it has come to is saved.
   std::string run(const LoopState& state);
 

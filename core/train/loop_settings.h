@@ -18,7 +18,7 @@ namespace trainer {
 /// Lengths and cadences of a run, in steps.
 struct LoopSettings {
   int64_t steps = 0;
-  int64_t epochs = 0;  ///< 0 where the run's length is given in batches
+  int64_t epochs = 0;  ///< 0 if the run's length is given in batches
   int64_t samples_per_epoch = 0;
   BatchSplit batch;
   int64_t tokens_of_sample = 0;     ///< 0: samples are no sequences of tokens
@@ -36,7 +36,7 @@ struct LoopSettings {
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
 
-/// The direction of one of the metrics. Throws std::out_of_range where it is not evaluated.
+/// The direction of one of the metrics. Throws std::out_of_range if it is not evaluated.
 Direction direction_in(const LoopSettings& settings, const std::string& metric);
 
 /// Metrics in a validation line besides the loss.

@@ -106,7 +106,7 @@ class Search {
     return false;
   }
 
-  /// Throws TraversalEnds where nothing more is to be seen.
+  /// Throws TraversalEnds if nothing more is to be seen.
   void look(const PlannedNode& planned) {
     const Node& node = planned.node;
     if (node.phase == Phase::update) throw TraversalEnds{};

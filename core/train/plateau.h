@@ -20,7 +20,7 @@ struct PlateauState {
   bool operator==(const PlateauState&) const = default;
 };
 
-/// The state after one more evaluation; that of another metric begins anew, but for the factor.
+/// The state after one more evaluation; that of another metric starts again, but for the factor.
 PlateauState after_evaluation(const PlateauSettings& settings, Direction direction, PlateauState state,
                               double value);
 

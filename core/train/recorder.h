@@ -18,13 +18,13 @@
 
 namespace trainer {
 
-/// What is measured of a run while this process works on it.
+/// Measurements of a run while this process works on it.
 struct LoopResult {
   double training_seconds = 0;     ///< without evaluation
   double first_step_seconds = 0;   ///< from the process's start to the end of its first update
-  double joules_per_sample = 0;    ///< 0 where the device does not tell
-  double device_memory_bytes = 0;  ///< the most in use, by whomever; 0 where it does not tell
-  std::string throttling;          ///< in words; empty where the device was not slowed down
+  double joules_per_sample = 0;    ///< 0 if the device does not tell
+  double device_memory_bytes = 0;  ///< the most in use, by whomever; 0 if it does not tell
+  std::string throttling;          ///< in words; empty if the device was not slowed down
 };
 
 /// Where results are written.
@@ -50,7 +50,7 @@ class Recorder {
   void add(const StepResult& result);
   /// What the guard said of the step added last, and has come to.
   void add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard);
-  /// Returns to `state`, but keeps the guard's present state. What was recorded since is dropped.
+  /// Returns to `state`, but keeps the guard's present state. Later records are dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& values);
   /// After this step all ranks had the same weights.

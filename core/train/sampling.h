@@ -11,7 +11,7 @@ namespace trainer {
 /// How a token is drawn from logits.
 struct SamplingRule {
   double temperature = 1;  ///< logits are divided by it; 0: the token with the largest logit
-  int64_t top_k = 0;       ///< only so many of the largest; 0: all
+  int64_t top_k = 0;       ///< only this many of the largest; 0: all
   double top_p = 1;  ///< of these the fewest whose probabilities add up to it or more (nucleus sampling)
 };
 
@@ -20,7 +20,7 @@ class TokenSampler {
  public:
   explicit TokenSampler(const SamplingRule& rule) : rule_(rule) {}
 
-  /// `draw` lies in [0, 1). The softmax is in double. Throws Error (exit 70) where a logit is NaN or no
+  /// `draw` is in [0, 1). The softmax is in double. Throws Error (exit 70) if a logit is NaN or no
   /// largest one is finite.
   int32_t pick(std::span<const float> logits, double draw);
 

@@ -60,7 +60,7 @@ std::string StepRunner::find_non_finite(int64_t step) {
 
 std::optional<std::string> StepRunner::search(int64_t step) {
   Device& device = executable_.device();
-  device.synchronize(device.record_event());  // batches on their way must not be made anew
+  device.synchronize(device.record_event());  // batches on their way must not be made again
   const int64_t next = last_enqueued_ + 1;
   start_at(step);
   bool is_bound = false;

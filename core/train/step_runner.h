@@ -34,7 +34,7 @@ class StepRunner {
   /// Waits for the next step's first batch. Returns false if `give_up` returns true first.
   bool await_data(const std::function<bool()>& give_up);
   /// Enqueues one global batch and its update, with this rank's vote. At most kMaxInFlight steps may be in
-  /// flight then. What goes wrong with the data of a rank that is not alone is noted in the agreement.
+  /// flight then. Errors in the data of one rank of several are noted in the agreement.
   void enqueue(int64_t step, bool timed);
 
   int64_t last_enqueued() const { return last_enqueued_; }
@@ -58,7 +58,7 @@ class StepRunner {
 
   struct InFlight {
     int64_t step;
-    std::optional<size_t> stopwatch;  ///< of its own among the steps in flight; none where it is not timed
+    std::optional<size_t> stopwatch;  ///< of its own among the steps in flight; none if it is not timed
     double data_wait = 0, host = 0;
     std::optional<PhaseSeconds> phases = {};  ///< known so far
     std::optional<Vote> decided = {};         ///< where all ranks' votes were asked for already
@@ -82,8 +82,8 @@ class StepRunner {
   int64_t micro_batches_;
   Agreement& agreement_;
   int64_t last_enqueued_ = 0;                   ///< step
-  std::optional<Batches> first_, next_, last_;  ///< the last is another one where ranks add up what it makes
-  std::optional<Batches> update_;               ///< after the last, where there are several
+  std::optional<Batches> first_, next_, last_;  ///< the last is another one if ranks add up what it makes
+  std::optional<Batches> update_;               ///< after the last, if there are several
   std::vector<InFlight> steps_;                 ///< the oldest first
   std::optional<StepReader> reader_;            ///< of the entry that updates
   double waited_ = 0;                           ///< for the next step's data, so far

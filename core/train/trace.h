@@ -26,7 +26,7 @@ class Trace {
   /// The sums of the ranks get a row of their own, from their start until they are waited for no more.
   void add_node(const PlannedNode& planned, double begin, double end);
 
-  /// Throws Error (exit 74) where the file cannot be written.
+  /// Throws Error (exit 74) if the file cannot be written.
   void write() const;
 
  private:

@@ -30,7 +30,7 @@ class UnreadableList {
 
   /// Whether this rank has listed something that the others have not heard of.
   bool has_new_lines() const { return !new_lines_.empty(); }
-  /// Gives every rank what the others have found. It counts against their budgets too: where all together are
+  /// Gives every rank what the others have found. It counts against their budgets too: if all together are
   /// too many, throws Error (exit 65) on every rank.
   void share(Communicator& ranks);
 

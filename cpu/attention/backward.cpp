@@ -24,7 +24,7 @@ struct BackwardRoom {
 
   Carver carver;
   SeenKeys seen;
-  float *q, *dy, *y;  ///< rows as they lie; q times the scale
+  float *q, *dy, *y;  ///< rows as they are stored; q times the scale
   float *q_columns, *dy_columns, *dq_columns;
   float *k, *v;                     ///< rows
   float *p, *ds;                    ///< [key][row]: scores and dy . v, then p and ds
@@ -139,7 +139,7 @@ class BackwardBlocks final : public Backward {
     }
   }
 
-  /// p and ds of a panel and some keys, zeros where it sees none of them; and its part of dq.
+  /// p and ds of a panel and some keys, zeros if it sees none of them; and its part of dq.
   void differentiate(const RowBlock& block, int64_t p, const KeyBlock& keys, const Given& given,
                      BackwardRoom& room) const {
     const Kernels& kernels = *use_.kernels;
@@ -193,7 +193,7 @@ class BackwardBlocks final : public Backward {
     }
   }
 
-  /// The panels between which all lie that see any of the keys from `begin` on, a panel's width of them.
+  /// The panels that contain all that see any of the keys from `begin` on, a panel's width of them.
   struct Panels {
     int64_t first, end;
     bool operator==(const Panels&) const = default;

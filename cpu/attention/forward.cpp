@@ -33,7 +33,7 @@ struct ForwardRoom {
 
   Carver carver;
   SeenKeys seen;
-  float *rows, *q, *y;   ///< rows as they lie; columns of q, of the unnormalised y
+  float *rows, *q, *y;   ///< rows as they are stored; columns of q, of the unnormalised y
   float *k, *v;          ///< rows
   float *scores, *kept;  ///< [key][lane]
   float *largest, *sum;  ///< of each row, up to the key block at hand

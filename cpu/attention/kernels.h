@@ -43,7 +43,7 @@ struct Kernels {
   void (*transpose)(Rows rows, int64_t count, int64_t width, Sums columns);
   /// The reverse, each row times its lane's factor.
   void (*transpose_back)(Rows columns, int64_t count, int64_t width, const float* factor, Sums rows);
-  /// Scores of some keys -> p = exp(score - largest), zero where a lane does not see the key. Moves each
+  /// Scores of some keys -> p = exp(score - largest), zero if a lane does not see the key. Moves each
   /// lane's largest score so far and its sum of p; `shrink` is what earlier sums of that lane have to be
   /// multiplied with. Returns whether a largest score moved.
   bool (*soften)(Sums scores, int64_t keys, int64_t vectors, const Seen& seen, float* largest, float* sum,
@@ -53,12 +53,12 @@ struct Kernels {
   /// rows[r][lane] *= factors[r][lane].
   void (*weigh)(Sums rows, int64_t count, int64_t vectors, Rows factors);
   /// Scores and dy . v of some keys -> f * p and ds = p * (f * dy . v - delta), where p = exp(score -
-  /// log_sum) and f is what dropout kept (null: 1). Both are zero where a lane does not see the key.
+  /// log_sum) and f is what dropout kept (null: 1). Both are zero if a lane does not see the key.
   void (*differentiate)(Sums scores, Sums products, int64_t keys, int64_t vectors, const Seen& seen,
                         const float* log_sum, const float* delta, const Rows* kept);
 };
 
-/// Null where the compiler had no such instructions to compile for; whether the processor has them is for the
+/// Null if the compiler had no such instructions to compile for; whether the processor has them is for the
 /// caller to find out.
 const Kernels* avx512_kernels();
 const Kernels* avx2_kernels();

@@ -26,7 +26,7 @@ struct Use {
   int64_t group() const { return sizes.heads / sizes.kv_heads; }
   int64_t rows() const { return group() * sizes.queries; }
   int64_t panel() const { return 2 * kernels->lanes; }
-  /// Floats of a row in a block: whole vectors, zero behind the head's own.
+  /// Floats of a row in a block: whole vectors, zero after the head's own.
   int64_t width() const { return (sizes.size + kernels->lanes - 1) / kernels->lanes * kernels->lanes; }
 };
 
@@ -63,7 +63,7 @@ class Forward {
 };
 std::unique_ptr<Forward> make_forward(const Use& use);
 
-/// The gradients of keys and values are summed by whoever owns their head, for a chunk of its queries; where
+/// The gradients of keys and values are summed by whoever owns their head, for a chunk of its queries; if
 /// heads are fewer than threads there are several chunks, whose sums are added up in order. So their bits
 /// depend on the number of threads, and on nothing else.
 class Backward {

@@ -9,7 +9,7 @@ namespace {
 
 /// Channels of a block of dw, whose products at all positions stay in the second-level cache.
 constexpr int64_t kInputsOfBlock = 32, kOutputsOfBlock = 64;
-/// So many tiles are transformed at once if those are all; of more, so many at a time.
+/// This many tiles are transformed at once if those are all; of more, this many at a time.
 constexpr int64_t kMostTiles = 128, kSomeTiles = 64;
 
 class BackwardWeightsByBlocks final : public BackwardWeights {

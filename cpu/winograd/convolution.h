@@ -9,7 +9,7 @@
 namespace trainer::cpu::winograd {
 
 /// A cross-correlation with 3x3 weights at stride 1: x (images, inputs, height, width) -> y (images, outputs,
-/// y_height, y_width). Both lie in blocks of channels, (image, block, row, column, lane); weights in
+/// y_height, y_width). Both are in blocks of channels, (image, block, row, column, lane); weights in
 /// (output block, input block, 3, 3, input lane, output lane). Lanes without a channel hold zero. x, y, their
 /// gradients, w and bias are stored as the kernels say, dw and db in f32.
 struct Geometry {
@@ -17,7 +17,7 @@ struct Geometry {
   int64_t height, width;      ///< of x
   int64_t y_height, y_width;  ///< height + 2 * top - 2, width + 2 * left - 2
   int64_t top, left;          ///< padding, 0 to 2
-  int64_t groups = 1;         ///< x and y are channels of tensors with so many times as many
+  int64_t groups = 1;         ///< x and y are channels of tensors with this many times as many
 
   /// The one by which the gradient of x follows from that of y.
   Geometry reversed() const;
@@ -34,7 +34,7 @@ inline int64_t blocks_of(int64_t count, int64_t size) {
   return (count + size - 1) / size;
 }
 
-/// F(4x4, 3x3): y = x * w + bias, clamped at zero where asked for. With a reversed geometry: dx = dy * w,
+/// F(4x4, 3x3): y = x * w + bias, clamped at zero if asked for. With a reversed geometry: dx = dy * w,
 /// where w is what it was forward. An element's sum has one order, however the work is divided.
 class Forward {
  public:

@@ -63,8 +63,8 @@ class ForwardByOutputs final : public Forward {
   PairSteps steps_;
   Tiles all_;
   int64_t parts_;
-  int64_t shares_;  ///< of the tiles, where there are more threads than pairs of outputs
-  int64_t pieces_;  ///< of the tiles, where there are more threads than blocks of inputs
+  int64_t shares_;  ///< of the tiles, if there are more threads than pairs of outputs
+  int64_t pieces_;  ///< of the tiles, if there are more threads than blocks of inputs
   TileRoom v_room_, m_room_;
 };
 

@@ -12,7 +12,7 @@ constexpr int64_t kTile = 4, kTaps = 3, kWindow = 6, kPositions = kWindow * kWin
 /// Floats between what would otherwise be at distances of a power of two, whose cache lines evict each other.
 constexpr int64_t kPad = 16;
 
-/// How tiles lie in the images of one block of channels: (height, width, lanes) each, the next image's at
+/// The layout of tiles in the images of one block of channels: (height, width, lanes) each, the next image's at
 /// `stride` floats. Tiles are counted along rows, then columns, then images.
 struct Grid {
   int64_t rows, columns;  ///< tiles of an image
@@ -32,7 +32,7 @@ struct Positions {
   int64_t stride;  ///< floats between positions
 };
 
-/// What pixels and weights are stored as. All that lies between two transforms is float, and so are the
+/// What pixels and weights are stored as. All that is between two transforms is float, and so are the
 /// gradients of weights.
 enum class Storage { f32, bf16 };
 
@@ -71,7 +71,7 @@ struct Kernels {
                        float* dw);
 };
 
-/// Null where the compiler had no such instructions to compile for; whether the processor has them is for the
+/// Null if the compiler had no such instructions to compile for; whether the processor has them is for the
 /// caller to find out.
 const Kernels* avx512_kernels(Storage storage);
 const Kernels* avx2_kernels(Storage storage);

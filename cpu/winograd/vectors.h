@@ -9,7 +9,7 @@
 
 namespace trainer::cpu::winograd {
 
-/// How a vector lies in memory: as it is.
+/// A vector in memory, unchanged.
 struct StoredFloat {
   static constexpr Storage kStorage = Storage::f32;
   using Element = float;

@@ -169,7 +169,7 @@ Tensor scaled_scores(Operations& add) {
   return add.binary(CUDNN_POINTWISE_MUL, scores, Operations::number(Uid::kScale), add.scores());
 }
 
-/// Minus infinity where a key lies behind its query.
+/// Minus infinity if a key is behind its query.
 Tensor masked(Operations& add, const Tensor& scores) {
   const auto index = [&](int64_t axis) {
     return add.pointwise(CUDNN_POINTWISE_GEN_INDEX, {&scores}, add.scores(CUDNN_DATA_INT32), CUDNN_DATA_FLOAT,
@@ -188,7 +188,7 @@ void add_forward(const AttentionGraph& graph, Operations& add) {
   const Tensor shifted = add.binary(CUDNN_POINTWISE_SUB, scores, largest, add.scores());
   const Tensor exponentials = add.pointwise(CUDNN_POINTWISE_EXP, {&shifted}, add.scores());
   const Tensor sum = add.reduction(CUDNN_REDUCE_TENSOR_ADD, exponentials, add.row_numbers());
-  // Where nobody wants it, an engine wants it all the same.
+  // If nobody wants it, an engine wants it all the same.
   const Tensor log = add.pointwise(CUDNN_POINTWISE_LOG, {&sum}, add.row_numbers());
   add.binary(CUDNN_POINTWISE_ADD, largest, log,
              graph.log_sum ? add.row_numbers(Uid::kLogSum) : add.row_numbers());
@@ -255,7 +255,7 @@ void add_backward(const AttentionGraph& graph, Operations& add) {
   add_query_gradient(graph, add, ds);
 }
 
-/// For earlier ones cudnn-frontend gives the gradient its lengths as tensors, where 128 does not divide them.
+/// For earlier ones cudnn-frontend gives the gradient its lengths as tensors, if 128 does not divide them.
 constexpr size_t kOldestRelease = 91600;
 
 }  // namespace

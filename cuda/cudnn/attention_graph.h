@@ -19,7 +19,7 @@ struct AttentionGraph {
   int64_t q_row = 0, kv_row = 0;  ///< elements from one position to the next, which may hold more than heads
   bool causal = false;
   bool log_sum = false;        ///< forward: they are wanted
-  bool deterministic = false;  ///< backward: the same bits every time, up to compute capability 9
+  bool deterministic = false;  ///< backward: bitwise identical every time, up to compute capability 9
 
   /// The tensors' names when a plan is run. The three numbers are f32 on the host.
   enum Uid : int64_t {
@@ -29,11 +29,11 @@ struct AttentionGraph {
     kResult,  ///< (samples, positions, heads, size), as its gradient
     kLogSum,  ///< f32 (samples, heads, positions): natural logarithms
     kResultGradient,
-    kQueryGradient,  ///< gradients lie as what they are of
+    kQueryGradient,  ///< gradients have the layout of their tensors
     kKeyGradient,
     kValueGradient,
     kProducts,   ///< backward, memory in between: f32, as kLogSum
-    kQuerySums,  ///< and f32 (samples, heads, positions, size) where `sums_dq`, zeros before the run
+    kQuerySums,  ///< and f32 (samples, heads, positions, size) if `sums_dq`, zeros before the run
     kScale,
     kMinusInfinity,
     kOne,
@@ -45,11 +45,11 @@ struct AttentionGraph {
   bool sums_dq() const { return kind == Kind::backward && !deterministic; }
   int64_t products_bytes() const { return samples * heads * positions * 4; }
   int64_t query_sums_bytes() const { return sums_dq() ? products_bytes() * size : 0; }
-  /// "attention f16 16x1024 heads=12/12 …": equal where the graphs are.
+  /// "attention f16 16x1024 heads=12/12 …": equal if the graphs are.
   std::string text() const;
 };
 
-/// The finalised operation graph; `handle` is nullptr where there is no device. Error where this release of
+/// The finalised operation graph; `handle` is nullptr if there is no device. Error if this release of
 /// cuDNN is too old.
 Descriptor operation_graph(const AttentionGraph& graph, cudnnHandle_t handle);
 

@@ -15,7 +15,7 @@ namespace trainer::cuda::cudnn {
 /// "CUDNN_STATUS_BAD_PARAM (the library's own words)"
 std::string describe(cudnnStatus_t status);
 
-/// Throws Error (exit 69 where a part of cuDNN is not installed, 70 otherwise) unless the call succeeded.
+/// Throws Error (exit 69 if a part of cuDNN is not installed, 70 otherwise) unless the call succeeded.
 void check(cudnnStatus_t status, std::string_view what);
 
 /// What the library calls a value of type T in an attribute; descriptors are void* to it.

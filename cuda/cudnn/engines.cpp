@@ -52,7 +52,7 @@ class NumericalNotes {
 /// What a graph promises of its numbers.
 struct Promise {
   bool deterministic;
-  bool f32, tf32;  ///< f32: of factors, which may be rounded where tf32 is true
+  bool f32, tf32;  ///< f32: of factors, which may be rounded if tf32 is true
 };
 
 Promise promise_of(const ConvolutionGraph& graph) {
@@ -88,7 +88,7 @@ std::vector<Descriptor> configurations(const Descriptor& operations, cudnnBacken
                              "an engine's configuration", count);
 }
 
-/// What a configuration of the heuristics is, where its engine keeps the graph's promise.
+/// What a configuration of the heuristics is, if its engine keeps the graph's promise.
 std::optional<EngineChoice> choice_of(const Descriptor& configuration, const Promise& promise) {
   const auto engines = configuration.children(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR,
                                               "an engine of cuDNN", 1);

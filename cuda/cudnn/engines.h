@@ -24,11 +24,11 @@ struct Subject {
   const Descriptor* properties = nullptr;
 };
 
-/// A device's properties from cuDNN's JSON of them. Throws Error where the library refuses it.
+/// A device's properties from cuDNN's JSON of them. Throws Error if the library refuses it.
 Descriptor described_device(const std::string& json);
 
 /// The library's heuristics for the graph, best first, then its fallbacks; without engines that round f32 to
-/// tf32 or vary from run to run where the graph forbids it. Empty: it cannot run this graph there.
+/// tf32 or vary from run to run if the graph forbids it. Empty: it cannot run this graph there.
 std::vector<EngineChoice> engine_choices(const Graph& graph, const Subject& subject);
 
 /// A plan ready to run on the device of `handle`; Error says why the library refuses it.

@@ -157,7 +157,7 @@ std::shared_ptr<const Plan> Library::shared_plan(const std::string& name) {
     auto plan = std::make_shared<const Plan>(*text, handle_);
     shared_.insert(name);
     return plan;
-  } catch (const Error&) {  // it is made anew, and replaces this one
+  } catch (const Error&) {  // it is made again, and replaces this one
     return nullptr;
   }
 }

@@ -17,12 +17,13 @@ namespace trainer::cuda::cudnn {
 /// A finalised execution plan: a graph on an engine of one device, to be run any number of times.
 class Plan {
  public:
-  /// Keeps the handle. Throws Error with the library's reason where the engine does not take the graph.
+  /// Keeps the handle. Throws Error with the library's reason if the engine does not take the graph.
   Plan(const Graph& graph, const std::string& choice, cudnnHandle_t handle);
-  /// From the text of one that was made before; Error where the library does not take it.
+  /// From the text of one that was made before; Error if the library does not take it.
   Plan(const std::string& text, cudnnHandle_t handle);
 
-  /// What makes it again in another process, without a search or a compiler; Error where it has no such text.
+  /// Text that makes it again in another process, without a search or a compiler; Error if it has no such
+  /// text.
   std::string text() const;
   int64_t workspace_bytes() const;
   /// Puts one run on the handle's stream.
@@ -40,7 +41,7 @@ Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void
 /// one network has the same layer many times.
 class Library {
  public:
-  /// On the current device; throws Error where cuDNN does not start. Plans that `cache` has for this
+  /// On the current device; throws Error if cuDNN does not start. Plans that `cache` has for this
   /// `machine` are not made again.
   static std::unique_ptr<Library> on_device(cudaStream_t stream, const std::string& device_name,
                                             std::shared_ptr<TextCache> cache = nullptr,
@@ -55,19 +56,19 @@ class Library {
 
   /// What the heuristics offer, best first.
   const Answer& ask(const Graph& graph);
-  /// The first `most` of them that take the graph and a bearable workspace; where the device is only
+  /// The first `most` of them that take the graph and a bearable workspace; if the device is only
   /// described, they are not tried. Throws nothing: why there is none is in ask(graph).refusal.
   std::vector<EngineChoice> usable(const Graph& graph, size_t most);
   std::shared_ptr<const Plan> plan(const Graph& graph, const std::string& choice);
   /// Keeps a plan for other processes.
   void share(const Graph& graph, const std::string& choice);
-  /// Gives back what a plan takes, where nobody else holds it.
+  /// Gives back what a plan takes, if nobody else holds it.
   void forget(const Graph& graph, const std::string& choice);
 
  private:
   explicit Library(const std::string& device_name);
 
-  /// Nothing where the cache has none that the library takes.
+  /// Nothing if the cache has none that the library takes.
   std::shared_ptr<const Plan> shared_plan(const std::string& name);
 
   std::string title_;

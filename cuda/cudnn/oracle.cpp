@@ -43,7 +43,7 @@ bool receive_all(int socket, void* data, size_t bytes) {
   return true;
 }
 
-/// Where the toolkit's libraries may lie: in the one that is named, beside cuDNN, in the one that this was
+/// Where the toolkit's libraries may be: in the one that is named, beside cuDNN, in the one that this was
 /// built with.
 std::vector<std::filesystem::path> toolkit_folders() {
   std::vector<std::filesystem::path> folders;
@@ -59,7 +59,7 @@ std::vector<std::filesystem::path> toolkit_folders() {
   return folders;
 }
 
-/// The toolkit's libcuda.so, which has every function and does nothing; empty where there is none.
+/// The toolkit's libcuda.so, which has every function and does nothing; empty if there is none.
 std::string stub_of_the_driver() {
   for (const auto& folder : toolkit_folders()) {
     std::error_code unreadable;

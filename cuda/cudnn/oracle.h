@@ -8,7 +8,7 @@
 
 namespace trainer::cuda::cudnn {
 
-/// What the library says about one graph: its choices or, where it has none, why.
+/// What the library says about one graph: its choices or, if it has none, why.
 struct Answer {
   std::vector<EngineChoice> choices;
   std::string refusal;

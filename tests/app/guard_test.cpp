@@ -318,7 +318,7 @@ TEST_CASE(
   CHECK(plain.find("@guard.") == std::string::npos);
   CHECK(guarded.find("unscale(@one, ") != std::string::npos);
   CHECK(guarded.find("output guard_reason = ") != std::string::npos);
-  // The statistic is averaged before the update in the one, behind the guard in the other.
+  // The statistic is averaged before the update in the one, after the guard in the other.
   CHECK(plain.find("lerp(@norm.running_mean") < plain.find("step_guard("));
   CHECK(guarded.find("lerp(@norm.running_mean") > guarded.find("step_guard("));
   const std::string split = program({"guards.nonfinite=skip", "training.micro_batch_size=8"});

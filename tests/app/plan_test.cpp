@@ -40,7 +40,7 @@ nlohmann::json plan_of(const Workspace& workspace, const std::vector<std::string
   return nlohmann::json::parse(outcome.output);
 }
 
-/// A recipe of about so many layers, whose samples are made up.
+/// A recipe of about this many layers, whose samples are made up.
 std::string deep_recipe(const std::string& kind, int count) {
   std::string text =
       "version: 1\nrun: {name: deep, seed: 1}\nloss: {name: cross_entropy}\n"
@@ -69,7 +69,7 @@ std::string deep_recipe(const std::string& kind, int count) {
   return text;
 }
 
-/// Processor seconds of planning it: the least of so many calls, as other processes only add to them.
+/// Processor seconds of planning it: the least of this many calls, as other processes only add to them.
 double seconds_of_plan(const Workspace& workspace, const std::string& text,
                        const std::vector<std::string>& settings, int calls) {
   workspace.write("deep.yaml", text);
@@ -155,7 +155,7 @@ TEST_CASE("ranks that share the optimizer's moments need their part of its memor
     INFO(ranks << " ranks");
     CHECK(bytes(shared) <= 1.05 / ranks * bytes(alone));
     CHECK(bytes(shared) >= bytes(alone) / ranks);
-    // Memory is counted with what lies between tensors.
+    // Memory is counted with what is between tensors.
     CHECK(shared["shards"]["parameter_bytes"].get<double>() ==
           Approx(shared["memory"]["parameters_bytes"].get<double>()).epsilon(1e-6));
   }

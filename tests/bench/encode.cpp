@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes texts with a tokenizer, for scripts/compare_tokenizers.py. Standard input holds texts, each behind
+// Encodes texts with a tokenizer, for scripts/compare_tokenizers.py. Standard input holds texts, each after
 // its number of bytes (u32); for each, standard output gets the number of its tokens and the tokens (i32),
 // then the number of bytes that they decode to and these bytes.
 #include <cstdint>

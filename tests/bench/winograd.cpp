@@ -129,7 +129,7 @@ struct Tensors {
 };
 
 struct Race {
-  double direct = 0, onednn = 0, ours = 0, error = 0;  ///< milliseconds, 0 where there is none; relative
+  double direct = 0, onednn = 0, ours = 0, error = 0;  ///< milliseconds, 0 if there is none; relative
 };
 
 constexpr const char* kDirections[] = {"forward", "data", "weights"};

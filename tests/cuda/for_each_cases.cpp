@@ -38,7 +38,7 @@ void draft_casts(Sketch& sketch, DType low, const std::vector<Shape>& shapes) {
   sketch.loss(sketch.parameter("p", {3}));
 }
 
-/// Each by numbers of its own; without skip where `skip` is negative.
+/// Each by numbers of its own; without skip if `skip` is negative.
 void draft_lerps(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
   std::vector<TensorId> inputs;
   std::vector<std::shared_ptr<const Operation>> ops;

@@ -35,13 +35,13 @@ TensorId product(Sketch& sketch, const char* name, TensorId x, int64_t channels,
   return build.emit<Conv2d>({x, build.emit<Cast>({w}, low), kNone}, Conv2dGeometry{});
 }
 
-/// relu(batch_norm(w x) + r), which two products read. The residual keeps the sum away from zero, where what
+/// relu(batch_norm(w x) + r), which two products read. The residual keeps the sum away from zero, if what
 /// is rounded might pass a relu, and what is not might not.
 Draft draft_of(const Wanted& wanted) {
   return [=](Sketch& sketch) {
     Builder& build = sketch.build();
     const TensorId x = build.emit<Cast>({sketch.parameter("x", kImages)}, wanted.low);
-    for (float& value : sketch.values["x"]) value = std::max(value, 0.0f) + 0.25f;  // as behind a relu
+    for (float& value : sketch.values["x"]) value = std::max(value, 0.0f) + 0.25f;  // as after a relu
     const TensorId y = product(sketch, "w", x, kChannels, wanted.low);
     TensorId r = kNone;
     if (wanted.residual) {

@@ -53,7 +53,7 @@ Draft draft_of(const Product& product, DType low, bool bias) {
   };
 }
 
-/// gelu_tanh behind a product, with or without what it reads, and its gradient behind another.
+/// gelu_tanh after a product, with or without what it reads, and its gradient after another.
 Draft gelu_draft(DType low, bool bias, bool transposed, bool keeps) {
   return [=](Sketch& sketch) {
     const auto in_low = [&](const char* name, const Shape& shape) {
@@ -89,8 +89,8 @@ void check_gelus(const Backend& gpu) {
   }
 }
 
-/// relu of a product, perhaps with something added, with its mask or without; and the gradient behind it, to
-/// which another is added. Sums keep away from zero, where rounding might decide; their signs differ by row
+/// relu of a product, perhaps with something added, with its mask or without; and the gradient after it, to
+/// which another is added. Sums keep away from zero, if rounding might decide; their signs differ by row
 /// and by feature.
 Draft relu_draft(DType low, bool bias, bool transposed, bool adds, bool keeps) {
   return [=](Sketch& sketch) {

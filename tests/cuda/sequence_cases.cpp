@@ -30,7 +30,7 @@ void add_embeddings(std::vector<KernelCase>& cases) {
   }
 }
 
-/// y = f(x) where f computes in `type` beside f32 parameters, which a narrow program would not leave as they
+/// y = f(x) if f computes in `type` beside f32 parameters, which a narrow program would not leave as they
 /// are.
 KernelCase in_type(const std::string& name, DType type, const Shape& shape,
                    const std::function<TensorId(Sketch&, TensorId)>& f) {

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <type_traits>
 
-// What cuda/launch.h includes where g++ compiles a kernel for the emulation: the words and functions of CUDA
+// What cuda/launch.h includes if g++ compiles a kernel for the emulation: the words and functions of CUDA
 // that our kernels use, and nothing else; what is missing here does not compile.
 
 #undef __global__
@@ -73,7 +73,7 @@ struct Grid {
 /// Enqueues it as cudaLaunchKernel does, and destroys the call at last; tests/cuda_standin/ decides when it
 /// runs.
 cudaError_t launch_grid(cudaStream_t stream, const Grid& grid, dim3 blocks, dim3 threads);
-/// Whether a GPU takes a grid of so many blocks of so many threads.
+/// Whether a GPU takes a grid of this many blocks of this many threads.
 bool is_legal(dim3 blocks, dim3 threads);
 void run_grid(const Grid& grid, dim3 blocks, dim3 threads);
 

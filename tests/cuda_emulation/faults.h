@@ -16,9 +16,9 @@ struct Fault {
 std::vector<Fault> take_faults();
 
 /// Reports a fault of the running kernel, each kind once per launch and instruction; `pc` is the address
-/// behind the instruction, or nullptr.
+/// after the instruction, or nullptr.
 void report(const std::string& kind, const std::string& text, const void* pc = nullptr);
-/// A new launch: its faults are reported anew.
+/// A new launch: its faults are reported again.
 void begin_launch(const void* kernel);
 
 /// "batch_norm.cu:41", the line of the instruction before this address.

@@ -80,7 +80,7 @@ std::byte* Stacks::take() {
   return stack;
 }
 
-/// The first switch returns into run(), with the stack as behind a call: 8 bytes off a multiple of 16.
+/// The first switch returns into run(), with the stack as after a call: 8 bytes off a multiple of 16.
 Fiber::Fiber(Stacks& stacks, void (*body)()) : stacks_(stacks), stack_(stacks.take()) {
   auto** top = reinterpret_cast<void**>(stack_ + kStackBytes);
   top[-2] = reinterpret_cast<void*>(&FiberEntry::run);

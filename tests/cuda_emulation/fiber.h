@@ -9,7 +9,7 @@ namespace trainer::emulation {
 
 constexpr size_t kStackBytes = size_t{256} << 10;
 
-/// Stacks with a page behind them that nobody may touch, used again and again.
+/// Stacks with a page after them that nobody may touch, used again and again.
 class Stacks {
  public:
   ~Stacks();
@@ -20,7 +20,7 @@ class Stacks {
   std::vector<std::byte*> all_, free_;
 };
 
-/// A thread of execution that runs where resume() is called and until it calls pause() or ends.
+/// A thread of execution that runs when resume() is called and until it calls pause() or ends.
 class Fiber {
  public:
   Fiber(Stacks& stacks, void (*body)());

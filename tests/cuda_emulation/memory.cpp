@@ -28,7 +28,7 @@ namespace trainer::emulation {
 namespace {
 
 constexpr size_t kAlignment = 256;
-/// Before and behind an allocation, so that an access beside it does not meet the next one.
+/// Before and after an allocation, so that an access beside it does not meet the next one.
 constexpr size_t kMargin = 4096;
 /// What a block may have without asking for more.
 constexpr size_t kSharedBytes = size_t{48} << 10;
@@ -45,7 +45,7 @@ struct Cell {
 
 /// By a fence and then an atomic access, what a block wrote before a barrier, and what the thread wrote
 /// before the fence, is ordered before whoever accesses the same atomic later and then has a fence: that
-/// thread at once, its block behind the next barrier. (CUDA orders more: what others had ordered before.)
+/// thread at once, its block after the next barrier. (CUDA orders more: what others had ordered before.)
 struct Release {
   uint32_t block, epoch;  ///< of the writes: from the block's beginning, before the fence's epoch
   uint16_t thread;
@@ -88,7 +88,7 @@ struct Memory {
   size_t shared_used = 0;
   std::deque<std::vector<std::byte>> shared_beyond;  ///< what no GPU gives
   std::vector<Window> windows;                       ///< of the fence, by address
-  std::vector<Region*> fenced;                       ///< where they lie
+  std::vector<Region*> fenced;                       ///< where they are
   bool checking = false;
   Order order;
   alignas(kAlignment) std::byte shared_bytes[kSharedBytes];
@@ -185,7 +185,7 @@ bool is_constant(const Access& a) {
   return !a.write && address >= &__ehdr_start && address < &_end;
 }
 
-/// Whether the fence allows it; what lies in none of its allocations is not its business.
+/// Whether the fence allows it; what is in none of its allocations is not its business.
 void check_window(const Access& a, const Region& region) {
   const Memory& m = memory();
   if (std::find(m.fenced.begin(), m.fenced.end(), &region) == m.fenced.end()) return;
@@ -241,7 +241,7 @@ bool checking() {
 void* allocate_device(size_t bytes) {
   const size_t margin = checking() ? kMargin : 0;
   void* whole = nullptr;
-  // The exact size, so that AddressSanitizer's own margin begins right behind it.
+  // The exact size, so that AddressSanitizer's own margin begins right after it.
   if (posix_memalign(&whole, kAlignment, bytes + 2 * margin) != 0) return nullptr;
   auto* begin = static_cast<std::byte*>(whole) + margin;
   std::memset(begin, 0xFF, bytes);

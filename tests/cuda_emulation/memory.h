@@ -30,7 +30,7 @@ struct Window {
   Use use;
 };
 
-/// While it lives, kernels may touch within the allocations in which its windows lie no bytes but theirs.
+/// While it lives, kernels may touch within the allocations in which its windows are no bytes but theirs.
 class Fence {
  public:
   explicit Fence(std::vector<Window> windows);

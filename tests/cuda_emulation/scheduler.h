@@ -24,9 +24,9 @@ bool has_waited();
 Moment now();
 /// The same warp's count of __syncwarp since the last barrier.
 uint16_t warp_epoch(uint16_t warp);
-/// Whether an address lies on the running thread's stack.
+/// Whether an address is on the running thread's stack.
 bool on_stack(const void* address);
-/// Whether it lies in the kernel's arguments, which all threads share where the kernel does not copy them.
+/// Whether it is in the kernel's arguments, which all threads share if the kernel does not copy them.
 bool in_arguments(const void* address);
 
 }  // namespace trainer::emulation

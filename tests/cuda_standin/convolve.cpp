@@ -38,7 +38,7 @@ struct Shapes {
   int64_t depth() const { return kernel * in; }
 };
 
-/// Calls visit(offset in the columns, offset in x), both of the first of `in` channels, for what lies inside
+/// Calls visit(offset in the columns, offset in x), both of the first of `in` channels, for what is inside
 /// of x.
 template <class Visit>
 void for_each_window(const Shapes& s, int64_t image, int64_t group, Visit visit) {

@@ -104,7 +104,7 @@ std::vector<float> operand(const Layout& layout, const void* data, bool is_trans
 struct Product {
   Descriptor how;
   Layout a, b, d;
-  const void *a_data, *b_data, *c_data;  ///< c, where there is one, is as d
+  const void *a_data, *b_data, *c_data;  ///< c, if there is one, is as d
   void* d_data;
   float beta;
 
@@ -172,7 +172,7 @@ struct Product {
   }
 };
 
-/// Whether d lies over something else that the product reads or writes. It may lie where c does.
+/// Whether d is over something else that the product reads or writes. It may be where c does.
 bool overlaps(const Product& product) {
   Product without_c = product;
   if (product.c_data == product.d_data) without_c.c_data = nullptr;
@@ -185,7 +185,7 @@ bool overlaps(const Product& product) {
   });
 }
 
-/// What an algorithm wants of the addresses that it is given; empty where all is well.
+/// What an algorithm wants of the addresses that it is given; empty if all is well.
 std::string complaint(const Algorithm& algorithm, const Product& product, const void* workspace,
                       size_t bytes) {
   if (algorithm.product != product_of(product.how, product.a, product.b, product.d))

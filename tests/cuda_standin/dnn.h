@@ -106,7 +106,7 @@ struct Graph {
   int64_t groups() const { return x.shape[1] / w.shape[1]; }
 };
 
-/// The graph that an object of operations means. Throws Refusal where the stand-in has no such graph.
+/// The graph that an object of operations means. Throws Refusal if the stand-in has no such graph.
 Graph graph_of(const Object& operations);
 
 /// Configurations of engines for the graph, best first.
@@ -114,9 +114,9 @@ std::vector<ObjectPointer> configurations(const Object& operations, cudnnBackend
 /// What an engine says of its numbers.
 std::vector<cudnnBackendNumericalNote_t> notes_of(int64_t engine);
 int64_t workspace_of(int64_t engine);
-/// Throws Refusal where the engine does not take the graph.
+/// Throws Refusal if the engine does not take the graph.
 void expect_taken(int64_t engine, const Object& operations);
-/// A plan as text, and the plan again. Throws Refusal where it is none.
+/// A plan as text, and the plan again. Throws Refusal if it is none.
 std::string text_of(const Object& plan);
 Object plan_from(const std::string& text);
 /// Enqueues one run.

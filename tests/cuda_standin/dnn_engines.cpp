@@ -52,7 +52,7 @@ const Engine& engine_of(int64_t number) {
 }
 
 bool takes(const Engine& engine, const Graph& graph) {
-  // Where nobody can try them, the heuristics' first must be right.
+  // If nobody can try them, the heuristics' first must be right.
   if (!engine.can_be_planned && graph.stride[0] == 1) return false;
   return (engine.fuses || (graph.rest.empty() && !graph.sums)) &&
          !(engine.backward_only && graph.direction == Direction::forward);
@@ -89,7 +89,7 @@ ObjectPointer configuration(const Engine& engine, const Object& operations) {
   return finished(std::move(made));
 }
 
-/// Where the tensor lies, if its address is what the graph promised.
+/// Where the tensor is, if its address is what the graph promised.
 void* address_of(const Images& tensor, const std::map<int64_t, void*>& tensors) {
   const auto found = tensors.find(tensor.uid);
   if (found == tensors.end())

@@ -24,7 +24,7 @@ struct View {
   bool is_virtual = false, by_value = false;
 
   int64_t offset(const Sizes& at) const;
-  /// From the first element's place to behind the last's.
+  /// From the first element's place to after the last's.
   int64_t span() const;
 };
 
@@ -40,9 +40,9 @@ using StepsOfGraph = std::vector<StepOfGraph>;
 
 /// Whether the graph is one of these.
 bool has_steps(const Object& operations);
-/// Throws Refusal where the stand-in does not know a step, or their shapes do not fit together.
+/// Throws Refusal if the stand-in does not know a step, or their shapes do not fit together.
 StepsOfGraph steps_of(const Object& operations);
-/// What a run reads and writes of the caller's memory. Throws Refusal where an address is missing, or is not
+/// What a run reads and writes of the caller's memory. Throws Refusal if an address is missing, or is not
 /// what the graph promised.
 std::vector<Range> ranges_of(const StepsOfGraph& steps, const std::map<int64_t, void*>& tensors);
 /// Numbers on the host, by their tensors' uid: they are read when a plan is run, not when its turn comes.

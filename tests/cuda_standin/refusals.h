@@ -10,7 +10,7 @@ void log_call(const std::string& text);
 
 /// Notes what a GPU would not have done, or not have done safely. The libraries' error texts repeat it.
 void refuse(const std::string& reason);
-/// What was refused last; empty where nothing was.
+/// What was refused last; empty if nothing was.
 const std::string& last_refusal();
 void forget_refusal();
 

@@ -40,12 +40,12 @@ struct Item {
   std::string name;  ///< of the call that enqueued it
   std::function<void()> work;
   std::shared_ptr<Record> record;   ///< it is done
-  std::shared_ptr<Record> awaited;  ///< nothing behind this begins before that is done
-  CUevent_st* event = nullptr;      ///< in a graph: recorded anew by each launch
+  std::shared_ptr<Record> awaited;  ///< nothing after this begins before that is done
+  CUevent_st* event = nullptr;      ///< in a graph: recorded again by each launch
   CUstream_st* branch = nullptr;    ///< in a graph: the stream that joined the capture
   uint64_t mark = 0;                ///< in a graph: what a branch has marked for others, not 0
-  uint64_t awaited_mark = 0;        ///< in a graph: nothing behind this begins before that is done
-  std::vector<Range> ranges;        ///< that must stay allocated, where they are known
+  uint64_t awaited_mark = 0;        ///< in a graph: nothing after this begins before that is done
+  std::vector<Range> ranges;        ///< that must stay allocated, if they are known
   double seconds = kShortest;       ///< that it takes
 };
 

@@ -30,7 +30,7 @@ cudaError_t record(cudaEvent_t event, cudaStream_t stream, bool external) {
   return enqueue(stream, {.name = "cudaEventRecord", .record = event->last});
 }
 
-/// Whether nothing was captured on the event's stream behind it.
+/// Whether nothing was captured on the event's stream after it.
 bool is_last(const CUevent_st& event) {
   const std::vector<Item>& items = event.graph->items;
   const auto mark = std::ranges::find(items, event.mark, &Item::mark);

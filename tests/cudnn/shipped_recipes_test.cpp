@@ -91,7 +91,7 @@ bool becomes_f32(const Plan& plan, const PlannedEntry& entry, TensorId id) {
 }
 
 /// Factors are of two bytes; masks bytes; gradients of weights and all that persists but copies f32, except
-/// that a convolution's may be cast to it by the only node that reads it; workspaces lie where cuBLASLt takes
+/// that a convolution's may be cast to it by the only node that reads it; workspaces are where cuBLASLt takes
 /// them.
 /// Returns how many products there were.
 int check_types(const Plan& plan, DType low) {
@@ -158,7 +158,7 @@ int kernels_of(const PlannedEntry& entry) {
   return sum;
 }
 
-/// Convolutions whose sums lie where zeros were before; all that have zeros at all.
+/// Convolutions whose sums are where zeros were before; all that have zeros at all.
 std::pair<int, int> count_cleared(const Plan& plan, const PlannedEntry& entry) {
   int cleared = 0, all = 0;
   for (const PlannedNode& planned : entry.nodes) {
@@ -195,7 +195,7 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
     INFO(to_string(precision));
     const Job job = job_in(path, precision, *gpu);
     // Normalisations within products: of the last convolution of each block and of the first projection, but
-    // where there are few rows, and but for the last, whose relu no product follows.
+    // if there are few rows, and but for the last, whose relu no product follows.
     constexpr int kFolded = 14;
     CHECK(count(job.plan, "gram_batch_norm") == 2 * kFolded);
     // In each of two training entries 53 convolutions and a linear layer with their gradients (the first

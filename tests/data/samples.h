@@ -31,7 +31,7 @@ std::string idx_bytes(uint32_t magic, const std::vector<uint32_t>& sizes, const 
 std::string gzip(const std::string& bytes);
 void write_file(const std::string& path, const std::string& bytes);
 
-/// What Error (exit 65) says, or a failed check where none is thrown.
+/// What Error (exit 65) says, or a failed check if none is thrown.
 std::string data_error(const std::function<void()>& action);
 
 /// A transform of the table, its parameters set by name.
@@ -103,7 +103,7 @@ class CountingSource : public ImageSource {
   int64_t size_, bad_;
 };
 
-/// All numbers of a batch, so that two compare bit by bit; an image has so many numbers.
+/// All numbers of a batch, so that two compare bit by bit; an image has this many numbers.
 std::string bits(const Batch& batch, int64_t rows, int64_t pixels = 60);
 
 }  // namespace trainer

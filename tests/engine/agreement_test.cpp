@@ -326,7 +326,7 @@ TEST_CASE("two ranks: weights are compared before each save, and those that diff
     CHECK(outcome.error_code == 70);
     CHECK(outcome.saved_at_end == -1);
   }
-  // Where ranks are never to compare them, checkpoints do not say so either.
+  // If ranks are never to compare them, checkpoints do not say so either.
   for (const Outcome& outcome : train({}, {.seed = 2})) {
     CHECK(outcome.error.empty());
     CHECK(outcome.saved_at_end == kVotingSteps);

@@ -18,7 +18,7 @@ using namespace trainer;
 
 namespace {
 
-/// A plan in bf16 of a shipped network; nothing where this processor has no bf16.
+/// A plan in bf16 of a shipped network; nothing if this processor has no bf16.
 std::optional<Plan> plan_in_bf16(const std::string& model) {
   const auto cpu = make_cpu_backend(2, nullptr, true);
   if (cpu.planner->set_precision(Precision::amp_bf16)) return std::nullopt;

@@ -57,7 +57,7 @@ std::vector<double> drawn(Initial::Kind kind, int64_t size) {
 
 TEST_CASE("each first value depends on key and index alone, however many are drawn and by how many threads") {
   const uint64_t key = random_key(kSeed, "w");
-  // The last two are divided among threads where there are several cores.
+  // The last two are divided among threads if there are several cores.
   for (const int64_t size : {1, 2, 3, 4, 5, 7, 1023, (1 << 17) + 1, (1 << 20) + 7}) {
     for (const auto kind : {Initial::Kind::uniform, Initial::Kind::normal, Initial::Kind::truncated_normal}) {
       const std::vector<double> found = drawn(kind, size);

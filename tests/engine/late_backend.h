@@ -37,10 +37,10 @@ class LateDevice final : public Device {
   void copy_to_host_async(std::span<std::byte> host, const void* device) override;
   void copy_to_device_async(std::span<const HostCopy> copies, int64_t after) override;
 
-  /// What is enqueued beyond so many pieces of work has the first of them done at once.
+  /// What is enqueued beyond this many pieces of work has the first of them done at once.
   void set_longest_queue(size_t longest) { longest_ = longest; }
   int64_t captured_graphs() const { return graphs_; }
-  /// After so many graphs it fails to capture another.
+  /// After this many graphs it fails to capture another.
   void set_most_graphs(int64_t most) { most_graphs_ = most; }
   /// How often somebody waited for work that was not done.
   int64_t waits() const { return waits_; }

@@ -14,7 +14,7 @@ using namespace trainer;
 
 namespace {
 
-/// Weights that a convolution (or a linear layer behind one) keeps in its own layout, and copies of them,
+/// Weights that a convolution (or a linear layer after one) keeps in its own layout, and copies of them,
 /// both ways, that the backend reorders.
 struct Weights {
   Shape conv, linear;

@@ -38,7 +38,7 @@ thread_local int opening = 0;
 
 class Allocations {
  public:
-  /// Whether an allocation of so many bytes fails.
+  /// Whether an allocation of this many bytes fails.
   bool fail(size_t bytes) {
     const long number = count_->fetch_add(1) + 1;
     if (at_ == 0 || number < at_) return false;

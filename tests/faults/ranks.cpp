@@ -13,7 +13,7 @@ namespace {
 using faults::Faults;
 using faults::next;
 
-/// The program opens MPI by itself, where the loader does not look for the next function of a name: the
+/// The program opens MPI by itself, if the loader does not look for the next function of a name: the
 /// library that has made this call does.
 template <class Function>
 Function* of_caller(const char* name, const void* caller) {

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// The recipe of a text, or nothing where it is refused as one (exit 78).
+/// The recipe of a text, or nothing if it is refused as one (exit 78).
 std::shared_ptr<const Recipe> read(const std::string& text) {
   try {
     return Recipe::parse(text, "recipe.yaml", {});

@@ -29,7 +29,7 @@ uint64_t sum_of(const std::vector<uint8_t>& file, size_t begin, size_t bytes) {
   return checksum(std::as_bytes(std::span(file).subspan(begin, bytes)));
 }
 
-/// Makes right the checksums that a mutation hardly ever hits, so that what lies behind them is reached.
+/// Makes right the checksums that a mutation hardly ever hits, so that what is behind them is reached.
 void seal(std::vector<uint8_t>& file) {
   if (file.size() < sizeof(RecordHead) + sizeof(RecordTail)) return;
   put(file, 0, RecordHead{}.mark);

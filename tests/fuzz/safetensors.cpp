@@ -70,7 +70,7 @@ std::vector<uint8_t> with_length(std::span<const uint8_t> header, size_t data_by
 }  // namespace
 }  // namespace trainer
 
-/// The bytes as a file, and behind the first two, which say how many bytes of data there are, as a header.
+/// The bytes as a file, and after the first two, which say how many bytes of data there are, as a header.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> bytes(data, size);
   trainer::try_file(trainer::put_file("m.safetensors", bytes));

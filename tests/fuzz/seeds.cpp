@@ -154,7 +154,7 @@ void put_words(const std::filesystem::path& file) {
   for (const std::string& word : words) dictionary << '"' << word << "\"\n";
 }
 
-/// Headers behind the number of bytes of their data, as fuzz_safetensors takes them, and a whole file.
+/// Headers after the number of bytes of their data, as fuzz_safetensors takes them, and a whole file.
 void put_safetensors(const std::filesystem::path& folder) {
   std::vector<StoredTensor> tensors = {{.name = "a.weight", .shape = {2, 3}}, {.name = "n", .dtype = "I64"}};
   tensors.push_back({.name = "h", .dtype = "BF16", .shape = {4}});

@@ -36,8 +36,8 @@ void try_tokenizer(const std::string& path, const std::string& text) {
 }  // namespace
 }  // namespace trainer
 
-/// Up to the first line that is just "=", a file; behind it a text. The first byte says which file: '{' a
-/// tokenizer.json, 'v' a vocab.json of one line with merges.txt behind it, else a SentencePiece model.
+/// Up to the first line that is just "=", a file; after it a text. The first byte says which file: '{' a
+/// tokenizer.json, 'v' a vocab.json of one line with merges.txt after it, else a SentencePiece model.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string all(reinterpret_cast<const char*>(data), size), border = "\n=\n";
   const size_t end = all.find(border);

@@ -53,7 +53,7 @@ ProgressState state_at(int64_t step, int64_t steps = 1000) {
   return state;
 }
 
-/// The screen's text as a terminal of that many columns shows it at the end; fails where a line would wrap.
+/// The screen's text as a terminal of that many columns shows it at the end; fails if a line would wrap.
 std::vector<std::string> rendered(const std::string& text, size_t columns) {
   std::vector<std::string> lines(1);
   for (size_t i = 0; i < text.size(); ++i) {

@@ -71,7 +71,7 @@ TEST_CASE("append_to_cache: a cache grows in its own memory") {
                                         111, 206, 207, 208, 209, 210, 211, 306, 307, 308};
   CHECK(session.persistent("cache") == expected);
   CHECK(session.output("step", "held")[12] == 600);
-  append(1, 400);  // written anew
+  append(1, 400);  // written again
   CHECK(session.persistent("cache")[3] == 400);
   CHECK(session.persistent("cache")[9] == 203);
 }

@@ -25,7 +25,7 @@ void check_attention(const AttentionCase& c, int seeds = 1) {
       to_string(c), [&](Sketch& sketch) { draft_attention(sketch, c); }, seeds);
 }
 
-/// On the CPU and in bf16 only, where finite differences would take long.
+/// On the CPU and in bf16 only, if finite differences would take long.
 void check_large_attention(const AttentionCase& c) {
   INFO(to_string(c));
   const Draft draft = [&](Sketch& sketch) { draft_attention(sketch, c); };

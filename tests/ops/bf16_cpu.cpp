@@ -28,7 +28,7 @@ OpContext widened(const OpContext& context) {
           .label = context.label};
 }
 
-/// Calls select(context) or, where that fails, that of the widened operation.
+/// Calls select(context) or, if that fails, that of the widened operation.
 template <class Select>
 Choice select_somehow(const OpContext& context, const Select& select) {
   try {

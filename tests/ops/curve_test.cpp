@@ -91,7 +91,7 @@ Curve train(const Training& training, size_t steps, int threads) {
   return curve;
 }
 
-/// Each loss lies as near to PyTorch's as its own with other threads and layouts have lain so far, or within
+/// Each loss is as near to PyTorch's as its own with other threads and layouts have lain so far, or within
 /// 1e-4: once rounding has driven curves apart they cross again, which brings none nearer. So do the logits
 /// of two samples in evaluation, by their norm.
 void check_curve(const Training& training, const std::vector<int>& thread_counts = {1, 2}) {

@@ -131,7 +131,7 @@ void linear(Drawn& drawn) {
   drawn.end(drawn.build().emit<Linear>({drawn.parameter(x), drawn.weight({out, in}), bias}));
 }
 
-/// Where a channel has few values, its gradients are differences of nearly equal numbers, the more so the
+/// If a channel has few values, its gradients are differences of nearly equal numbers, the more so the
 /// smaller epsilon is; f32 keeps three digits of them.
 void batch_norm(Drawn& drawn) {
   const Shape x = drawn.image();

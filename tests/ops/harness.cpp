@@ -96,7 +96,7 @@ void compare(const Program& program, const Outputs& found, const Outputs& expect
   }
 }
 
-/// Where each element of a tensor lies.
+/// Where each element of a tensor is.
 std::vector<int64_t> places_of(const Plan& plan, TensorId id) {
   const auto index = static_cast<size_t>(id);
   std::vector<int64_t> places;

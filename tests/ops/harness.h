@@ -19,11 +19,12 @@ struct Tolerances {
 };
 
 /// Compares the gradient of each parameter in the reference backend with central differences of the loss,
-/// element by element (a sample of the elements where there are many).
+/// element by element (a sample of the elements if there are many).
 void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
 
 /// Compares all outputs and gradients of a backend with the reference's, with and without the optional
-/// passes; scratch memory is poisoned, a second run gives the same bits, inputs stay as they were.
+/// passes; scratch memory is poisoned, a second run gives bitwise identical results, inputs stay as they
+/// were.
 void check_backend(const Backend& backend, const Draft& draft, uint64_t seed,
                    const Tolerances& tolerances = {});
 /// The same of the CPU.
@@ -33,7 +34,7 @@ void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances =
 void check_narrow(const Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
                   const Tolerances& tolerances);
 
-/// check_differences in mixed precision, where the reference rounds nothing: gradients through casts.
+/// check_differences in mixed precision, if the reference rounds nothing: gradients through casts.
 void check_bf16_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
 
 /// Compares the CPU in bf16 with the reference that rounds what it stores. The CPU may be `slack` times as

@@ -24,7 +24,7 @@ enum class Planting { thorough, brief };
 
 /// Plants NaN, infinity and minus infinity in each floating input and parameter of the draft, one value at a
 /// time, at a few places. Runs the program in each form that fusion gives it, and compares all outputs and
-/// gradients with the reference's of the plain program. NaN must be where the reference has NaN. Where a
+/// gradients with the reference's of the plain program. NaN must be where the reference has NaN. If a
 /// planted infinity leaves the reference without a number, the backend must not have a number either. Numbers
 /// must agree. Also checks the reference: an output that follows a number must follow a NaN in its place.
 void check_non_finite(const Backend& backend, const Draft& draft, uint64_t seed, NonFiniteCoverage& coverage,

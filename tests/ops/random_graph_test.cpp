@@ -132,7 +132,7 @@ class RandomNetwork {
     return build_.emit<Resample2d>({x}, kRules[below(4)], Size2d{1 + below(kLargest), 1 + below(kLargest)});
   }
 
-  /// Behind a tanh: where all that a bias does is to shift a channel, its gradient is nothing but rounding.
+  /// Behind a tanh: if all that a bias does is to shift a channel, its gradient is nothing but rounding.
   /// Of several channels: the sum of a single one's gradients may be a thousandth of its terms.
   TensorId norm(TensorId x) {
     const Shape shape = build_.shape(x);

@@ -11,7 +11,7 @@
 namespace trainer {
 
 /// How a test's numbers are drawn. `off_zero` keeps 0.1 away from zero, for kinks there; `distinct` are a
-/// shuffled grid, so that no maximum is close to another value; `positive` lie in [0.5, 1.5).
+/// shuffled grid, so that no maximum is close to another value; `positive` are in [0.5, 1.5).
 enum class Values { normal, off_zero, distinct, positive };
 
 /// A small program in the making, with a value for each of its parameters and inputs.

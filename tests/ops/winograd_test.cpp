@@ -94,7 +94,7 @@ double error_of(const std::vector<float>& found, const std::vector<double>& expe
   return std::sqrt(differences / squares);
 }
 
-/// The same of blocks and rows; infinite where a lane without a channel is not zero.
+/// The same of blocks and rows; infinite if a lane without a channel is not zero.
 template <class Tensor>
 double error_of(const std::vector<float>& found, const Tensor& expected) {
   std::vector<double> stored(found.size());
@@ -158,7 +158,7 @@ struct Sample {
   }
 };
 
-/// Poisoned memory, aligned as the arena's, with a guard behind it.
+/// Poisoned memory, aligned as the arena's, with a guard after it.
 class Memory {
  public:
   explicit Memory(int64_t floats)

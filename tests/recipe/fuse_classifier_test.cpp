@@ -35,7 +35,7 @@ loss: )" + loss + "\n",
                        "r.yaml", more);
 }
 
-/// The passes of training, the classifier's with pieces of at most so many samples; 0: without it.
+/// The passes of training, the classifier's with pieces of at most this many samples; 0: without it.
 Program classifier_program(const RunSpec& spec, int64_t of_piece) {
   Program program;
   std::vector<Pass> passes = passes_for(spec, {.lr_table = {0.5f}});

@@ -107,7 +107,7 @@ std::vector<int32_t> tokens_of(int64_t count) {
   return tokens;
 }
 
-/// The logits behind each of the tokens, computed for all places at once.
+/// The logits after each of the tokens, computed for all places at once.
 std::vector<float> full_logits(const RunSpec& spec, std::vector<int32_t> tokens) {
   GeneratingNetwork network(spec, Purpose::predict);
   tokens.resize(kContext, 0);
@@ -126,7 +126,7 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 }
 
 /// The largest difference of cached logits from those that `whole` gives for all places at once, from a
-/// prompt of so many tokens to the end.
+/// prompt of this many tokens to the end.
 double cached_difference(const RunSpec& spec, int64_t prompt, int64_t sequences, const RunSpec& whole) {
   const std::vector<int32_t> tokens = tokens_of(kContext);
   const std::vector<float> full = full_logits(whole, tokens);
@@ -198,7 +198,7 @@ TEST_CASE("generation: logits in bf16 are those in f32, as far as bf16 goes") {
     for (const int64_t prompt : {int64_t{1}, kPieceOfTest + 2, kContext}) {
       INFO("prompt of " << prompt << ", logits up to " << largest);
       const double difference = cached_difference(low, prompt, 2, exact);
-      CHECK(difference < 0.01 * largest);  // a number of bf16 is off by up to 1 in 512, and a few lie between
+      CHECK(difference < 0.01 * largest);  // a number of bf16 is off by up to 1 in 512, and a few are between
       CHECK(difference > 0);
     }
   }

@@ -123,7 +123,7 @@ TEST_CASE("muon leaves the last linear layer to AdamW under every loss") {
 
 TEST_CASE("muon finds the last linear layers whatever follows them") {
   struct Case {
-    std::string layers;  ///< of (N, 12), behind a linear layer named `first`
+    std::string layers;  ///< of (N, 12), after a linear layer named `first`
     Names matrices;
   };
   const std::vector<Case> cases = {

@@ -58,7 +58,7 @@ size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-/// Where one place alone uses a template, a misspelt definition is reported there, as a misspelt use would
+/// If one place alone uses a template, a misspelt definition is reported there, as a misspelt use would
 /// be.
 bool is_reported_at_its_use(const std::string& problems, const Mutation& mutation) {
   const std::string before = " misspelt as ";

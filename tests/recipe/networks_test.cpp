@@ -113,7 +113,7 @@ double furthest_apart(const std::vector<double>& a, const std::vector<double>& b
   return largest;
 }
 
-/// Each loss lies within 1e-4 of PyTorch's, or thrice as near as PyTorch's own with other threads and
+/// Each loss is within 1e-4 of PyTorch's, or thrice as near as PyTorch's own with other threads and
 /// kernels.
 void check_curve(const std::string& network, const std::string& name, const std::string& optimizer) {
   const Fixture fixture("networks");

@@ -106,7 +106,7 @@ void batch_norm_moments(const Call& call) {
     put_in_table(call, c, moments_of(call, c));
 }
 
-/// dy, where a mask lets it through, with the second one.
+/// dy, if a mask lets it through, with the second one.
 template <class Op>
 double slope_of(const Call& call, int64_t i) {
   if (call.has_input(Op::kMask) && call.in<uint8_t>(Op::kMask)[i] == 0) return 0;
@@ -152,7 +152,7 @@ void batch_norm_backward(const Call& call) {
     });
     if (call.has_output(BatchNormBackward::kDgamma)) call.out(BatchNormBackward::kDgamma)[c] = product;
     if (call.has_output(BatchNormBackward::kDbeta)) call.out(BatchNormBackward::kDbeta)[c] = sum;
-    // dx may lie where dy is, and so may the residual's gradient: each element of dy is read before either is
+    // dx may be where dy is, and so may the residual's gradient: each element of dy is read before either is
     // written.
     for_channel(shape, c, [&](int64_t i) {
       const double g = slope_of<BatchNormBackward>(call, i);

@@ -10,7 +10,7 @@
 namespace trainer::reference {
 namespace {
 
-/// A group of a sample lies in one row.
+/// A group of a sample is in one row.
 struct GroupSizes {
   int64_t area, channels, groups, rows, width;
   GroupSizes(const Shape& x, int64_t number_of_groups)

@@ -31,7 +31,7 @@ void layer_norm(const Call& call) {
     if (call.has_output(LayerNorm::kFactor)) call.out(LayerNorm::kFactor)[row] = factor;
     if (!op.rms && call.has_output(LayerNorm::kMean)) call.out(LayerNorm::kMean)[row] = mean;
     for (int64_t i = 0; i < width; ++i) {
-      const double s = value(i);  // read before either output, which may lie where an input does
+      const double s = value(i);  // read before either output, which may be where an input does
       call.out(LayerNorm::kY)[first + i] =
           (call.has_input(LayerNorm::kGamma) ? call.in(LayerNorm::kGamma)[i] : 1) * (s - mean) * factor +
           (call.has_input(LayerNorm::kBeta) ? call.in(LayerNorm::kBeta)[i] : 0);

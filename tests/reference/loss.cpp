@@ -14,7 +14,7 @@ struct Position {
   std::vector<double> row;
   int64_t sample;
   int32_t label;
-  int64_t first, stride;  ///< where the row lies: first + c * stride
+  int64_t first, stride;  ///< where the row is: first + c * stride
   double weight;          ///< the sample's, divided by its number of positions
 };
 
@@ -100,7 +100,7 @@ void top_k(const Call& call) {
   call.out(TopK::kHits)[0] = sum;
 }
 
-/// Of class c; 1 where classes have none.
+/// Of class c; 1 if classes have none.
 template <class Op>
 double class_weight(const Call& call, size_t c) {
   return call.has_input(Op::kClassWeights) ? call.in(Op::kClassWeights)[c] : 1;

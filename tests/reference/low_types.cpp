@@ -8,7 +8,7 @@
 namespace trainer::reference {
 namespace {
 
-/// Digits behind the first one, and exponents of the smallest normal and of the largest number.
+/// Digits after the first one, and exponents of the smallest normal and of the largest number.
 struct Format {
   int digits, lowest, highest;
 };

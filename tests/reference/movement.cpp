@@ -24,7 +24,7 @@ struct Around {
   }
 };
 
-/// Bytes of an element as it lies here: floats are doubles.
+/// Bytes of an element as it is stored here: floats are doubles.
 int64_t stored_width(DType dtype) {
   return is_floating(dtype) ? static_cast<int64_t>(sizeof(double)) : bytes_per_element(dtype);
 }

@@ -8,7 +8,7 @@
 namespace trainer::reference {
 namespace {
 
-/// The share of input i in output o along one axis, written down anew: the operation has lists of taps.
+/// The share of input i in output o along one axis, written down again: the operation has lists of taps.
 double share(Resampling how, int64_t i, int64_t in, int64_t o, int64_t out) {
   const auto n = static_cast<double>(in), m = static_cast<double>(out), place = static_cast<double>(o);
   double at = 0;

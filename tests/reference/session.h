@@ -37,7 +37,7 @@ class Session {
   std::map<TensorId, Buffer> inputs_;
 };
 
-/// ‖a - b‖ / ‖b‖, 2-norms; infinite where the sizes differ or a value is NaN.
+/// ‖a - b‖ / ‖b‖, 2-norms; infinite if the sizes differ or a value is NaN.
 double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace trainer

@@ -11,7 +11,7 @@
 namespace trainer::test {
 
 /// What ranks that are threads of this process share. Numbers are added in the order of the ranks, once all
-/// have begun, so that every rank gets the same bits.
+/// have begun, so that every rank gets bitwise identical results.
 class RankTable {
  public:
   explicit RankTable(size_t ranks) : votes_(ranks), begun_(ranks, 0) {}

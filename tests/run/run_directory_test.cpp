@@ -38,7 +38,7 @@ RunIdentity identity_with(const std::string& text) {
 const RunIdentity kIdentity = identity_with("optimizer:\n  name: sgd\n  lr: 0.1\n");
 const RunIdentity kOther = identity_with("optimizer:\n  name: sgd\n  lr: 0.2\n");
 
-/// Another process that works in a directory, for so many microseconds (0: until it is killed).
+/// Another process that works in a directory, for this many microseconds (0: until it is killed).
 class Holder {
  public:
   explicit Holder(const std::filesystem::path& path, useconds_t time = 0) {

@@ -63,7 +63,7 @@ const RunIdentity& settings_with(const Words& words) {
   return known.emplace(words, shared_settings(recipe_with(words), {})).first->second;
 }
 
-/// The keys in which a recipe with `more` differs from one with `words` alone; nothing where it is refused.
+/// The keys in which a recipe with `more` differs from one with `words` alone; nothing if it is refused.
 std::optional<std::vector<Difference>> changed_by(Words words, const std::string& more) {
   const RunIdentity& before = settings_with(words);
   words.push_back(more);
@@ -95,7 +95,7 @@ std::vector<Words> surroundings(const RecipeKey& key, const std::vector<RecipeKe
   return found;
 }
 
-/// What another valid value of the key changes; empty where none was found.
+/// What another valid value of the key changes; empty if none was found.
 std::vector<Difference> change(const RecipeKey& key, const std::vector<RecipeKey>& keys) {
   if (const auto words = kTogether.find(key.path); words != kTogether.end())
     return differences(settings_with({}), settings_with(words->second));

@@ -19,7 +19,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Tokens = std::vector<int32_t>;
 
-/// What opening says, behind the exit code: "65 PATH: ...".
+/// What opening says, after the exit code: "65 PATH: ...".
 std::string problem_of(const std::string& path) {
   try {
     open_tokenizer(path);
@@ -120,7 +120,7 @@ std::unique_ptr<Tokenizer> small_with(const std::string& key, const Json& value)
   return open_tokenizer(folder.write("tokenizer.json", root.dump()));
 }
 
-/// ByteLevel behind these steps.
+/// ByteLevel after these steps.
 Json pre_tokenizers(Json steps) {
   steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
   return {{"type", "Sequence"}, {"pretokenizers", steps}};
@@ -158,7 +158,7 @@ TEST_CASE("a pattern that tries all ways is given up, not tried from each place 
   const auto tokenizer = small_with("pre_tokenizer", pre_tokenizers(Json::array({split_at("(?:x|x){20}y")})));
   CHECK_THROWS_WITH(tokenizer->encode(std::string(20'000, 'x') + "zy"),
                     ContainsSubstring("match limit exceeded"));
-  // What needs many steps at few places is matched, with what is before and behind it.
+  // What needs many steps at few places is matched, with what is before and after it.
   const std::string text = "xy" + std::string(20, 'x') + "y" + "xy";
   CHECK(tokenizer->encode(text).size() == text.size());
   const auto removing = [&] {
@@ -201,7 +201,7 @@ TEST_CASE("a text is cut between characters that no piece has side by side") {
   CHECK(found("a\u3000bc") == 5);  // which stay with what is beside them
   CHECK(found("a\u0308bc") == 4);  // what combines may become one with its neighbour
   CHECK(found("bac") == 1);
-  CHECK(found("ba\u0308c") == 5);  // here with the letter behind the place
+  CHECK(found("ba\u0308c") == 5);  // here with the letter after the place
   CHECK(found("dba") == 2);        // unknown characters become one token
   CHECK(found("xxaab") == 3);
   CHECK(found("\u8a9e\u65e5\u8a9e") == 6);
@@ -307,7 +307,7 @@ TEST_CASE("a trie of normalizations leads nowhere but into itself") {
   const auto problem = [&](const std::vector<uint32_t>& units) {
     return problem_of(folder.write("m.model", model_with_trie(units, std::string("b\0c\0", 4))));
   };
-  // Two blocks: the root leads to the second one, where 'a' has a leaf that is the text "c".
+  // Two blocks: the root leads to the second one, if 'a' has a leaf that is the text "c".
   std::vector<uint32_t> units(512, 'z');
   units[0] = 256 * kOffset;
   units[256 ^ 'a'] = 'a' | kHasLeaf | 1 * kOffset;

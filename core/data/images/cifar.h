@@ -20,7 +20,7 @@ enum class Cifar { ten = 10, hundred = 100 };
 /// offset.
 std::unique_ptr<ImageSource> open_cifar(Cifar set, const std::string& path, Split split);
 
-/// Looks at the files' sizes only; nullopt where one is missing.
+/// Looks at the files' sizes only; nullopt if one is missing.
 std::optional<SourceInfo> peek_cifar(Cifar set, const std::string& path, Split split);
 
 /// Those of the split's files that do not exist.

@@ -6,14 +6,14 @@
 
 namespace trainer {
 
-/// What data.format, data.train and data.val are for what lies at a path.
+/// What data.format, data.train and data.val are for what is at a path.
 struct FoundData {
   std::string format;
-  std::filesystem::path train, val;  ///< `val` is empty where the path holds one split only
+  std::filesystem::path train, val;  ///< `val` is empty if the path holds one split only
 };
 
 /// Recognises images in a folder for each class (also below `train` and `val`), CIFAR's and MNIST's files,
-/// and a record file. Throws Error (exit 65) that says what was expected where it is none of them.
+/// and a record file. Throws Error (exit 65) that says what was expected if it is none of them.
 FoundData find_data(const std::filesystem::path& path);
 
 }  // namespace trainer

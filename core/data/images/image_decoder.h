@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// One image while it is decoded, whose bytes must outlive this. What goes wrong throws DecodeError.
+/// One image while it is decoded, whose bytes must outlive this. Errors throw DecodeError.
 class ImageDecoder {
  public:
   ImageDecoder() = default;

@@ -22,7 +22,7 @@ std::vector<std::string> images_below(const std::filesystem::path& folder);
 std::vector<std::string> image_files(const std::vector<std::string>& words);
 
 /// JPEG, PNG, WebP and BMP files without labels as samples of `shape` (C, H, W), C of which is 3 or, for grey
-/// ones, 1; see is_fixed. What cannot be read or has another size throws UnreadableSampleError.
+/// ones, 1; see is_fixed. An unreadable file, or one of another size, throws UnreadableSampleError.
 std::unique_ptr<ImageSource> open_image_files(std::vector<std::string> files, const Shape& shape,
                                               int64_t max_pixels);
 

@@ -126,8 +126,8 @@ class Listing {
   std::string root_;
   std::vector<std::string> classes_;
   std::vector<int64_t> class_begin_;  // number of each class's first sample
-  std::vector<int32_t> labels_;       // of all samples, where a file gives them
-  std::vector<size_t> set_end_;       // of each sample's classes in sets_, where a file gives sets of them
+  std::vector<int32_t> labels_;       // of all samples, if a file gives them
+  std::vector<size_t> set_end_;       // of each sample's classes in sets_, if a file gives sets of them
   std::vector<int32_t> sets_;
   std::string text_;  // names below the class's folder or, with labels, below the root, one after another
   std::vector<size_t> end_;  // of each name

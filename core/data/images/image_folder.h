@@ -23,14 +23,14 @@ struct ImageFolders {
 /// JPEG, PNG, WebP and BMP files in one folder for each class: classes sorted by name, files by their path
 /// below it. Takes what ends in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth; names that begin
 /// with a dot are passed over. With a CSV file
-/// of labels, in its order: see read_label_file. Throws Error: exit 65 where there are no classes or one has
+/// of labels, in its order: see read_label_file. Throws Error: exit 65 if there are no classes or one has
 /// no images, exit 74 from the system.
 std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
 
-/// Lists the files without opening them; nullopt where the folder is missing.
+/// Lists the files without opening them; nullopt if the folder is missing.
 std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders);
 
-/// The folder, where it is missing.
+/// The folder, if it is missing.
 std::vector<std::string> missing_image_folder(const std::string& path);
 
 }  // namespace trainer

@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-/// Coefficient k of a block in the order of the file lies at kNatural[k]. A damaged run can pass the end
+/// Coefficient k of a block in the order of the file is at kNatural[k]. A damaged run can pass the end
 /// by 15.
 constexpr std::array<uint8_t, 64 + 16> kNatural = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33,
@@ -127,7 +127,7 @@ void JpegStream::refill() {
 }
 
 bool JpegStream::restart(int number) {
-  // What is left of the segment are bits that fill its last byte.
+  // The rest of the segment fills its last byte.
   while (from_end_ - from_ >= 2 && (from_[0] != 0xFF || from_[1] == 0 || from_[1] == 0xFF)) ++from_;
   if (from_end_ - from_ < 2 || from_[1] != 0xD0 + number) return false;
   from_ += 2;
@@ -148,7 +148,7 @@ inline __attribute__((always_inline)) void fill(JpegBits& stream) {
   stream.count |= 56;
 }
 
-/// The next code's run and value; false where there is no such code.
+/// The next code's run and value; false if there is no such code.
 inline __attribute__((always_inline)) bool next(JpegBits& stream, const JpegTable& table, uint32_t& run,
                                                 int& value) {
   JpegTable::Entry entry = table.lookup(stream.bits);

@@ -18,13 +18,13 @@ class JpegTable {
  public:
   static constexpr int kBits = 10;
 
-  /// The code must be one that libjpeg has accepted. Returns false where it has values of more bits than
+  /// The code must be one that libjpeg has accepted. Returns false if it has values of more bits than
   /// images of 8 bits have.
   bool build(const JpegCode& code, bool is_ac);
 
   /// What the next bits stand for: bits 0 to 7 are how many of them code and value take together, which is
   /// all that the next look-up waits for; 8 to 15 the zeros before the value, kEndRun for all that are left;
-  /// 16 to 31 the value. With kSplit the value lies beyond the bits looked up: 16 to 23 then are its bits, 24
+  /// 16 to 31 the value. With kSplit the value is beyond the bits looked up: 16 to 23 then are its bits, 24
   /// to 31 the code's. With kSplit and nothing else the code is longer than kBits.
   using Entry = uint32_t;
   static constexpr Entry kSplit = 0x4000;
@@ -37,7 +37,7 @@ class JpegTable {
   /// the block, which is not in the advance. Nothing taken: the code is longer than kBits, or none.
   uint32_t lookup_run(uint64_t bits) const { return runs_[bits >> (64 - kBits)]; }
   static constexpr uint32_t kEnds = 1 << 16;
-  /// A code of more than kBits bits, with kSplit; 0 where there is none.
+  /// A code of more than kBits bits, with kSplit; 0 if there is none.
   Entry long_code(uint64_t bits) const;
 
  private:
@@ -72,7 +72,7 @@ class JpegStream {
   void prepare() {
     if (end_ - bits.at < kMostBlockBytes) refill();
   }
-  /// True where more was taken than there was.
+  /// True if more was taken than there was.
   bool is_overrun() const { return (bits.at - end_) * 8 > bits.count; }
   /// Goes on after the next marker, which must be restart marker `number` of 8.
   bool restart(int number);
@@ -92,7 +92,7 @@ class JpegStream {
   uint8_t buffer_[kPiece + 3 * kMostBlockBytes];
 };
 
-/// One block of 8x8 coefficients in their natural order, which `block` holds as zeros. Returns false where
+/// One block of 8x8 coefficients in their natural order, which `block` holds as zeros. Returns false if
 /// the data is damaged; `stream` must be prepared.
 bool decode_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac, int& last_dc,
                        int16_t* block);

@@ -37,7 +37,7 @@ void JpegScan::Decoder::restart(j_decompress_ptr info) {
   last_dc.fill(0);
 }
 
-/// libjpeg has set the blocks to zero. It looks at none where there is no pointer, nor beside the window.
+/// libjpeg has set the blocks to zero. It looks at none if there is no pointer, nor beside the window.
 boolean JpegScan::Decoder::decode_mcu(j_decompress_ptr info, JBLOCKROW* blocks) {
   auto& decoder = *reinterpret_cast<Decoder*>(info->entropy);
   if (info->restart_interval != 0) {

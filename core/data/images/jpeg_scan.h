@@ -18,7 +18,7 @@ class JpegScan {
   JpegScan();
   ~JpegScan();
 
-  /// After jpeg_start_decompress; does nothing where the image is not baseline, or has several scans. Must
+  /// After jpeg_start_decompress; does nothing if the image is not baseline, or has several scans. Must
   /// outlive the decompression. Damage is reported through libjpeg's error_exit.
   void take_over(jpeg_decompress_struct& info);
 

@@ -8,13 +8,13 @@
 
 namespace trainer {
 
-/// Images in the order of a CSV file, each with its class or, where the file has a column for each class,
+/// Images in the order of a CSV file, each with its class or, if the file has a column for each class,
 /// with any number of them.
 struct LabelFile {
   std::vector<std::string> classes;  ///< sorted; of columns in their order
   std::vector<size_t> image;         ///< of each row: place in the list of images
-  std::vector<int32_t> label;        ///< of each row: place in classes; none where classes have columns
-  std::vector<size_t> set_end;  ///< of each row, where classes have columns: where its part of `sets` ends
+  std::vector<int32_t> label;        ///< of each row: place in classes; none if classes have columns
+  std::vector<size_t> set_end;  ///< of each row, if classes have columns: where its part of `sets` ends
   std::vector<int32_t> sets;    ///< places in classes, ascending in each row
 };
 

@@ -27,7 +27,7 @@ class TiffReader {
   bool little_;
 };
 
-// The eight orientations are made of three steps, in this order: what is stored is mirrored left to right,
+// The eight orientations are made of three steps, in this order: the stored image is mirrored left to right,
 // and top to bottom, and then rows become columns.
 bool mirrors_columns(int orientation) {
   return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// The orientation in a TIFF structure, as EXIF holds it; 1 where it is missing, damaged or not of 1 to 8.
+/// The orientation in a TIFF structure, as EXIF holds it; 1 if it is missing, damaged or not of 1 to 8.
 int exif_orientation(std::span<const uint8_t> tiff);
 
 /// The view of the image as it is stored that makes, once turned upright, what `chooser` wants.

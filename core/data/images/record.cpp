@@ -56,7 +56,7 @@ class RecordFile {
 
  private:
   [[noreturn]] void fail(uint64_t offset, const std::string& expected, const std::string& found) const {
-    require_intact();  // what is lost reads as zeros
+    require_intact();  // lost pages read as zeros
     fail_in_file(path_, static_cast<int64_t>(offset), expected, found);
   }
 
@@ -112,7 +112,7 @@ class RecordFile {
     }
   }
 
-  /// Of samples that are pixels; nothing where dimensions are not, or do not fit into the file.
+  /// Of samples that are pixels; nothing if dimensions are not, or do not fit into the file.
   std::optional<uint64_t> bytes_per_sample() const {
     uint64_t bytes = 1;
     for (int64_t size : shape()) {
@@ -122,7 +122,7 @@ class RecordFile {
     return bytes;
   }
 
-  /// Samples lie one after another, without gaps.
+  /// Samples are stored one after another, without gaps.
   void check_entry(uint64_t i) {
     const auto at = static_cast<uint64_t>(entry_offset(static_cast<int64_t>(i)));
     const RecordEntry entry = get<RecordEntry>(at);

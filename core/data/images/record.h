@@ -21,10 +21,10 @@ void write_record(const ImageSource& source, const std::function<void(std::span<
 /// throws Error (exit 65) with file and offset, an altered sample when it is read.
 std::unique_ptr<ImageSource> open_record(const std::string& path, int64_t max_pixels);
 
-/// Reads the index; nullopt where the file is missing.
+/// Reads the index; nullopt if the file is missing.
 std::optional<SourceInfo> peek_record(const std::string& path);
 
-/// The file, where it is missing.
+/// The file, if it is missing.
 std::vector<std::string> missing_record(const std::string& path);
 
 }  // namespace trainer

@@ -38,7 +38,7 @@ static_assert(sizeof(RecordEntry) == 32);
 
 struct RecordTail {
   uint64_t samples = 0, classes = 0;
-  int64_t channels = 0, height = 0, width = 0;  ///< of every sample; height and width are -1 where encoded
+  int64_t channels = 0, height = 0, width = 0;  ///< of every sample; height and width are -1 if encoded
   uint64_t index = 0, names = 0;                ///< offsets
   uint64_t index_sum = 0;                       ///< checksum of index and names
   uint64_t sum = 0;                             ///< checksum of the tail up to here

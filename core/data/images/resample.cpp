@@ -37,7 +37,7 @@ Taps make_taps(const AxisView& axis) {
   taps.range = {axis.high, axis.low};
   for (int64_t i = 0; i < axis.out; ++i) {
     const double center = axis.begin + (static_cast<double>(i) + 0.5) * scale;
-    // Pixels whose centres, at j + 0.5, lie within the triangle: 0 at its ends.
+    // Pixels whose centres, at j + 0.5, are within the triangle: 0 at its ends.
     const auto begin = static_cast<int64_t>(std::floor(center - reach - 0.5)) + 1;
     const auto end = static_cast<int64_t>(std::ceil(center + reach - 0.5));
     const int64_t first = std::clamp(begin, axis.low, axis.high - 1);

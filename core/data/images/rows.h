@@ -11,7 +11,7 @@
 namespace trainer {
 
 /// Fills `images` (numbers, or bytes where the input is u8), `labels` (a number, or a map of the image's
-/// size), or `targets` (1 for each class that an image has), and, where the inputs have them, `other_labels`
+/// size), or `targets` (1 for each class that an image has), and, if the inputs have them, `other_labels`
 /// and `mix_weights` from images. Training augments
 /// and mixes them by seed and order; `training` is null for a pass in the stored order. Source and transforms
 /// must outlive it. Mixup makes numbers, never bytes.

@@ -16,7 +16,7 @@ class ImageSource : public DataSource {
   /// The view of the sample that `chooser` wants. Encoded images decode no more than that.
   virtual void read_view(int64_t index, const ViewChooser& chooser, Image& into) const;
   /// Whether samples are images in files of their own; read_encoded() then gives the bytes of one, into
-  /// `encoded`, undecoded, and its label, also where it throws UnreadableSampleError.
+  /// `encoded`, undecoded, and its label, also if it throws UnreadableSampleError.
   virtual bool is_encoded() const { return false; }
   virtual void read_encoded(int64_t index, Image& into) const;
   /// Only for formats that give label maps: the class of each pixel, (H, W), of an image that read() gave
@@ -27,16 +27,16 @@ class ImageSource : public DataSource {
   virtual bool has_label_sets() const { return false; }
   virtual std::span<const int32_t> label_set(const Image& image) const;
 
-  /// The path of a sample's own file below the folder of all; empty where it has none.
+  /// The path of a sample's own file below the folder of all; empty if it has none.
   virtual std::string sample_name(int64_t /*index*/) const { return ""; }
-  /// A sample's label, where it is known without reading the sample.
+  /// A sample's label, if it is known without reading the sample.
   virtual std::optional<int32_t> label_of(int64_t /*index*/) const { return std::nullopt; }
   Fingerprint fingerprint() const override;
 
   std::unique_ptr<RowReader> rows(const RowRequest& request) const final;
 };
 
-/// The source as one of images. Throws Error (exit 78) where its samples are none.
+/// The source as one of images. Throws Error (exit 78) if its samples are none.
 const ImageSource& as_images(const DataSource& source);
 
 }  // namespace trainer

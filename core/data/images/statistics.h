@@ -17,7 +17,7 @@ struct Sizes {
 struct SplitStatistics {
   int64_t samples = 0;
   std::vector<int64_t> per_class;
-  std::vector<std::string> class_names;  ///< empty where the format has none
+  std::vector<std::string> class_names;  ///< empty if the format has none
   Sizes height, width;
   std::vector<double> mean, deviation;  ///< of each channel's bytes / 255, over all pixels
   std::vector<UnreadableSample> unreadable;

@@ -33,7 +33,7 @@ class HeadView final : public ViewChooser {
  private:
   const std::vector<const ViewTransform*>& head_;
   RandomStream first_;
-  mutable RandomStream random_;  // begins anew with each choice
+  mutable RandomStream random_;  // starts again with each choice
 };
 
 /// Its text is compiled for several instruction sets: a crop for ImageNet has 150,000 numbers.

@@ -33,10 +33,10 @@ class Transform : public Component {
   /// Bytes of its largest intermediate image.
   virtual int64_t most_bytes(const Shape& input) const { return numel(input); }
 
-  /// The same step for a device that takes (C, H, W), drawn from the same words; nothing where none can.
+  /// The same step for a device that takes (C, H, W), drawn from the same words; nothing if none can.
   virtual std::optional<SampleStep> device_step(const Shape& /*input*/) const { return std::nullopt; }
 
-  /// True where it turns bytes into numbers: it is then the last of its list and gives the map for that.
+  /// True if it turns bytes into numbers: it is then the last of its list and gives the map for that.
   virtual bool is_terminal() const { return false; }
   virtual PixelMap pixel_map(int64_t /*channels*/) const { return {}; }
 };
@@ -45,7 +45,7 @@ class Transform : public Component {
 class ViewTransform : public Transform {
  public:
   virtual View view(int64_t height, int64_t width, RandomStream& random) const = 0;
-  /// True where it never scales: it can then be one with the view before it.
+  /// True if it never scales: it can then be one with the view before it.
   virtual bool only_cuts() const { return false; }
   void apply(Image& image, RandomStream& random) const final;
 };

@@ -48,14 +48,14 @@ class TokenStream {
 
 /// Shards of tokens: raw numbers of 2 bytes (nanoGPT's) or 4 (`width`), or, known by its first number,
 /// llm.c's header of 256 int32 (magic, version, count) before them. Throws Error: exit 65 with the offset
-/// where a file is empty, odd or not as its header says, 78 where it is missing.
+/// if a file is empty, odd or not as its header says, 78 if it is missing.
 TokenStream open_token_shards(const std::vector<std::string>& paths, int64_t width);
 
-/// The bytes of a text file, each byte a token. Throws Error: exit 65 where it is empty, 78 where it is
+/// The bytes of a text file, each byte a token. Throws Error: exit 65 if it is empty, 78 if it is
 /// missing.
 TokenPiece open_text_piece(const std::string& path);
 
-/// The files that a path or a pattern with `*` and `?` names, in the order of their names; none where there
+/// The files that a path or a pattern with `*` and `?` names, in the order of their names; none if there
 /// are none.
 std::vector<std::string> files_of_pattern(const std::string& pattern);
 

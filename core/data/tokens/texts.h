@@ -21,10 +21,10 @@ struct TokenizedText {
   std::string first_malformed = {};  ///< the file that the first of these is in
 };
 
-/// Tokenizes files, in as many threads as the machine has, into memory or, where a folder is named, into
-/// files there that have no name: 2 bytes a token where the vocabulary allows it, else 4. The token
+/// Tokenizes files, in as many threads as the machine has, into memory or, if a folder is named, into
+/// files there that have no name: 2 bytes a token if the vocabulary allows it, else 4. The token
 /// `end_of_text`, if any, stands between files. Bytes stay where they are, in files. Throws Error: exit 78
-/// where a file is missing, 65 where it is empty, 74 where the folder has no room.
+/// if a file is missing, 65 if it is empty, 74 if the folder has no room.
 TokenizedText tokenize_files(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
                              std::optional<int32_t> end_of_text, const std::string& folder = "");
 

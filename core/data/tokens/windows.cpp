@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-/// A window's tokens and the one behind them.
+/// A window's tokens and the next one.
 struct WindowMemory final : RowMemory {
   std::vector<int32_t> tokens;
 };

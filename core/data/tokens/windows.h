@@ -20,22 +20,22 @@ struct WindowRequest {
   int64_t length = 0;
   int64_t vocabulary = 0;  ///< tokens are below it
   /// Whether the windows of each epoch begin at a place of their own, drawn by the seed. Otherwise the first
-  /// begins at the first token. Windows do not overlap; what does not fill one is left out.
+  /// begins at the first token. Windows do not overlap; remaining tokens are left out.
   bool shifts = false;
   uint64_t seed = 0;                                  ///< of the run
-  std::optional<int32_t> end_of_text = std::nullopt;  ///< begins a document behind it; none: all is one
+  std::optional<int32_t> end_of_text = std::nullopt;  ///< begins a document after it; none: all is one
   std::string tokenizer;                              ///< for the fingerprint, or empty
 };
 
-/// Reads the tokens of one window and the one behind them.
+/// Reads the tokens of one window and the next one.
 using WindowReader = std::function<void(const RowPlace& place, std::span<int32_t> tokens)>;
 
 /// Rows whose inputs `tokens` (length) and `labels` (length) are windows, and `document_start` (length): for
-/// each token the place in the window at which its document begins, behind the last `end_of_text`.
+/// each token the place in the window at which its document begins, after the last `end_of_text`.
 std::unique_ptr<RowReader> window_rows(WindowReader read, int64_t length, std::optional<int32_t> end_of_text,
                                        const BatchInputs& inputs);
 
-/// Windows of a part, how many there are. Throws Error (exit 65) where there is not one.
+/// Windows of a part, how many there are. Throws Error (exit 65) if there is not one.
 int64_t window_count(const TokenStream& stream, const WindowRequest& request);
 
 /// Bytes of the text that all labels of the windows as evaluation takes them stand for.

@@ -21,7 +21,7 @@ class AllReduceStart final : public Operation {
   const int64_t bucket;
 };
 
-/// What AllReduceStart gave -> the sums, the same bits on every rank.
+/// What AllReduceStart gave -> the sums, bitwise identical on every rank.
 class AllReduceDone final : public Operation {
  public:
   explicit AllReduceDone(int64_t number) : bucket(number) {}

@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// The cache with rows [first, first + P) of each sample replaced; what would lie beyond row S is left out.
+/// The cache with rows [first, first + P) of each sample replaced; rows beyond S are left out.
 /// In place it writes the new rows only: keys and values of tokens that were generated
 /// (core/layers/attention).
 class AppendToCache final : public Operation {

@@ -10,13 +10,13 @@
 
 namespace trainer {
 
-/// Which keys a query sees, and how its scores are made. Heads lie side by side in the last dimension, so
+/// Which keys a query sees, and how its scores are made. Heads are adjacent in the last dimension, so
 /// that sequences have rank 3: (N, T, heads * size).
 struct AttentionRule {
   int64_t heads = 1;
   int64_t kv_heads = 1;  ///< of keys and values; query head h reads head h / (heads / kv_heads)
   bool causal = false;   ///< a query sees the keys up to its own position
-  int64_t window = 0;    ///< and of these the last so many, for causal only; 0: all
+  int64_t window = 0;    ///< and of these the last `window`, for causal only; 0: all
   double scale = 0;      ///< scores are scale * q . k; 0: 1 / sqrt(size)
   std::optional<DropoutRule> dropout = {};  ///< of the probabilities
 
@@ -56,7 +56,7 @@ constexpr size_t kY = kInputCount + 1;
 constexpr size_t kLogSum = kInputCount + 2;
 }  // namespace attention_input
 
-/// How far one use reaches, from the shapes of q and k; k is empty where q is packed.
+/// How far one use reaches, from the shapes of q and k; k is empty if q is packed.
 struct AttentionSizes {
   AttentionSizes(const AttentionRule& rule, const Shape& q, const Shape& k);
   int64_t samples, queries, keys;

@@ -17,7 +17,7 @@ constexpr double kForwardFlops = 8, kBackwardFlops = 12, kInferenceFlops = 2;
 
 constexpr AttributeStyle kEpsStyle{.digits = 6};
 
-/// Half of it is done by other nodes where moments are given.
+/// Half of it is done by other nodes if moments are given.
 double per_element(double flops, const TensorSpec& spec, bool is_measured = false) {
   return (is_measured ? flops / 2 : flops) * static_cast<double>(numel(spec.shape));
 }
@@ -32,7 +32,7 @@ void expect_channels(std::span<const TensorSpec> inputs, std::initializer_list<s
   }
 }
 
-/// The table of several ranks, where there is one.
+/// The table of several ranks, if there is one.
 void expect_table(std::span<const TensorSpec> inputs, size_t place, int64_t channels) {
   if (!is_given(inputs[place])) return;
   const Shape& table = inputs[place].shape;
@@ -111,7 +111,7 @@ double BatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<co
 }
 
 /// The masked dy, which is the residual's gradient, is written in the first pass; the second reads that
-/// instead of either dy. So dx may lie where the second dy was, and where the first was only if nothing
+/// instead of either dy. So dx may be where the second dy was, and where the first was only if nothing
 /// masked is wanted there.
 bool BatchNormBackward::in_place(size_t input, size_t output) const {
   if (input == kOtherDy) return output == kDx;

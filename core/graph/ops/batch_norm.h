@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-/// Whether the gradient of a value passes the clamp at 0 and at `ceiling`, which is infinite where there is
+/// Whether the gradient of a value passes the clamp at 0 and at `ceiling`, which is infinite if there is
 /// none. NaN passes, as in elementwise.h.
 template <class T>
 TRAINER_HD bool passes_clamp(T value, T ceiling) {
@@ -66,7 +66,7 @@ inline bool is_measured(const Node& norm) {
   return norm.inputs[BatchNorm::kTable] != kNone || norm.inputs[BatchNorm::kSums] != kNone;
 }
 
-/// dy, x, gamma, mean, variance, mask where relu, another dy or absent -> dx, dgamma, dbeta and, where there
+/// dy, x, gamma, mean, variance, mask if relu, another dy or absent -> dx, dgamma, dbeta and, if there
 /// was one, the residual's gradient. The two dy are added (fusion gives the second); the mask says where they
 /// count. With the table of all ranks' sums dgamma and dbeta are not given.
 class BatchNormBackward final : public Operation {
@@ -123,7 +123,7 @@ class BatchNormInference final : public Operation {
   const double eps;
 };
 
-/// What a convolution has to be so that it computes the normalisation behind it too: w (C, …), bias (C) or
+/// What a convolution has to be so that it computes the normalisation after it too: w (C, …), bias (C) or
 /// absent, gamma, beta, mean, variance -> w * s and (bias - mean) * s + beta, with s = gamma / sqrt(variance
 /// + eps).
 class FoldBatchNorm final : public Operation {

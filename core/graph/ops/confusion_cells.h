@@ -8,7 +8,7 @@ namespace trainer {
 
 /// logits (N, C), labels (N), weights (N) -> i32 (N): label * C + prediction, the cell of the confusion
 /// matrix that a sample counts in. The prediction is the class of the largest logit: the lower one among
-/// equals, never one of NaN, and class 0 where all are. -1 for samples of weight 0 and for the label
+/// equals, never one of NaN, and class 0 if all are. -1 for samples of weight 0 and for the label
 /// `ignored`. logits (N, T, C) or (N, C, H, W): a cell for each position, in the order of the labels.
 class ConfusionCells final : public Operation {
  public:
@@ -25,7 +25,7 @@ class ConfusionCells final : public Operation {
 };
 
 /// logits (N, C), targets (N, C), weights (N) -> i32 (N * C): of each class of each sample
-/// 4 * class + 2 * label + prediction, where the label is 1 for targets of at least 1/2 and the prediction 1
+/// 4 * class + 2 * label + prediction, if the label is 1 for targets of at least 1/2 and the prediction 1
 /// for logits above 0, whose probability is above 1/2. -1 for samples of weight 0.
 class LabelSetCells final : public Operation {
  public:
@@ -37,7 +37,7 @@ class LabelSetCells final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 };
 
-/// Of a class, where its target and its logit lie.
+/// Of a class, where its target and its logit are.
 TRAINER_HD int32_t label_set_cell(int64_t c, float target, float logit) {
   return 4 * static_cast<int32_t>(c) + 2 * (target >= 0.5f) + (logit > 0);
 }

@@ -75,7 +75,7 @@ class Conv2dBackwardData final : public Operation {
   const Shape x_shape;
 };
 
-/// x, dy -> dw and, where the convolution has one, the gradient of the bias. Both are f32 whatever x and dy
+/// x, dy -> dw and, if the convolution has one, the gradient of the bias. Both are f32 whatever x and dy
 /// are: that is what products are summed in, and what the weights are kept in. Only where a device rounds dw
 /// to the type of x and dy anyway, dw is asked for in that `dtype` (by fusion), so that many are cast at
 /// once.

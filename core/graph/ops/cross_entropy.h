@@ -10,7 +10,7 @@
 namespace trainer {
 
 /// What each sample has a label for: one position, the T of a sequence, or an image's H * W pixels. Of a
-/// image (N, C, H, W) the classes of a position lie apart; elsewhere they are the last dimension.
+/// image (N, C, H, W) the classes of a position are apart; elsewhere they are the last dimension.
 struct LogitSizes {
   explicit LogitSizes(const Shape& logits);
   int64_t samples, positions, classes;

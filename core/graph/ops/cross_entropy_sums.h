@@ -48,7 +48,7 @@ struct Focus {
   }
 };
 
-/// What makes a mean over some positions alone, and how each is judged.
+/// Which positions a mean counts, and how each is judged.
 struct CrossEntropyRule {
   double label_smoothing = 0;
   std::optional<int64_t> ignore_index;  ///< positions with this label count for nothing
@@ -59,7 +59,7 @@ struct CrossEntropyRule {
 
 /// Cross entropy whose mean is over valid targets, each by the weight of its class. Inputs: logits,
 /// labels and weights as cross_entropy's, class weights (C) or absent. Outputs, each (1), sums over samples
-/// and positions of weights[n] / positions times, where the label is not the one to ignore,
+/// and positions of weights[n] / positions times, if the label is not the one to ignore,
 ///   kLoss: the loss of the position, of WeightedTarget, times (1 - p[label])^gamma,
 ///   kWeight: w[label],
 ///   kValidTargets: 1.

@@ -12,7 +12,7 @@ namespace trainer {
 // which follow from gram and from p = gT x, g being the gradient of what the normalisation puts out.
 
 /// w (C, K), t = w gram (C, K), s (K), gamma (C), beta (C), all f32 -> the weights (C, K) and the bias (C) of
-/// the product that normalises, both of type `dtype`; mean (C) and variance (C, biased), f32. Where beta is
+/// the product that normalises, both of type `dtype`; mean (C) and variance (C, biased), f32. If beta is
 /// not finite, nor are the weights.
 class GramBatchNorm final : public Operation {
  public:

@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// old, fresh of one shape, skip (1) -> fresh, or old where skip is not 0; no number of the other is looked
+/// old, fresh of one shape, skip (1) -> fresh, or old if skip is not 0; no number of the other is looked
 /// at. It has no gradient rule: it stands only in updates.
 class Keep final : public Operation {
  public:

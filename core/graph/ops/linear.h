@@ -8,7 +8,7 @@ namespace trainer {
 /// The matrix that products see of features: all dimensions but the last count rows. (N, T, K) is (N * T, K).
 Shape as_rows(const Shape& features);
 
-/// What follows a linear layer's sum in the same pass, set by fusion.
+/// The function after a linear layer's sum, in the same pass; set by fusion.
 enum class LinearFunction { none, relu, relu_with_mask, gelu_tanh };
 
 /// y = x wT + bias over the last dimension. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O)
@@ -77,7 +77,7 @@ class LinearBackwardData final : public Operation {
   const double factor;  ///< of what is added
 };
 
-/// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, where there is one, the gradient
+/// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, if there is one, the gradient
 /// of the bias (O); both f32 whatever x and dy are. What fusion gives to be added is added to dw.
 class LinearBackwardWeights final : public Operation {
  public:

@@ -24,8 +24,8 @@ TensorId skipped_step_counter(Program& program);
 TensorId constant_one(Program& program);
 
 /// loss scale (1), gradients f32… -> factor (1) that gradients are to be multiplied with, found (1), and with
-/// `max_norm` their joint 2-norm without the scale (1). found is 1 where any gradient is not finite, else 0.
-/// The factor is 1 / scale and, with `max_norm`, what ClipByNorm says besides: nothing where it is infinite.
+/// `max_norm` their joint 2-norm without the scale (1). found is 1 if any gradient is not finite, else 0.
+/// The factor is 1 / scale and, with `max_norm`, what ClipByNorm says besides: nothing if it is infinite.
 class Unscale final : public Operation {
  public:
   enum : size_t { kScale, kFirstGradient };

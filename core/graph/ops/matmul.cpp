@@ -38,7 +38,7 @@ std::vector<TensorSpec> MatMul::infer(std::span<const TensorSpec> inputs) const 
   return {{.shape = y, .dtype = inputs[kA].dtype}};
 }
 
-/// With A = op(a) and B = op(b): dA = dy BT, dB = AT dy, and the transposed of these where a factor is.
+/// With A = op(a) and B = op(b): dA = dy BT, dB = AT dy, and the transposed of these if a factor is.
 std::vector<TensorId> MatMul::gradient(const Backward& backward) const {
   const TensorId a = backward.x(kA), b = backward.x(kB), dy = backward.dy[kY];
   std::vector<TensorId> gradients(kInputs, kNone);

@@ -6,11 +6,11 @@
 
 namespace trainer {
 
-/// Which features of a row of heads are turned. Heads lie side by side; those after the first `heads` stay.
+/// Which features of a row of heads are turned. Heads are adjacent; those after the first `heads` stay.
 struct RotaryRule {
   int64_t heads = 1;         ///< that are turned
   int64_t size = 2;          ///< features of a head
-  int64_t features = 2;      ///< of these the first so many are turned, an even number
+  int64_t features = 2;      ///< the first of them that are turned, an even number
   bool interleaved = false;  ///< pairs are (2i, 2i + 1); else (i, i + features / 2), as Llama's are
   bool inverse = false;      ///< turns back: the gradient
 

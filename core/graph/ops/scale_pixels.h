@@ -7,7 +7,7 @@ namespace trainer {
 
 /// The bytes of images as numbers: y = scale * x + offset, x (N, C, H, W) u8, scale and offset (C) f32; in
 /// f32, then rounded to the type of y. Inputs have no gradient. As with a cast, planning lets it write
-/// whatever layout the first reader wants. With `channels`, more than C, y has so many, those behind x's of
+/// whatever layout the first reader wants. With `channels`, more than C, y has this many, those after x's of
 /// zeros (set by pad_channels).
 class ScalePixels final : public Operation {
  public:

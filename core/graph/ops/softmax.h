@@ -40,7 +40,7 @@ class SoftmaxBackward final : public Operation {
   const bool log;
 };
 
-/// Where the classes of a softmax lie in row-major memory: `rows` times `classes` elements, `step` apart, of
+/// Where the classes of a softmax are in row-major memory: `rows` times `classes` elements, `step` apart, of
 /// `step` neighbours.
 struct SoftmaxSizes {
   int64_t rows, classes, step;

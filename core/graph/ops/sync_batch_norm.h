@@ -28,7 +28,7 @@ class BatchNormMoments final : public Operation {
 
 /// dy, x, mean, variance, mask or absent, another dy or absent (as BatchNormBackward's) -> table of the sums
 /// of dy and of dy * (x - mean) / sqrt(variance + eps), with this rank's row; the second sums (dgamma) and
-/// the first (dbeta) of this rank alone, which are added up with all other gradients; where there was a
+/// the first (dbeta) of this rank alone, which are added up with all other gradients; if there was a
 /// residual its gradient, the masked dy.
 class BatchNormSums final : public Operation {
  public:

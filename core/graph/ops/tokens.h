@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// Each pixel becomes a token: x (N, C, H, W) -> y (N, H * W, C). Images with their channels last lie in
+/// Each pixel becomes a token: x (N, C, H, W) -> y (N, H * W, C). Images with their channels last are in
 /// memory as their tokens do, so nothing moves: planning asks for images in that layout, and y is their
 /// memory.
 class ImagesToTokens final : public Operation {

@@ -30,7 +30,7 @@ using MomentNames = std::vector<const char*>;
 struct Defaults {
   static constexpr double kLr = 0.1, kWeightDecay = 0;
   static constexpr bool kSparesBiasAndNorm = false;  ///< no_decay: [bias, norm]
-  /// Where a rule adapts, each parameter's gradient and decay are multiplied with its ratio(…).
+  /// If a rule adapts, each parameter's gradient and decay are multiplied with its ratio(…).
   static constexpr bool kAdapts = false;
 
   /// What all elements of a step have in common.
@@ -170,7 +170,7 @@ struct Lion : Defaults {
   template <class T>
   TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
     const T mixed = T(beta1) * m.first + T(1 - beta1) * g;
-    // What is not a number stays none.
+    // NaN stays NaN.
     const T sign = mixed > T(0) ? T(1) : (mixed < T(0) ? T(-1) : mixed);
     w -= step.lr * (sign + decay * w);
     m.first = T(beta2) * m.first + T(1 - beta2) * g;
@@ -214,7 +214,7 @@ struct RmsProp : Defaults {
       T mean = momentum > 0 ? m.third : m.second;
       mean += T(1 - alpha) * (g - mean);
       variance -= mean * mean;
-      if (variance < T(0)) variance = T(0);  // rounding, where all gradients are alike
+      if (variance < T(0)) variance = T(0);  // rounding, if all gradients are alike
       if (momentum > 0) m.third = mean;
       if (momentum == 0) m.second = mean;
     }

@@ -58,7 +58,7 @@ Drawing noise(int height, int width) {
   return draw(height, width, 3, [&](int, int, int) { return static_cast<int>(random.next_below(2)) * 255; });
 }
 
-/// The EXIF standard says where the stored first row and first column lie in the upright image.
+/// The EXIF standard says where the stored first row and first column are in the upright image.
 Drawing stored_for(int orientation, Drawing upright) {
   const bool transposed = orientation >= 5;
   const int height = transposed ? upright.width : upright.height;
@@ -238,7 +238,7 @@ TEST_CASE("a file cut off anywhere is damaged, whichever part is wanted") {
         CHECK(!decode_error(file.substr(0, bytes) + std::string(file.size() - bytes, '\0')).empty());
       }
     }
-    // What follows an image is nobody's business: cameras append previews.
+    // What follows an image is ignored: cameras append previews.
     CHECK(greatest_difference(decoded(file + "appended"), decoded(file)) == 0);
   }
 }

@@ -184,7 +184,7 @@ TEST_CASE("damaged gzip files are refused with file and offset") {
       std::string damaged = packed;
       damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
       write_file(path, damaged);
-      // Where the header's count is hit, the labels are the first that do not fit.
+      // If the header's count is hit, the labels are the first that do not fit.
       CHECK_THAT(files.error(), StartsWith(files.prefix) && ContainsSubstring(": offset "));
     }
   }

@@ -42,7 +42,7 @@ class Images {
   Fixture fixture_{"transforms"};
 };
 
-/// Equal pixel by pixel, but for `off_by_one` of them, where a number comes to lie on the other side of a
+/// Equal pixel by pixel, but for `off_by_one` of them, where a number comes to be on the other side of a
 /// step.
 void check_same(const Pixels& got, const Pixels& expected, int off_by_one = 0) {
   REQUIRE(got.size() == expected.size());

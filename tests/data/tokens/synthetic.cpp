@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kLength = 40;
 
-/// The tokens of a split's windows and the one behind each, one window after the other.
+/// The tokens of a split's windows and the one after each, one window after the other.
 std::vector<int32_t> made_up(Split split, uint64_t seed, int64_t vocabulary) {
   DataSection section;
   section.format = "synthetic";

@@ -11,7 +11,7 @@ namespace trainer {
 namespace {
 
 /// In equal steps from the nearer end, with the very roundings of torch.linspace on processors with AVX2: its
-/// middle one of 31 translations up to 32 lies just below 16, and moves by 15 pixels.
+/// middle one of 31 translations up to 32 is just below 16, and moves by 15 pixels.
 double between(double first, double last, AugmentLevel at) {
   const auto low = static_cast<float>(first), high = static_cast<float>(last);
   const float step = (high - low) / static_cast<float>(at.count - 1);

@@ -7,7 +7,7 @@ namespace trainer {
 namespace {
 
 /// After DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout" (2017):
-/// the square's centre is anywhere in the image, so that parts of it may lie outside.
+/// the square's centre is anywhere in the image, so that parts of it may be outside.
 class Cutout : public Transform {
  public:
   void declare(Fields& fields) override {

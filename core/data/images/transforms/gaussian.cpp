@@ -22,7 +22,7 @@ int64_t reflect(int64_t i, int64_t size) {
   return i;
 }
 
-/// exp(-x^2 / (2 sigma^2)) for |x| up to the radius, with sum 1; beyond 3 sigma lie 0.3 % of it.
+/// exp(-x^2 / (2 sigma^2)) for |x| up to the radius, with sum 1; beyond 3 sigma is 0.3 % of it.
 struct Bell {
   explicit Bell(double sigma) : radius(static_cast<int64_t>(std::ceil(3 * sigma))) {
     std::array<double, 2 * kMostRadius + 1> exact{};
@@ -40,7 +40,7 @@ struct Bell {
 
 constexpr int64_t kMostColumns = kBlock + 2 * kMostRadius;
 
-/// Columns from x on of a row, those beyond an edge reflected; where none are, the row itself.
+/// Columns from x on of a row, those beyond an edge reflected; if none are, the row itself.
 const uint8_t* columns_of(const uint8_t* row, int64_t width, int64_t x, int64_t count,
                           std::array<uint8_t, kMostColumns>& room) {
   if (x >= 0 && x + count <= width) return row + x;

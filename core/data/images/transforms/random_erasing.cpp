@@ -10,7 +10,7 @@ namespace trainer {
 namespace {
 
 /// Zhong et al., "Random erasing data augmentation" (2020). The rectangle is drawn as torchvision does: at
-/// most ten times; where none is smaller than the image in both directions, the image stays.
+/// most ten times; if none is smaller than the image in both directions, the image stays.
 class RandomErasing : public Transform {
  public:
   void declare(Fields& fields) override {

@@ -10,7 +10,7 @@ namespace trainer {
 namespace {
 
 /// A window of random area and shape at a random place (Szegedy et al., "Going deeper with convolutions",
-/// 2015), drawn as torchvision does: at most ten windows; where none fits, the largest one in the middle
+/// 2015), drawn as torchvision does: at most ten windows; if none fits, the largest one in the middle
 /// whose shape is allowed.
 class RandomResizedCrop : public ViewTransform {
  public:

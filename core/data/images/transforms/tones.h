@@ -9,7 +9,7 @@ namespace trainer {
 
 /// Keeps the highest `bits` bits, 0 to 8.
 void posterize(Image& image, int bits);
-/// 255 - x where x is at least the threshold.
+/// 255 - x if x is at least the threshold.
 void solarize(Image& image, double threshold);
 /// Spreads each channel over 0 to 255; one of a single value stays.
 void autocontrast(Image& image);

@@ -12,12 +12,12 @@ struct Affine {
   double yx = 0, yy = 1, y0 = 0;
 };
 
-/// A turn by so many degrees, counter-clockwise as one sees it.
+/// A turn by this many degrees, counter-clockwise as one sees it.
 Affine rotation_by(double degrees);
 
 enum class Sampling { nearest, bilinear };
 
-/// Redraws the image in its size; what comes from outside is 0.
+/// Redraws the image in its size; pixels from outside are 0.
 void warp(Image& image, const Affine& from, Sampling sampling);
 
 }  // namespace trainer
