@@ -44,7 +44,8 @@ std::vector<Metric> wanted_metrics(const RunSpec& run) {
     }
     wanted.push_back(*metric);
   }
-  if (recipe.loss->counts()) std::ranges::transform(wanted, wanted.begin(), over_counted);
+  if (recipe.loss->normalizes_by_valid_targets())
+    std::ranges::transform(wanted, wanted.begin(), over_valid_targets);
   return wanted;
 }
 

@@ -39,7 +39,7 @@ void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId 
   entry.outputs.push_back({output_name::kLoss, loss.sum});
   if (loss.weight != kNone) entry.outputs.push_back({output_name::kLossWeight, loss.weight});
   if (training) return;
-  if (loss.counted != kNone) entry.outputs.push_back({output_name::kCounted, loss.counted});
+  if (loss.valid_targets != kNone) entry.outputs.push_back({output_name::kValidTargets, loss.valid_targets});
   add_metrics(build, spec, task, logits, targets);
   entry.outputs.push_back({output_name::kLogits, logits});
 }

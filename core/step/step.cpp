@@ -68,7 +68,8 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.passes(Place::micro_batch);
   step.stage(accumulate(spec.micro_batches));
   step.passes(Place::accumulated);
-  if (spec.update.guards.loss || spec.forward.loss->counts() || has_peers) step.stage(sum_losses());
+  if (spec.update.guards.loss || spec.forward.loss->normalizes_by_valid_targets() || has_peers)
+    step.stage(sum_losses());
   if (has_peers) step.stage(data_parallel(spec.ranks, spec.micro_batches, spec.bucket_bytes));
   step.passes(Place::reduced);
   step.stage(learning_rate(spec.update, update));
