@@ -39,8 +39,8 @@ struct Choice {
   bool workspace_is_bound = false;  ///< an upper bound: the real size is known on the device only
 
   // What one run costs, for planners that have rates().
-  int kernels = 1;          ///< that it starts, copies included; perhaps fewer if it works in place
-  int64_t again_bytes = 0;  ///< that it moves beside each input and output once; below 0 if it picks rows
+  int kernels = 1;            ///< that it starts, copies included; perhaps fewer if it works in place
+  int64_t again_bytes = 0;    ///< that it moves beside each input and output once; below 0 if it picks rows
   bool tensor_cores = false;  ///< its products run on them
 };
 

@@ -95,12 +95,11 @@ Pass fuse_gelu(const Planner& planner) {
   auto run = [&planner](Program& program) {
     for (Entry& entry : program.entries) FuseGelu(program, entry, planner).run();
   };
-  return {
-      .name = "fuse_gelu",
-      .help = "compute gelu_tanh and its gradient together with the product before it, if the device can",
-      .optional = true,
-      .run = run,
-      .after = {"autodiff"}};
+  return {.name = "fuse_gelu",
+          .help = "compute gelu_tanh and its gradient together with the product before it, if the device can",
+          .optional = true,
+          .run = run,
+          .after = {"autodiff"}};
 }
 
 std::optional<Pass> fuse_gelu_pass(const PassOptions& options) {

@@ -99,12 +99,11 @@ Pass fuse_product_sum(const Planner& planner) {
   auto run = [&planner](Program& program) {
     for (Entry& entry : program.entries) FuseProductSum(program, entry, planner).run();
   };
-  return {
-      .name = "fuse_product_sum",
-      .help = "add a gradient to what it is summed with in the product that makes it, if the device can",
-      .optional = true,
-      .run = run,
-      .after = {"autodiff", "fuse_classifier", "accumulate", "data_parallel"}};
+  return {.name = "fuse_product_sum",
+          .help = "add a gradient to what it is summed with in the product that makes it, if the device can",
+          .optional = true,
+          .run = run,
+          .after = {"autodiff", "fuse_classifier", "accumulate", "data_parallel"}};
 }
 
 std::optional<Pass> fuse_product_sum_pass(const PassOptions& options) {

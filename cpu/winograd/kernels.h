@@ -12,8 +12,8 @@ constexpr int64_t kTile = 4, kTaps = 3, kWindow = 6, kPositions = kWindow * kWin
 /// Floats between what would otherwise be at distances of a power of two, whose cache lines evict each other.
 constexpr int64_t kPad = 16;
 
-/// The layout of tiles in the images of one block of channels: (height, width, lanes) each, the next image's at
-/// `stride` floats. Tiles are counted along rows, then columns, then images.
+/// The layout of tiles in the images of one block of channels: (height, width, lanes) each, the next image's
+/// at `stride` floats. Tiles are counted along rows, then columns, then images.
 struct Grid {
   int64_t rows, columns;  ///< tiles of an image
   int64_t height, width;  ///< pixels of an image

@@ -14,8 +14,8 @@ struct LabelFile {
   std::vector<std::string> classes;  ///< sorted; of columns in their order
   std::vector<size_t> image;         ///< of each row: place in the list of images
   std::vector<int32_t> label;        ///< of each row: place in classes; none if classes have columns
-  std::vector<size_t> set_end;  ///< of each row, if classes have columns: where its part of `sets` ends
-  std::vector<int32_t> sets;    ///< places in classes, ascending in each row
+  std::vector<size_t> set_end;       ///< of each row, if classes have columns: where its part of `sets` ends
+  std::vector<int32_t> sets;         ///< places in classes, ascending in each row
 };
 
 /// Reads a CSV file. With the header `file,label` each row names one of `images`, which are sorted paths
