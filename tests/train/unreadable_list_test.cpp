@@ -37,7 +37,7 @@ struct Told {
   std::vector<int64_t> numbers;
   std::string file, error;
   int code = 0;
-  bool is_untold_before = false, is_untold_after = false;
+  bool had_new_lines_before = false, had_new_lines_after = false;
 };
 
 /// A rank reads the samples that are its own, and shares what it found.
@@ -51,7 +51,7 @@ Told read_and_share(Communicator& rank, double percent, const std::vector<int64_
   Image image;
   for (const int64_t sample : samples) source->read(sample, image);
   list.report();
-  Told told{.is_untold_before = list.is_untold()};
+  Told told{.had_new_lines_before = list.has_new_lines()};
   try {
     list.share(rank);
     list.share(rank);
@@ -59,7 +59,7 @@ Told read_and_share(Communicator& rank, double percent, const std::vector<int64_
     told.code = static_cast<int>(error.code());
     told.error = error.what();
   }
-  told.is_untold_after = list.is_untold();
+  told.had_new_lines_after = list.has_new_lines();
   told.numbers = list.numbers()["train"];
   told.file = read_text(file).value_or("");
   return told;
@@ -89,10 +89,10 @@ TEST_CASE("ranks tell each other which samples cannot be read, and rank 0 lists 
   for (const Told& rank : told) {
     CHECK(rank.error.empty());
     CHECK(rank.numbers == std::vector<int64_t>{1, 4, 7});
-    CHECK(!rank.is_untold_after);
+    CHECK(!rank.had_new_lines_after);
   }
-  CHECK(told[0].is_untold_before);
-  CHECK(!told[2].is_untold_before);
+  CHECK(told[0].had_new_lines_before);
+  CHECK(!told[2].had_new_lines_before);
   CHECK(told[0].file == "1.png: it is torn\n4.png: it is torn (on rank 1)\n7.png: it is torn (on rank 1)\n");
 }
 
