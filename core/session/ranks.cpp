@@ -76,7 +76,7 @@ Ranks::Ranks(const RunSpec& spec, const Identity& identity) : identity_(identity
   const bool by_mpi = is_of_mpi(identity_) || choose_device(recipe.device).type == "cpu";
   adds_up_on_cpus_ = by_mpi;
   try {
-    by_mpi ? join_by_mpi(timeout) : join_by_address(recipe, timeout);
+    by_mpi ? join_by_mpi(timeout) : join_by_address(spec, timeout);
   } catch (const std::exception& problem) {
     leave_with(problem);
     throw;
@@ -114,7 +114,8 @@ void Ranks::join_by_mpi(std::chrono::seconds timeout) {
 }
 
 /// The launcher gives the address of rank 0; the secret is in the environment, or in the run's directory.
-void Ranks::join_by_address(const Recipe& recipe, std::chrono::seconds timeout) {
+void Ranks::join_by_address(const RunSpec& spec, std::chrono::seconds timeout) {
+  const Recipe& recipe = spec.recipe();
   auto communicator = std::make_unique<ControlCommunicator>(identity_);
   ControlCommunicator& over_control = *communicator;
   communicator_ = std::move(communicator);

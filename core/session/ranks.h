@@ -59,7 +59,7 @@ class Ranks {
 
  private:
   void join_by_mpi(std::chrono::seconds timeout);
-  void join_by_address(const Recipe& recipe, std::chrono::seconds timeout);
+  void join_by_address(const RunSpec& spec, std::chrono::seconds timeout);
   ControlRequest control_request(const Secret& secret, std::chrono::seconds timeout);
   void on_lost(ExitCode code, const std::string& text);
   [[noreturn]] void leave(ExitCode code, const std::string& text) const;
