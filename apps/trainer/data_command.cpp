@@ -161,7 +161,7 @@ int data_pack_command(const Arguments& arguments) {
   }
   const std::unique_ptr<DataSource> source = open_split(recipe, split);
   if (as_images(*source).has_label_sets()) {
-    fail_at(recipe->origin_of(recipe->data.labels ? "data.labels" : "data.format"),
+    fail_at(recipe->origin_of(recipe->data.chosen_format().reads_files() ? "data.labels" : "data.format"),
             "gives several labels for each image, and a record file holds one; train without packing");
   }
   const OutputFile output(arguments.out, input_files(*recipe, *source, arguments.out));

@@ -31,11 +31,16 @@ namespace fs = std::filesystem;
 /// Samples that are read for sizes and statistics.
 constexpr int64_t kMeasured = 2000;
 
-Starter measure_found(const FoundData& found) {
+DataSection section_of(const FoundData& found) {
   DataSection section;
   section.format = found.format;
   section.train = found.train.string();
   section.val = found.val.string();
+  return section;
+}
+
+Starter measure_found(const FoundData& found) {
+  DataSection section = section_of(found);
   SourceRequest request;
   const SourceInfo info = peek_source(section, request).value();
   if (info.size > kMeasured) {
@@ -58,9 +63,8 @@ fs::path written_in(const fs::path& folder, const fs::path& path) {
 }
 
 /// Throws where the recipe would lead elsewhere: it expands some texts.
-void require_literal(const fs::path& path, const std::string& format) {
+void require_literal(const fs::path& path, bool is_list) {
   const std::string text = path.string();
-  const bool is_list = format.starts_with("cifar");
   const char* expanded = reads_environment(text)                          ? "${env:...}"
                          : expand_home(text) != text                      ? "~"
                          : is_list && text.find(',') != std::string::npos ? ","
@@ -128,8 +132,9 @@ int init_command(const Arguments& arguments) {
   print_note(output, found_text(one_line(path.string()), starter));
   starter.data.train = written_in(recipe.parent_path(), starter.data.train);
   starter.data.val = written_in(recipe.parent_path(), starter.data.val);
-  require_literal(starter.data.train, starter.data.format);
-  require_literal(starter.data.val, starter.data.format);
+  const bool takes_lists = section_of(starter.data).chosen_format().takes_lists();
+  require_literal(starter.data.train, takes_lists);
+  require_literal(starter.data.val, takes_lists);
   const std::string text = starter_recipe(starter);
   Recipe::parse(text, recipe.string(), {});  // what is written can be read
   output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });

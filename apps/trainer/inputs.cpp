@@ -12,8 +12,8 @@ std::vector<fs::path> input_files(const Recipe& recipe) {
   std::vector<fs::path> inputs;
   for (const std::string& file : recipe.files()) inputs.emplace_back(file);
   for (const std::string& file : sample_files(recipe.data)) inputs.emplace_back(file);
-  if (recipe.data.tokenizer) {
-    for (const std::string& file : tokenizer_files(recipe.data.tokenizer->resolved))
+  if (recipe.data.tokens.tokenizer) {
+    for (const std::string& file : tokenizer_files(recipe.data.tokens.tokenizer->resolved))
       inputs.emplace_back(file);
   }
   return inputs;

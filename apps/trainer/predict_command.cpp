@@ -63,9 +63,9 @@ std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<s
   }
   Diagnostics ignored;
   const Shape any{shape[0], -1, -1};
-  if (TransformChain(recipe.data.eval_transform, any, ignored).output_shape() == shape && ignored.ok())
+  if (TransformChain(recipe.data.images.eval_transform, any, ignored).output_shape() == shape && ignored.ok())
     shape = any;
-  return open_image_files(image_files(words), shape, recipe.data.max_pixels);
+  return open_image_files(image_files(words), shape, recipe.data.images.max_pixels);
 }
 
 Samples open_samples(const RunSpec& spec, const Arguments& arguments) {

@@ -76,7 +76,7 @@ int data_tokenize_command(const Arguments& arguments) {
   StopSignals signals(StopSignals::kPass);
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   const Split split = arguments.split == "val" ? Split::val : Split::train;
-  if (recipe->data.format != kTextFormat) {
+  if (!recipe->data.chosen_format().is_text()) {
     fail_at(recipe->origin_of("data.format"),
             fmt::format("tokenize turns text into shards, which needs data.format text, got {}",
                         recipe->data.format));
@@ -86,7 +86,7 @@ int data_tokenize_command(const Arguments& arguments) {
     throw Error(ExitCode::usage,
                 fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
   }
-  recipe->data.texts->keep_in(folder_beside(arguments));
+  recipe->data.tokens.texts->keep_in(folder_beside(arguments));
   const SplitTokens tokens = open_tokens(recipe->data, split);
   const int64_t count = tokens.end - tokens.begin, vocabulary = tokens.tokenizer->vocabulary();
   if (count == 0) {

@@ -118,7 +118,7 @@ void Fields::read_unnamed(Group& group, const Value::Entry& entry, const std::st
   Fields* fields = group.members_.empty() ? nullptr : group.members_.front().fields.get();
   std::vector<std::string> known;
   for (const Key& key : fields ? fields->keys_ : std::vector<Key>{}) {
-    known.push_back(key.field ? key.field->name : key.group->name);
+    known.push_back(key.name());
   }
   const auto is_known = [&](const std::string& key) {
     return std::find(known.begin(), known.end(), key) != known.end();

@@ -44,9 +44,18 @@ Group& Fields::add_group(Group::Kind kind, const std::string& name, const std::s
   return group;
 }
 
+void Fields::put_first(const std::vector<std::string>& names) {
+  auto place = keys_.begin();
+  for (const std::string& name : names) {
+    const auto key = std::find_if(place, keys_.end(), [&](const Key& each) { return each.name() == name; });
+    if (key == keys_.end()) throw std::logic_error("the key '" + name + "' is not declared");
+    std::rotate(place++, key, key + 1);
+  }
+}
+
 void Fields::check_is_new(const std::string& name) const {
   for (const Key& key : keys_) {
-    if ((key.field ? key.field->name : key.group->name) == name) {
+    if (key.name() == name) {
       throw std::logic_error("the key '" + name + "' is declared twice");
     }
   }
@@ -113,7 +122,7 @@ void Fields::read_map(const Value& value, const std::string& path, Reading& read
   for (const Value::Entry* entry : strangers) {
     Reading::Unknown unknown{entry->where, path, entry->key, {}, {}};
     for (const Key& key : keys_) {
-      const std::string& name = key.field ? key.field->name : key.group->name;
+      const std::string& name = key.name();
       (given_.contains(name) ? unknown.given : unknown.absent).push_back(name);
     }
     for (const std::string& name : skip) (value.find(name) ? unknown.given : unknown.absent).push_back(name);
@@ -178,7 +187,7 @@ std::map<std::string, Location> Fields::written() const {
 /// Names every key the recipe may have to `reading`, to tell where a misplaced one belongs.
 void Fields::collect(const std::string& path, Reading& reading) const {
   for (const Key& key : keys_) {
-    const std::string& name = key.field ? key.field->name : key.group->name;
+    const std::string& name = key.name();
     reading.declared({path, name, given_.contains(name)});
     if (key.field) continue;
     const std::string group_path = join_path(path, name);

@@ -93,6 +93,9 @@ class Fields {
   template <class Item>
   Group& maps(const std::string& name, std::vector<std::unique_ptr<Item>>& target, const std::string& help);
 
+  /// Puts these keys, which are declared, before all others in what is resolved.
+  void put_first(const std::vector<std::string>& names);
+
   enum class Form {
     as_written,   ///< relative paths aside, which become absolute
     canonical,    ///< one text for each value, those from environment variables hidden
@@ -108,6 +111,7 @@ class Fields {
   struct Key {
     const Field* field;
     const Group* group;
+    const std::string& name() const { return field ? field->name : group->name; }
   };
   const std::vector<Key>& keys() const { return keys_; }
 

@@ -52,7 +52,7 @@ Value Fields::resolved_map(Form form, const std::string& map_name) const {
   for (const Key& key : keys_) {
     const bool is_mathematics = key.field ? key.field->is_mathematics : key.group->is_mathematics;
     if (!is_mathematics && (form == Form::mathematics || form == Form::identity)) continue;
-    std::string name = key.field ? key.field->name : key.group->name;
+    std::string name = key.name();
     const auto given = given_.find(name);
     const Location where = given == given_.end() ? kDefault : given->second.where;
     Value value;

@@ -17,10 +17,10 @@ TaskSetting task_setting(const RunSpec& run) {
           .input_kind = recipe.model.kind(),
           .output = run.output(),
           .format = recipe.data.format,
-          .gives_label_maps = source_format(recipe.data).gives_label_maps,
-          .formats_of_label_maps = formats_with_label_maps(),
-          .gives_label_sets = may_give_label_sets(recipe.data),
-          .mixes = recipe.data.mix.any(),
+          .gives_label_maps = recipe.data.chosen_format().gives_label_maps(),
+          .formats_of_label_maps = formats_that([](const auto& each) { return each.gives_label_maps(); }),
+          .gives_label_sets = recipe.data.chosen_format().gives_label_sets(),
+          .mixes = recipe.data.images.mix.any(),
           .origin_of = [&recipe](const std::string& key) { return recipe.origin_of(key); }};
 }
 
@@ -69,7 +69,7 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
   if (recipe.model.kind() != InputKind::pixels) return scales;
   for (const auto& [entry, split] :
        {std::pair{entry_name::kTrainStep, Split::train}, std::pair{entry_name::kEvaluate, Split::val}}) {
-    const PixelMap map = pixel_map(recipe.data.transform_list(split), recipe.model.input[0]);
+    const PixelMap map = pixel_map(recipe.data.images.transform_list(split), recipe.model.input[0]);
     scales[entry] = {.scale = map.scale, .offset = map.offset};
   }
   return scales;
@@ -94,7 +94,7 @@ ForwardSpec forward_spec(const RunSpec& run, Purpose purpose, const GenerationSi
                    .task = task_setting(run),
                    .samples = run.batch().micro_batch,
                    .seed = run.seed(),
-                   .masks_documents = recipe.data.mask_documents,
+                   .masks_documents = recipe.data.tokens.mask_documents,
                    .generation = generation};
   if (!spec.has_targets()) return spec;
   spec.metrics = wanted_metrics(run);
@@ -114,7 +114,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
                 .precision = recipe.training.parsed_precision(),
                 .left_out = request.disabled};
   if (!spec.passes.trains) return inference(spec, request.averages);
-  if (request.is_async && recipe.data.mix.mixup == 0) spec.passes.pixels = pixel_scales(recipe);
+  if (request.is_async && recipe.data.images.mix.mixup == 0) spec.passes.pixels = pixel_scales(recipe);
   spec.passes.samples = request.samples;
   spec.micro_batches = run.batch().micro_batches();
   spec.ranks = run.ranks();

@@ -35,7 +35,7 @@ SampleSet sample_set(const Recipe& recipe, const SourceInfo& info, Split split) 
   return {.name = split == Split::train ? "train" : "val",
           .size = info.size,
           .shape = info.shape,
-          .steps = device_steps(recipe, recipe.data.transform_list(split), info.shape)};
+          .steps = device_steps(recipe, recipe.data.images.transform_list(split), info.shape)};
 }
 
 /// Whatever has no sense on a device, whichever the samples.
@@ -48,7 +48,7 @@ void check_cache(const RunSpec& run, const Planner& planner) {
         fmt::format("device requires a GPU: the {} reads samples in place; write none, or device.type: cuda",
                     planner.name()));
   }
-  if (recipe.data.mix.any())
+  if (recipe.data.images.mix.any())
     fail_at(recipe.origin_of("data.mix"), "mixes samples on the host; write data.cache: none");
   const Program program = forward_program(run);
   const TensorId labels = program.find(input_name::kLabels);

@@ -196,7 +196,8 @@ SourceRequest source_request(const RunSpec& spec, Split split) {
           .wants_label_sets = task_of(spec).has_label_sets(),
           .seed = spec.seed(),
           .shares_budget = spec.ranks() > 1,
-          .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte)};
+          .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte),
+          .network_kind = recipe.model.kind()};
 }
 
 Loading loading_of(const Job& job) {
@@ -221,7 +222,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobOptions& opti
                          .is_async = planner.is_async(),
                          .disabled = options.disabled_passes,
                          .planner = &planner};
-  if (trains && recipe.data.cache == "device")
+  if (trains && recipe.data.images.cache == "device")
     request.samples = cached_samples(spec, planner, {job.train, job.validation});
   run_passes(job.program, passes_for(spec, request), options.observe);
   if (!options.plan) return job;

@@ -41,7 +41,7 @@ void add_choices(std::vector<RecipeKey>& keys, const Group& group, const std::st
 
 void add_keys(std::vector<RecipeKey>& keys, const Fields& fields, const std::string& path) {
   for (const Fields::Key& key : fields.keys()) {
-    const std::string name = path + (key.field != nullptr ? key.field->name : key.group->name);
+    const std::string name = path + key.name();
     if (key.field != nullptr) {
       add_key(keys, key_of(*key.field, name));
     } else if (key.group->kind == Group::Kind::section) {

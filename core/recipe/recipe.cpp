@@ -14,6 +14,7 @@
 #include "core/config/networks.h"
 #include "core/config/templates.h"
 #include "core/data/formats.h"
+#include "core/data/tokens/formats.h"
 #include "core/tasks/metric.h"
 
 namespace trainer {
@@ -237,10 +238,9 @@ std::shared_ptr<const Recipe> Recipe::read(Value root, const std::string& path,
   reading.finish(diagnostics);
   recipe->given_ = std::move(root);
   if (diagnostics.ok()) {
-    recipe->data.kind = recipe->model.kind();
     recipe->data.resolve_lists();
+    recipe->check(diagnostics);
   }
-  if (diagnostics.ok()) recipe->check(diagnostics);
   diagnostics.throw_if_any();
   return recipe;
 }
@@ -265,7 +265,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   model.check(diagnostics);
   if (!model.replace.empty() && !model.initial_weights)
     diagnostics.error(origin_of("model.replace"), "requires model.initial_weights");
-  data.check(origin_of("data"), diagnostics);
+  check_data(diagnostics);
   check_split(diagnostics);
   lr_scheduler->check(diagnostics);
   if (parallelism.shard_optimizer && !optimizer->can_shard()) {
@@ -277,7 +277,6 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_is_name(run.name, origin_of("run.name"), diagnostics);
   output_directory_checked(diagnostics);
   check_followed_metrics(diagnostics);
-  check_format(diagnostics);
   check_bytes(diagnostics);
   if (model.kind() == InputKind::tokens) return;
   for (const char* section :
@@ -293,31 +292,28 @@ bool Recipe::measures(const std::string& metric) const {
 
 /// Bytes of a text are known where the text is, or what can make it of its tokens.
 void Recipe::check_bytes(Diagnostics& diagnostics) const {
-  const SourceFormat& format = source_format(data);
-  if (!measures(metric_name::kBitsPerByte) || !format.counts_bytes || format.counts_bytes(data)) return;
+  const bool counts_bytes = model.kind() == InputKind::tokens && measures(metric_name::kBitsPerByte);
+  if (!counts_bytes || knows_bytes(data)) return;
   diagnostics.error(
       origin_of("validation.metrics"),
       fmt::format("bits_per_byte needs the text's bytes, and shards have only tokens; name what made them "
                   "in data.tokenizer, or remove it"));
 }
 
-void Recipe::check_format(Diagnostics& diagnostics) const {
-  const SourceFormat& format = source_format(data);
-  if (data.mask_documents && format.kind != InputKind::tokens)
-    diagnostics.error(origin_of("data.mask_documents"), "only streams of tokens have documents; remove it");
-  if (format.kind == model.kind()) {
-    return format.check(
-        data, model.input, [this](const std::string& key) { return origin_of(key); }, diagnostics);
+void Recipe::check_data(Diagnostics& diagnostics) const {
+  if (data.chosen_format().gives(model.kind())) {
+    const Value all = settings();
+    return data.check(
+        model.kind(), model.input, *all.find("data"),
+        [this](const std::string& key) { return origin_of(key); }, diagnostics);
   }
-  std::vector<std::string> suited;
-  for (const SourceFormat& row : source_formats()) {
-    if (row.kind == model.kind()) suited.push_back(row.name);
-  }
+  const std::vector<std::string> suited =
+      formats_that([this](const DataFormat& format) { return format.gives(model.kind()); });
   const std::string remedy =
       suited.empty() ? "no format has those yet" : fmt::format("use {}", fmt::join(suited, ", "));
   diagnostics.error(origin_of("data.format"), fmt::format("{} does not have the {} that the network reads "
                                                           "(model.input_kind); {}",
-                                                          format.name, model.input_kind, remedy));
+                                                          data.format, model.input_kind, remedy));
 }
 
 /// Metrics that something depends on must be among those that evaluation reports.
@@ -360,7 +356,7 @@ void Recipe::check_split(Diagnostics& diagnostics) const {
   const Origin origin = origin_of("data.val_fraction");
   if (data.val && !data.val->empty()) {
     diagnostics.error(origin, "data.val already names validation samples; keep one of the two");
-  } else if (!source_format(data).reads_files) {
+  } else if (!data.chosen_format().reads_files()) {
     diagnostics.error(origin,
                       "does not apply to data.format " + data.format + "; set data.synthetic.val_samples");
   }
@@ -373,7 +369,7 @@ void Recipe::check_batches(Diagnostics& diagnostics) const {
         origin_of("training.micro_batch_size"),
         fmt::format("must divide global_batch_size {}, got {}", training.global_batch_size, *rows->count));
   }
-  if (data.mix.any() && training.global_batch_size < 2) {
+  if (data.images.mix.any() && training.global_batch_size < 2) {
     diagnostics.error(origin_of("data.mix"),
                       "mixes samples within a batch: training.global_batch_size must be at least 2, got 1");
   }

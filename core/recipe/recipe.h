@@ -78,7 +78,7 @@ class Recipe {
   void check_batches(Diagnostics& diagnostics) const;
   void check_followed_metrics(Diagnostics& diagnostics) const;
   void check_metric(const std::string& key, const std::string& metric, Diagnostics& diagnostics) const;
-  void check_format(Diagnostics& diagnostics) const;
+  void check_data(Diagnostics& diagnostics) const;
   void check_bytes(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
   std::string output_directory_checked(Diagnostics& diagnostics) const;

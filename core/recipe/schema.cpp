@@ -176,7 +176,7 @@ Json group_schema(const Group& group) {
 Json map_schema(const Fields& fields) {
   Json properties = Json::object(), required = Json::array();
   for (const Fields::Key& key : fields.keys()) {
-    const std::string& name = key.field ? key.field->name : key.group->name;
+    const std::string& name = key.name();
     properties[name] = key.field ? field_schema(*key.field) : group_schema(*key.group);
     if (key.field ? key.field->is_required : key.group->is_required) required.push_back(name);
   }

@@ -81,7 +81,7 @@ std::string transforms(const Fit& fit, const Starter& starter) {
                   numbers(starter.statistics.deviation, 1e-3));
   if (!fit.is_resized) {
     const std::string augment =
-        starter.data.format.starts_with("cifar")
+        starter.data.are_photographs
             ? "    - random_crop: {size: 32, padding: 4}\n    - horizontal_flip\n"
             : "    # - horizontal_flip    # if a mirrored image is of the same class\n";
     return "  augment:                            # of training images\n" + augment + normalize +

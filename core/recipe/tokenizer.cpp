@@ -12,7 +12,7 @@ RecipeTokenizer tokenizer_of(const Recipe& recipe) {
     fail_at(recipe.origin_of("data"),
             "shards do not say how a text becomes their tokens; name what made them in data.tokenizer");
   }
-  return {.tokenizer = {recipe.data.texts, tokenizer}, .end_of_text = end_of_text_of(recipe.data)};
+  return {.tokenizer = {recipe.data.tokens.texts, tokenizer}, .end_of_text = end_of_text_of(recipe.data)};
 }
 
 }  // namespace trainer

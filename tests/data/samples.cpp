@@ -51,6 +51,16 @@ void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
+DataSection read_section(const std::string& yaml) {
+  Diagnostics diagnostics;
+  DataSection section;
+  Fields fields;
+  section.declare(fields);
+  fields.read(parse_yaml(yaml, "r.yaml", diagnostics), "data", diagnostics);
+  diagnostics.throw_if_any();
+  return section;
+}
+
 std::string data_error(const std::function<void()>& action) {
   try {
     action();

@@ -10,6 +10,7 @@
 #include "core/data/images/rows.h"
 #include "core/data/images/source.h"
 #include "core/data/pipeline.h"
+#include "core/data/section.h"
 
 namespace trainer {
 
@@ -30,6 +31,9 @@ class TemporaryFolder {
 std::string idx_bytes(uint32_t magic, const std::vector<uint32_t>& sizes, const std::string& payload);
 std::string gzip(const std::string& bytes);
 void write_file(const std::string& path, const std::string& bytes);
+
+/// The section of a recipe's `data`.
+DataSection read_section(const std::string& yaml);
 
 /// What Error (exit 65) says, or a failed check if none is thrown.
 std::string data_error(const std::function<void()>& action);

@@ -11,6 +11,7 @@ namespace trainer {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 struct Read {
@@ -22,7 +23,12 @@ struct Read {
     Fields fields;
     section.declare(fields);
     fields.read(value, "data", diagnostics);
-    if (check) section.check({value.where, "data"}, diagnostics);
+    if (check && diagnostics.ok()) {
+      const auto origin_of = [&](const std::string& key) { return Origin{value.where, key}; };
+      const InputKind kind = section.chosen_format().kinds().front();
+      section.check(kind, kind == InputKind::tokens ? Shape{8} : Shape{1, 28, 28},
+                    fields.resolved(Fields::Form::canonical), origin_of, diagnostics);
+    }
   }
   std::string only_problem() const {
     REQUIRE(diagnostics.problems().size() == 1);
@@ -49,8 +55,8 @@ eval_transform:
   CHECK(read.section.workers == 2);
   CHECK(read.section.prefetch == 8);
   CHECK(!read.section.drop_last);
-  CHECK(read.section.augment.size() == 3);
-  CHECK(read.section.eval_transform.size() == 1);
+  CHECK(read.section.images.augment.size() == 3);
+  CHECK(read.section.images.eval_transform.size() == 1);
   CHECK(missing_files(read.section) == std::vector<std::string>{"/nowhere/train-images-idx3-ubyte[.gz]",
                                                                 "/nowhere/train-labels-idx1-ubyte[.gz]",
                                                                 "/nowhere/val-images-idx3-ubyte[.gz]",
@@ -76,6 +82,16 @@ TEST_CASE("problems of a data section are reported where they stand") {
              ContainsSubstring("mean"));
   CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [0.5], std: [0]}]}").only_problem(),
              ContainsSubstring("std"));
+}
+
+TEST_CASE("a key of another format is refused, unless it has its default or samples are made up") {
+  CHECK_THAT(Read("{train: x, labels: labels.csv}").only_problem(),
+             EndsWith("data.labels: is for data.format image_folder only, got idx"));
+  CHECK_THAT(Read("{format: text, train: x, token_type: uint32}").only_problem(),
+             EndsWith("data.token_type: is for data.format tokens only, got text"));
+  for (const char* good : {"{train: x, labels: null, token_type: uint16, synthetic: {train_samples: 3}}",
+                           "{format: synthetic, labels: labels.csv, token_type: uint32}"})
+    CHECK(Read(good).diagnostics.problems().empty());
 }
 
 TEST_CASE("a synthetic section needs no files and takes the network's shape") {

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   trainer::read_or_refuse([&] {
     const auto known = trainer::peek_cifar(set, paths, trainer::Split::train);
     auto source = trainer::open_cifar(set, paths, trainer::Split::train);
-    if (!known || known->size != source->size()) std::abort();
+    if (known.size != source->size()) std::abort();
     return source;
   });
   return 0;

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "core/data/byte_stream.h"
 #include "core/data/data_error.h"
-#include "core/data/images/formats.h"
+#include "core/data/formats.h"
 #include "core/engine/buffer.h"
 
 namespace trainer {
@@ -160,8 +161,7 @@ std::unique_ptr<ImageSource> open_cifar(Cifar set, const std::string& path, Spli
   return std::make_unique<CifarSource>(CifarFiles(set, path, split));
 }
 
-std::optional<SourceInfo> peek_cifar(Cifar set, const std::string& path, Split split) {
-  if (!missing_cifar(set, path, split).empty()) return std::nullopt;
+SourceInfo peek_cifar(Cifar set, const std::string& path, Split split) {
   return CifarFiles(set, path, split).info();
 }
 
@@ -176,30 +176,38 @@ std::vector<std::string> missing_cifar(Cifar set, const std::string& path, Split
 
 namespace {
 
-ImageFormat format_of(const char* name, Cifar set) {
-  return {.name = name,
-          .open =
-              [set](const DataSection& section, const SourceRequest& request) {
-                return open_cifar(set, section.path(request.split), stored_in(section, request.split));
-              },
-          .peek =
-              [set](const DataSection& section, const SourceRequest& request) {
-                return peek_cifar(set, section.path(request.split), stored_in(section, request.split));
-              },
-          .missing = [set](const std::string& path, Split split) { return missing_cifar(set, path, split); },
-          .files = [set](const std::string& path, Split split) { return files_of(set, path, split); },
-          .shape = kCifarShape,
-          .takes_lists = true};
-}
+class CifarFormat final : public DataFormat {
+ public:
+  explicit CifarFormat(Cifar set) : set_(set) {}
+  std::vector<InputKind> kinds() const override { return {InputKind::pixels}; }
+  bool takes_lists() const override { return true; }
+  std::optional<Shape> shape() const override { return kCifarShape; }
+  std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const override {
+    return open_cifar(set_, section.path(request.split), stored_in(section, request.split));
+  }
+  SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
+    return peek_cifar(set_, section.path(request.split), stored_in(section, request.split));
+  }
+  std::vector<std::string> missing(const std::string& path, Split split) const override {
+    return missing_cifar(set_, path, split);
+  }
+  std::vector<std::string> files(const std::string& path, Split split) const override {
+    return files_of(set_, path, split);
+  }
+
+ private:
+  Cifar set_;
+};
 
 }  // namespace
 
-ImageFormat cifar10_format() {
-  return format_of("cifar10", Cifar::ten);
+Registered<DataFormat> cifar10_format() {
+  return {"cifar10", "the unpacked directory of the binary version, or files separated by commas",
+          [] { return std::make_unique<CifarFormat>(Cifar::ten); }};
 }
 
-ImageFormat cifar100_format() {
-  return format_of("cifar100", Cifar::hundred);
+Registered<DataFormat> cifar100_format() {
+  return {"cifar100", "as cifar10", [] { return std::make_unique<CifarFormat>(Cifar::hundred); }};
 }
 
 }  // namespace trainer

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +19,8 @@ enum class Cifar { ten = 10, hundred = 100 };
 /// offset.
 std::unique_ptr<ImageSource> open_cifar(Cifar set, const std::string& path, Split split);
 
-/// Looks at the files' sizes only; nullopt if one is missing.
-std::optional<SourceInfo> peek_cifar(Cifar set, const std::string& path, Split split);
+/// Looks at the files' sizes only.
+SourceInfo peek_cifar(Cifar set, const std::string& path, Split split);
 
 /// Those of the split's files that do not exist.
 std::vector<std::string> missing_cifar(Cifar set, const std::string& path, Split split);

@@ -53,7 +53,7 @@ std::optional<FoundData> find_cifar(const fs::path& folder) {
       return missing_cifar(set, folder.string(), split).empty();
     };
     if (is_complete(Split::train))
-      return FoundData{name, folder, is_complete(Split::val) ? folder : fs::path()};
+      return FoundData{name, folder, is_complete(Split::val) ? folder : fs::path(), true};
   }
   return std::nullopt;
 }

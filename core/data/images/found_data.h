@@ -10,6 +10,7 @@ namespace trainer {
 struct FoundData {
   std::string format;
   std::filesystem::path train, val;  ///< `val` is empty if the path holds one split only
+  bool are_photographs = false;      ///< of 32x32 pixels, so that crops and mirrored ones are of their class
 };
 
 /// Recognises images in a folder for each class (also below `train` and `val`), CIFAR's and MNIST's files,

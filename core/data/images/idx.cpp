@@ -7,11 +7,12 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/byte_stream.h"
-#include "core/data/images/formats.h"
+#include "core/data/formats.h"
 #include "core/engine/buffer.h"
 
 namespace trainer {
@@ -186,8 +187,7 @@ std::unique_ptr<ImageSource> open_idx(const std::string& prefix) {
   return std::make_unique<IdxSource>(IdxPair(prefix));
 }
 
-std::optional<SourceInfo> peek_idx(const std::string& prefix) {
-  if (!missing_idx(prefix).empty()) return std::nullopt;
+SourceInfo peek_idx(const std::string& prefix) {
   return IdxPair(prefix).info();
 }
 
@@ -209,16 +209,29 @@ std::vector<std::string> files_of_prefix(const std::string& prefix) {
   return files;
 }
 
+/// Pairs of files of images and labels, as MNIST has them.
+class IdxFormat final : public DataFormat {
+ public:
+  std::vector<InputKind> kinds() const override { return {InputKind::pixels}; }
+  std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const override {
+    return open_idx(section.path(request.split));
+  }
+  SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
+    return peek_idx(section.path(request.split));
+  }
+  std::vector<std::string> missing(const std::string& path, Split) const override {
+    return missing_idx(path);
+  }
+  std::vector<std::string> files(const std::string& path, Split) const override {
+    return files_of_prefix(path);
+  }
+};
+
 }  // namespace
 
-ImageFormat idx_format() {
-  return {.name = "idx",
-          .open = [](const DataSection& section,
-                     const SourceRequest& request) { return open_idx(section.path(request.split)); },
-          .peek = [](const DataSection& section,
-                     const SourceRequest& request) { return peek_idx(section.path(request.split)); },
-          .missing = [](const std::string& path, Split) { return missing_idx(path); },
-          .files = [](const std::string& path, Split) { return files_of_prefix(path); }};
+Registered<DataFormat> idx_format() {
+  return {"idx", "PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]",
+          [] { return std::make_unique<IdxFormat>(); }};
 }
 
 }  // namespace trainer

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +13,8 @@ namespace trainer {
 /// Headers are checked before memory is taken. A bad file throws Error (exit 65) with file and offset.
 std::unique_ptr<ImageSource> open_idx(const std::string& prefix);
 
-/// Reads the headers only; nullopt if a file is missing.
-std::optional<SourceInfo> peek_idx(const std::string& prefix);
+/// Reads the headers only.
+SourceInfo peek_idx(const std::string& prefix);
 
 /// Those of the two files that exist neither plain nor with `.gz`.
 std::vector<std::string> missing_idx(const std::string& prefix);

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "core/base/directory.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/data/formats.h"
 #include "core/data/images/decode.h"
-#include "core/data/images/formats.h"
 #include "core/data/images/image_file.h"
 #include "core/data/images/image_files.h"
 #include "core/data/images/label_file.h"
@@ -211,8 +212,7 @@ std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders) {
   return std::make_unique<ImageFolderSource>(folders);
 }
 
-std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders) {
-  if (!missing_image_folder(folders.path).empty()) return std::nullopt;
+SourceInfo peek_image_folder(const ImageFolders& folders) {
   const Listing listing = list_files(folders);
   return SourceInfo{.size = listing.size(),
                     .shape = kImageShape,
@@ -221,38 +221,54 @@ std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders) {
                     .has_label_sets = listing.has_sets()};
 }
 
-std::vector<std::string> missing_image_folder(const std::string& path) {
-  std::error_code ignored;
-  if (fs::exists(path, ignored)) return {};
-  return {path};
-}
-
 namespace {
 
-ImageFolders folders_of(const DataSection& section, Split split) {
-  return {section.path(split), section.max_pixels, section.labels.value_or("")};
-}
+class ImageFolderFormat final : public DataFormat {
+ public:
+  void declare(Fields& fields) override {
+    fields.add(
+        "labels", &labels_,
+        "of format image_folder: name of a CSV file in each of train and val. Its header is file,label "
+        "or, for several labels, file and each class, with 0 or 1 below. null: each sub-folder is a "
+        "class");
+  }
+  void check(const OriginOf& origin_of, Diagnostics& diagnostics) const override {
+    if (!labels_ || (!labels_->empty() && labels_->front() != '/')) return;
+    diagnostics.error(
+        origin_of("data.labels"),
+        fmt::format("must be the name of a CSV file in data.train's folder, got '{}'", *labels_));
+  }
+
+  std::vector<InputKind> kinds() const override { return {InputKind::pixels}; }
+  std::optional<Shape> shape() const override { return kImageShape; }
+  bool gives_label_sets() const override { return labels_.has_value(); }
+  std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const override {
+    return open_image_folder(folders(section, request));
+  }
+  SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
+    return peek_image_folder(folders(section, request));
+  }
+  std::vector<std::string> files(const std::string& path, Split) const override {
+    return labels_ ? std::vector{path + "/" + *labels_} : std::vector<std::string>{};
+  }
+  std::vector<std::string> class_names(const std::string& path) const override {
+    if (labels_) return list_files({path, kMaxPixels, *labels_}).classes();
+    return listing([&] { return trainer::class_names(path); });
+  }
+
+ private:
+  ImageFolders folders(const DataSection& section, const SourceRequest& request) const {
+    return {section.path(request.split), section.images.max_pixels, labels_.value_or("")};
+  }
+
+  std::optional<std::string> labels_;  // a CSV file below each of train and val
+};
 
 }  // namespace
 
-ImageFormat image_folder_format() {
-  return {.name = "image_folder",
-          .open =
-              [](const DataSection& section, const SourceRequest& request) {
-                return open_image_folder(folders_of(section, request.split));
-              },
-          .peek =
-              [](const DataSection& section, const SourceRequest& request) {
-                return peek_image_folder(folders_of(section, request.split));
-              },
-          .missing = [](const std::string& path, Split) { return missing_image_folder(path); },
-          .shape = kImageShape,
-          .class_names =
-              [](const DataSection& section, const std::string& path) {
-                if (section.labels) return list_files({path, section.max_pixels, *section.labels}).classes();
-                return listing([&] { return class_names(path); });
-              },
-          .gives_label_sets = [](const DataSection& section) { return section.labels.has_value(); }};
+Registered<DataFormat> image_folder_format() {
+  return {"image_folder", "a folder with a sub-folder of JPEG, PNG, WebP and BMP files for each class",
+          [] { return std::make_unique<ImageFolderFormat>(); }};
 }
 
 }  // namespace trainer

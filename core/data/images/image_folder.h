@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,10 +26,7 @@ struct ImageFolders {
 /// no images, exit 74 from the system.
 std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
 
-/// Lists the files without opening them; nullopt if the folder is missing.
-std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders);
-
-/// The folder, if it is missing.
-std::vector<std::string> missing_image_folder(const std::string& path);
+/// Lists the files without opening them.
+SourceInfo peek_image_folder(const ImageFolders& folders);
 
 }  // namespace trainer

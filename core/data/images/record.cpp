@@ -4,12 +4,12 @@
 #include <fmt/core.h>
 
 #include <cstring>
-#include <filesystem>
+#include <optional>
 
 #include "core/base/checksum.h"
 #include "core/data/data_error.h"
+#include "core/data/formats.h"
 #include "core/data/images/decode.h"
-#include "core/data/images/formats.h"
 #include "core/data/images/image_folder.h"
 #include "core/data/images/record_layout.h"
 #include "core/data/mapped_file.h"
@@ -246,33 +246,34 @@ std::unique_ptr<ImageSource> open_record(const std::string& path, int64_t max_pi
   return std::make_unique<RecordSource>(path, max_pixels);
 }
 
-std::optional<SourceInfo> peek_record(const std::string& path) {
-  if (!missing_record(path).empty()) return std::nullopt;
+SourceInfo peek_record(const std::string& path) {
   const RecordFile file(path);
   // Without names the number is the highest label that whoever packed the samples had seen, plus one.
   const auto classes = file.names().empty() ? std::nullopt : std::optional(file.classes());
   return SourceInfo{file.size(), file.shape(), classes, 0};
 }
 
-std::vector<std::string> missing_record(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return {};
-  return {path};
-}
+namespace {
 
-ImageFormat record_format() {
-  return {
-      .name = "record",
-      .open =
-          [](const DataSection& section, const SourceRequest& request) {
-            return open_record(section.path(request.split), section.max_pixels);
-          },
-      .peek = [](const DataSection& section,
-                 const SourceRequest& request) { return peek_record(section.path(request.split)); },
-      .missing = [](const std::string& path, Split) { return missing_record(path); },
-      .files = [](const std::string& path, Split) { return std::vector{path}; },
-      .class_names = [](const DataSection&,
-                        const std::string& path) { return open_record(path, kMaxPixels)->class_names(); }};
+class RecordFormat final : public DataFormat {
+ public:
+  std::vector<InputKind> kinds() const override { return {InputKind::pixels}; }
+  std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const override {
+    return open_record(section.path(request.split), section.images.max_pixels);
+  }
+  SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
+    return peek_record(section.path(request.split));
+  }
+  std::vector<std::string> files(const std::string& path, Split) const override { return {path}; }
+  std::vector<std::string> class_names(const std::string& path) const override {
+    return open_record(path, kMaxPixels)->class_names();
+  }
+};
+
+}  // namespace
+
+Registered<DataFormat> record_format() {
+  return {"record", "a file made by `trainer data pack`", [] { return std::make_unique<RecordFormat>(); }};
 }
 
 }  // namespace trainer

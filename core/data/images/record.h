@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,10 +20,7 @@ void write_record(const ImageSource& source, const std::function<void(std::span<
 /// throws Error (exit 65) with file and offset, an altered sample when it is read.
 std::unique_ptr<ImageSource> open_record(const std::string& path, int64_t max_pixels);
 
-/// Reads the index; nullopt if the file is missing.
-std::optional<SourceInfo> peek_record(const std::string& path);
-
-/// The file, if it is missing.
-std::vector<std::string> missing_record(const std::string& path);
+/// Reads the index.
+SourceInfo peek_record(const std::string& path);
 
 }  // namespace trainer

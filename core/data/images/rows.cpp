@@ -142,7 +142,7 @@ std::unique_ptr<RowReader> make_image_rows(const ImageSource& source, TransformC
 
 std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
   Diagnostics diagnostics;
-  TransformChain chain(request.section.transform_list(request.split), sample_shape(), diagnostics);
+  TransformChain chain(request.section.images.transform_list(request.split), sample_shape(), diagnostics);
   if (chain.output_shape() != request.network_shape && diagnostics.ok()) {
     diagnostics.error(request.network_origin,
                       fmt::format("the network expects samples of shape {}, the data provides {}",
@@ -154,7 +154,8 @@ std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
         ExitCode::recipe,
         "data.labels: expected a file with a column of 0 and 1 for each class, found one label for each "
         "image");
-  return make_image_rows(*this, std::move(chain), request.inputs, request.training, request.section.mix);
+  return make_image_rows(*this, std::move(chain), request.inputs, request.training,
+                         request.section.images.mix);
 }
 
 }  // namespace trainer

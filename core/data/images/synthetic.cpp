@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "core/base/rng.h"
-#include "core/data/images/formats.h"
 
 namespace trainer {
 namespace {
@@ -146,35 +145,6 @@ std::unique_ptr<ImageSource> make_synthetic(uint64_t seed, Split split, int64_t 
                                             int64_t classes, bool label_sets) {
   return std::make_unique<SyntheticSource>(seed, split, size, shape, std::max<int64_t>(1, classes),
                                            label_sets);
-}
-
-namespace {
-
-int64_t size_of(const DataSection& section, Split split) {
-  return split == Split::train ? section.synthetic_train_samples : section.synthetic_val_samples;
-}
-
-}  // namespace
-
-ImageFormat synthetic_format() {
-  return {.name = "synthetic",
-          .open =
-              [](const DataSection& section, const SourceRequest& request) {
-                return make_synthetic(request.seed, request.split, size_of(section, request.split),
-                                      request.network_shape, request.network_classes,
-                                      request.wants_label_sets);
-              },
-          .peek =
-              [](const DataSection& section, const SourceRequest& request) {
-                return SourceInfo{.size = size_of(section, request.split),
-                                  .shape = request.network_shape,
-                                  .classes = request.network_classes,
-                                  .has_label_sets = request.wants_label_sets};
-              },
-          .missing = [](const std::string&, Split) { return std::vector<std::string>{}; },
-          .reads_files = false,
-          .gives_label_maps = true,
-          .gives_label_sets = [](const DataSection&) { return true; }};
 }
 
 }  // namespace trainer

@@ -14,18 +14,14 @@
 namespace trainer {
 namespace {
 
-/// The tokenizer that the section names, or of a text the one that it need not name.
+/// What makes tokens of the section's texts; empty if nothing is known of it.
 std::string tokenizer_path(const DataSection& section) {
-  return section.tokenizer ? section.tokenizer->resolved : kBytesTokenizer;
+  if (section.tokens.tokenizer) return section.tokens.tokenizer->resolved;
+  return section.chosen_format().is_text() ? kBytesTokenizer : "";
 }
 
-bool knows_tokenizer(const DataSection& section) {
-  return section.tokenizer || section.format == kTextFormat;
-}
-
-TokenStream stream_of(const DataSection& section, const std::vector<std::string>& paths) {
-  if (section.format != kTextFormat) return open_token_shards(paths, section.token_type == "uint32" ? 4 : 2);
-  return section.texts->tokenize(tokenizer_path(section), paths, end_of_text_of(section)).stream;
+const TokenizedText& tokenized(const DataSection& section, const std::vector<std::string>& paths) {
+  return section.tokens.texts->tokenize(tokenizer_path(section), paths, end_of_text_of(section));
 }
 
 WindowRequest windows_of(const TokenStream& stream, const DataSection& section,
@@ -37,7 +33,7 @@ WindowRequest windows_of(const TokenStream& stream, const DataSection& section,
                         .vocabulary = request.network_classes,
                         .shifts = request.split == Split::train,
                         .seed = request.seed};
-  if (section.mask_documents) windows.end_of_text = end_of_text_of(section);
+  if (section.tokens.mask_documents) windows.end_of_text = end_of_text_of(section);
   if (windows.end_of_text && *windows.end_of_text >= request.network_classes) {
     throw Error(ExitCode::recipe,
                 fmt::format("data.end_of_text: expected a token below {}, the network's outputs, got {}: no "
@@ -49,12 +45,11 @@ WindowRequest windows_of(const TokenStream& stream, const DataSection& section,
   return windows;
 }
 
-/// What tokenizing has come to, where files were tokenized.
+/// What tokenizing has come to, if files were tokenized.
 void describe(const DataSection& section, const std::vector<std::string>& paths, const TokenStream& stream,
               SourceInfo& info) {
-  if (section.format != kTextFormat || tokenizer_path(section) == kBytesTokenizer) return;
-  const TokenizedText& text =
-      section.texts->tokenize(tokenizer_path(section), paths, end_of_text_of(section));
+  if (!section.chosen_format().is_text() || tokenizer_path(section) == kBytesTokenizer) return;
+  const TokenizedText& text = tokenized(section, paths);
   const std::string files = paths.size() == 1 ? paths[0] : fmt::format("{} files", paths.size());
   const Tokenizer& tokenizer = *tokenizer_of(section);
   info.summary = fmt::format("{}: {} became {} tokens in {} ({}, {} tokens: {})", files,
@@ -66,109 +61,92 @@ void describe(const DataSection& section, const std::vector<std::string>& paths,
   }
 }
 
-std::vector<std::string> missing_tokens(const std::string& pattern, Split) {
-  return files_of_pattern(pattern).empty() ? std::vector{pattern} : std::vector<std::string>{};
-}
+/// Files of tokens, or of what becomes tokens.
+class TokenFormat : public DataFormat {
+ public:
+  virtual TokenStream stream(const DataSection& section, const std::vector<std::string>& paths) const = 0;
 
-SourceInfo info_of(const DataSection& section, const SourceRequest& request) {
+  std::vector<InputKind> kinds() const final { return {InputKind::tokens}; }
+  std::vector<std::string> files(const std::string& path, Split) const final {
+    return files_of_pattern(path);
+  }
+  std::vector<std::string> missing(const std::string& path, Split split) const final {
+    return files(path, split).empty() ? std::vector{path} : std::vector<std::string>{};
+  }
+  std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const final {
+    TokenStream all = stream(section, files_of_pattern(section.path(request.split)));
+    const WindowRequest windows = windows_of(all, section, request);
+    return token_windows(std::move(all), windows);
+  }
+  SourceInfo peek(const DataSection& section, const SourceRequest& request) const final;
+};
+
+SourceInfo TokenFormat::peek(const DataSection& section, const SourceRequest& request) const {
   const std::vector<std::string> paths = files_of_pattern(section.path(request.split));
-  const TokenStream stream = stream_of(section, paths);
-  const WindowRequest windows = windows_of(stream, section, request);
-  SourceInfo info{.size = window_count(stream, windows),
+  const TokenStream all = stream(section, paths);
+  const WindowRequest windows = windows_of(all, section, request);
+  SourceInfo info{.size = window_count(all, windows),
                   .shape = request.network_shape,
                   .classes = std::nullopt,
-                  .resident_bytes = stream.resident_bytes(),
+                  .resident_bytes = all.resident_bytes(),
                   .is_shared = section.val_fraction > 0};
   const Tokenizer* tokenizer = tokenizer_of(section);
-  if (section.tokenizer) info.least_classes = tokenizer->vocabulary();
-  if (tokenizer != nullptr && request.counts_bytes)
-    info.label_bytes = label_bytes(stream, windows, *tokenizer);
+  if (section.tokens.tokenizer) info.least_classes = tokenizer->vocabulary();
+  if (tokenizer != nullptr && request.counts_bytes) info.label_bytes = label_bytes(all, windows, *tokenizer);
   const bool is_described = request.split == Split::val && section.val_fraction > 0;  // of training's files
-  if (!is_described) describe(section, paths, stream, info);
+  if (!is_described) describe(section, paths, all, info);
   return info;
 }
 
-/// The tokenizer can be read, and knows the token that ends a text.
-void check_tokenizer(const DataSection& section, const OriginOf& origin_of, Diagnostics& diagnostics) {
-  const Tokenizer* tokenizer = nullptr;
-  try {
-    tokenizer = tokenizer_of(section);
-  } catch (const Error& problem) {
-    if (problem.code() != ExitCode::recipe) throw;
-    return diagnostics.error(origin_of("data.tokenizer"), problem.what());
+class TokenShardsFormat final : public TokenFormat {
+ public:
+  void declare(Fields& fields) override {
+    fields
+        .add("token_type", &token_type_,
+             "integer type of the token ids in shards (format tokens); shards of llm.c state it in their "
+             "header")
+        .one_of({"uint16", "uint32"});
   }
-  if (tokenizer != nullptr && section.end_of_text && *section.end_of_text >= tokenizer->vocabulary()) {
-    diagnostics.error(origin_of("data.end_of_text"),
-                      fmt::format("must be below the tokenizer's {} tokens, got {}", tokenizer->vocabulary(),
-                                  *section.end_of_text));
+  TokenStream stream(const DataSection&, const std::vector<std::string>& paths) const override {
+    return open_token_shards(paths, token_type_ == "uint32" ? 4 : 2);
   }
-  if (section.mask_documents && !end_of_text_of(section)) {
-    diagnostics.error(origin_of("data.mask_documents"),
-                      tokenizer == nullptr ? "needs the token that ends a document: name it in "
-                                             "data.end_of_text, or its tokenizer in data.tokenizer"
-                                           : fmt::format("needs the token that ends a document, and "
-                                                         "the tokenizer ({}) has none: name one in "
-                                                         "data.end_of_text",
-                                                         tokenizer->name()));
-  }
-}
 
-SourceFormat row_of(std::string name) {
-  return {.name = std::move(name),
-          .kind = InputKind::tokens,
-          .counts_bytes = knows_tokenizer,
-          .open =
-              [](const DataSection& section, const SourceRequest& request, const ErrorBudget*) {
-                TokenStream stream = stream_of(section, files_of_pattern(section.path(request.split)));
-                const WindowRequest windows = windows_of(stream, section, request);
-                return token_windows(std::move(stream), windows);
-              },
-          .peek = [](const DataSection& section, const SourceRequest& request) -> std::optional<SourceInfo> {
-            if (!missing_tokens(section.path(request.split), request.split).empty()) return std::nullopt;
-            return info_of(section, request);
-          },
-          .missing = missing_tokens,
-          .files = [](const std::string& path, Split) { return files_of_pattern(path); },
-          .check =
-              [](const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
-                 Diagnostics& diagnostics) {
-                check_windows(section, network_shape, origin_of, diagnostics);
-                check_tokenizer(section, origin_of, diagnostics);
-              }};
-}
+ private:
+  std::string token_type_ = "uint16";
+};
+
+class TextFormat final : public TokenFormat {
+ public:
+  bool is_text() const override { return true; }
+  TokenStream stream(const DataSection& section, const std::vector<std::string>& paths) const override {
+    return tokenized(section, paths).stream;
+  }
+};
 
 }  // namespace
 
-void check_windows(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
-                   Diagnostics& diagnostics) {
-  if (network_shape.size() != 1) {
-    diagnostics.error(
-        origin_of("model.input"),
-        fmt::format("expected [tokens], the length of the windows of data.format {}, got {} numbers",
-                    section.format, network_shape.size()));
-  }
-  const auto refuse = [&](bool given, const char* key, const char* what) {
-    if (given) diagnostics.error(origin_of(key), fmt::format("{}; remove it", what));
-  };
-  refuse(!section.augment.empty(), "data.augment", "transforms images, and the samples are tokens");
-  refuse(!section.eval_transform.empty(), "data.eval_transform",
-         "transforms images, and the samples are tokens");
-  refuse(section.mix.any(), "data.mix", "mixes images, and the samples are tokens");
-  refuse(section.cache == "device", "data.cache", "keeps images in GPU memory, and the samples are tokens");
+Registered<DataFormat> token_shards_format() {
+  return {"tokens", "shards of tokens; in their path * matches any text and ? one character",
+          [] { return std::make_unique<TokenShardsFormat>(); }};
+}
+
+Registered<DataFormat> text_format() {
+  return {"text", "text files, named as shards are", [] { return std::make_unique<TextFormat>(); }};
 }
 
 const Tokenizer* tokenizer_of(const DataSection& section) {
-  return knows_tokenizer(section) ? &section.texts->tokenizer(tokenizer_path(section)) : nullptr;
+  const std::string path = tokenizer_path(section);
+  return path.empty() ? nullptr : &section.tokens.texts->tokenizer(path);
+}
+
+bool knows_bytes(const DataSection& section) {
+  return !section.chosen_format().reads_files() || !tokenizer_path(section).empty();
 }
 
 std::optional<int32_t> end_of_text_of(const DataSection& section) {
-  if (section.end_of_text) return static_cast<int32_t>(*section.end_of_text);
+  if (section.tokens.end_of_text) return static_cast<int32_t>(*section.tokens.end_of_text);
   const Tokenizer* tokenizer = tokenizer_of(section);
   return tokenizer == nullptr ? std::nullopt : tokenizer->end_of_text();
-}
-
-std::vector<SourceFormat> token_formats() {
-  return {row_of("tokens"), row_of(kTextFormat), synthetic_tokens_format()};
 }
 
 std::pair<int64_t, int64_t> part_of(const TokenStream& stream, const DataSection& section, Split split) {
@@ -180,13 +158,14 @@ std::pair<int64_t, int64_t> part_of(const TokenStream& stream, const DataSection
 }
 
 SplitTokens open_tokens(const DataSection& section, Split split) {
-  if (!source_format(section).reads_files)
+  const auto* format = dynamic_cast<const TokenFormat*>(&section.chosen_format());
+  if (format == nullptr)
     throw Error(ExitCode::recipe,
                 "data.format: the text of " + section.format +
                     " is made up, and there are no files to read; write data.format=tokens or text, and name "
                     "files in data.train");
   const std::vector<std::string> paths = files_of_pattern(section.path(split));
-  TokenStream stream = stream_of(section, paths);
+  TokenStream stream = format->stream(section, paths);
   const auto [begin, end] = part_of(stream, section, split);
   SourceInfo info;
   describe(section, paths, stream, info);

@@ -13,19 +13,11 @@
 
 namespace trainer {
 
-/// The format whose files a tokenizer reads.
-constexpr const char* kTextFormat = "text";
-
-/// The rows of formats whose samples are windows of tokens: `tokens` (shards), `text` and `synthetic`.
-std::vector<SourceFormat> token_formats();
-
-/// Reports what windows of tokens do not have: transforms, mixing, a place on the device.
-void check_windows(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
-                   Diagnostics& diagnostics);
-
-/// What made the section's tokens, which the section keeps; null where shards do not say. Throws what
+/// What made the section's tokens, which the section keeps; null if shards do not say. Throws what
 /// open_tokenizer does.
 const Tokenizer* tokenizer_of(const DataSection& section);
+/// Whether the bytes of the section's text can be counted: made-up tokens stand for one each.
+bool knows_bytes(const DataSection& section);
 /// The token that ends a document, as the section or else the tokenizer says.
 std::optional<int32_t> end_of_text_of(const DataSection& section);
 
@@ -37,7 +29,7 @@ std::pair<int64_t, int64_t> part_of(const TokenStream& stream, const DataSection
 struct SplitTokens {
   TokenStream stream;
   int64_t begin = 0, end = 0;            ///< of the stream
-  const Tokenizer* tokenizer = nullptr;  ///< of the section, which keeps it; null where it is unknown
+  const Tokenizer* tokenizer = nullptr;  ///< of the section, which keeps it; null if it is unknown
   std::string warning;                   ///< or empty
 };
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/base/rng.h"
-#include "core/data/tokens/formats.h"
 #include "core/data/tokens/windows.h"
 
 namespace trainer {
@@ -53,38 +52,11 @@ class SyntheticTokens final : public DataSource {
   std::vector<int32_t> followers_;  ///< of each token
 };
 
-int64_t windows_made(const DataSection& section, Split split) {
-  return split == Split::train ? section.synthetic_train_samples : section.synthetic_val_samples;
-}
-
 }  // namespace
 
-SourceFormat synthetic_tokens_format() {
-  return {.name = "synthetic",
-          .kind = InputKind::tokens,
-          .reads_files = false,
-          .counts_bytes = [](const DataSection&) { return true; },
-          .open =
-              [](const DataSection& section, const SourceRequest& request, const ErrorBudget*) {
-                return std::make_unique<SyntheticTokens>(request.seed, request.split,
-                                                         windows_made(section, request.split),
-                                                         request.network_shape[0], request.network_classes);
-              },
-          .peek = [](const DataSection& section, const SourceRequest& request) -> std::optional<SourceInfo> {
-            const int64_t size = windows_made(section, request.split);
-            SourceInfo info{.size = size, .shape = request.network_shape, .classes = request.network_classes};
-            info.label_bytes = size * request.network_shape[0];  // each token stands for one
-            return info;
-          },
-          .missing = [](const std::string&, Split) { return std::vector<std::string>{}; },
-          .check =
-              [](const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
-                 Diagnostics& diagnostics) {
-                check_windows(section, network_shape, origin_of, diagnostics);
-                if (section.mask_documents)
-                  diagnostics.error(origin_of("data.mask_documents"),
-                                    "made-up text has no documents; remove it");
-              }};
+std::unique_ptr<DataSource> make_synthetic_tokens(uint64_t seed, Split split, int64_t size, int64_t length,
+                                                  int64_t vocabulary) {
+  return std::make_unique<SyntheticTokens>(seed, split, size, length, vocabulary);
 }
 
 }  // namespace trainer

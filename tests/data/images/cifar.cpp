@@ -41,13 +41,12 @@ TEST_CASE("CIFAR-10: the five files of a directory are one training set, the six
   const TemporaryFolder folder;
   write_cifar10(folder);
   const auto info = peek_cifar(Cifar::ten, folder.path(""), Split::train);
-  REQUIRE(info.has_value());
-  CHECK(info->size == 15);
-  CHECK(info->shape == Shape{3, 32, 32});
-  CHECK(info->classes == 10);
+  CHECK(info.size == 15);
+  CHECK(info.shape == Shape{3, 32, 32});
+  CHECK(info.classes == 10);
   const auto train = open_cifar(Cifar::ten, folder.path(""), Split::train);
   CHECK(train->size() == 15);
-  CHECK(train->resident_bytes() == info->resident_bytes);
+  CHECK(train->resident_bytes() == info.resident_bytes);
   Image image;
   for (int64_t i : {14, 0, 5, 6, 1}) {
     train->read(i, image);

@@ -65,12 +65,14 @@ TEST_CASE("classes and files are sorted by name; what is no image by name is pas
   CHECK(source->sample_shape() == kImageShape);
   CHECK(contents(*source) == std::vector<std::pair<int, int>>{{0, 5}, {0, 10}, {1, 30}, {1, 40}, {1, 50}});
   const auto info = peek_image_folder({root, kMaxPixels});
-  REQUIRE(info.has_value());
-  CHECK(info->size == 5);
-  CHECK(info->classes == 2);
-  CHECK(missing_image_folder(root).empty());
-  CHECK(missing_image_folder(root + "/nowhere") == std::vector<std::string>{root + "/nowhere"});
-  CHECK(!peek_image_folder({root + "/nowhere", kMaxPixels}));
+  CHECK(info.size == 5);
+  CHECK(info.classes == 2);
+  DataSection section;
+  section.format = "image_folder", section.train = root;
+  CHECK(missing_files(section).empty());
+  section.train = root + "/nowhere";
+  CHECK(missing_files(section) == std::vector<std::string>{root + "/nowhere"});
+  CHECK(!peek_source(section, {}));
 
   source->check_labels({2});
   CHECK_THAT(data_error([&] { source->check_labels({1}); }),

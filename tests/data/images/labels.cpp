@@ -76,8 +76,7 @@ TEST_CASE("labels.csv: samples in its order, classes sorted, images without a ro
                         "classes, found 3"));
   }
   const auto info = peek_image_folder({folder.root(), kMaxPixels, "labels.csv"});
-  REQUIRE(info.has_value());
-  CHECK((info->size == 4 && info->classes == 3));
+  CHECK((info.size == 4 && info.classes == 3));
 }
 
 TEST_CASE("labels.csv is packed, and is part of the samples' fingerprint") {
@@ -158,8 +157,7 @@ TEST_CASE("labels.csv with a column for each class: sets of labels, classes in t
       folder.open("file,only\n2.png,1\n1.png,0\ndeep/er/3.png,0\n5.png,1\n\"a, \"\"b\"\".png\",0\n");
   CHECK(sets_of(*one_class) == std::vector<std::vector<int32_t>>{{0}, {}, {}, {0}, {}});
   const auto info = peek_image_folder({folder.root(), kMaxPixels, "labels.csv"});
-  REQUIRE(info.has_value());
-  CHECK((info->size == 5 && info->classes == 1 && info->has_label_sets));
+  CHECK((info.size == 5 && info.classes == 1 && info.has_label_sets));
   CHECK(!folder.open(kRows)->has_label_sets());
 }
 
@@ -209,8 +207,7 @@ TEST_CASE("labels.csv with a column for each class: a packed file is refused, a 
   const LabelledFolder folder;
   const auto source = folder.open(kSetRows);
   CHECK_THAT(data_error([&] { packed(*source); }), ContainsSubstring("several labels"));
-  DataSection section;
-  section.format = "image_folder", section.labels = "labels.csv", section.val_fraction = 0.4;
+  DataSection section = read_section("{format: image_folder, labels: labels.csv, val_fraction: 0.4}");
   section.train = folder.root();
   const SourceRequest request{.split = Split::val, .network_shape = {3, 4, 4}, .network_classes = 3};
   const auto part = open_source(section, request);
@@ -222,8 +219,7 @@ TEST_CASE("labels.csv with a column for each class: a packed file is refused, a 
 
 TEST_CASE("labels.csv with a column for each class: validation has the same classes in the same order") {
   const LabelledFolder train("train"), val("val");
-  DataSection section;
-  section.format = "image_folder", section.labels = "labels.csv";
+  DataSection section = read_section("{format: image_folder, labels: labels.csv}");
   section.train = train.root();
   section.val = val.root();
   const auto with_header = [](const std::string& header) {
@@ -242,8 +238,7 @@ TEST_CASE("labels.csv with a column for each class: validation has the same clas
 
 TEST_CASE("labels.csv: training and validation have files of their own, with the same classes") {
   const LabelledFolder train("train"), val("val");
-  DataSection section;
-  section.format = "image_folder", section.labels = "labels.csv";
+  DataSection section = read_section("{format: image_folder, labels: labels.csv}");
   section.train = train.root();
   section.val = val.root();
   train.open("file,label\n1.png,a\n2.png,b\n"), val.open("file,label\n5.png,b\n1.png,a\n");

@@ -63,10 +63,9 @@ TEST_CASE("a record of decoded samples gives the bits of its source") {
   CHECK(record->classes() == 4);
   CHECK(record->class_names().empty());
   const auto info = peek_record(path);
-  REQUIRE(info.has_value());
-  CHECK(info->size == 23);
-  CHECK(info->shape == Shape{3, 7, 5});
-  CHECK(!info->classes.has_value());  // only as many as its labels happen to use
+  CHECK(info.size == 23);
+  CHECK(info.shape == Shape{3, 7, 5});
+  CHECK(!info.classes.has_value());  // only as many as its labels happen to use
   Image a, b;
   for (int64_t i : {22, 0, 7}) {
     source->read(i, a);

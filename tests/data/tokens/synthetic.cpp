@@ -6,7 +6,8 @@
 #include "tests/catch.h"
 
 #include "core/data/batch_maker.h"
-#include "core/data/section.h"
+#include "core/data/formats.h"
+#include "tests/data/samples.h"
 
 namespace trainer {
 namespace {
@@ -15,12 +16,11 @@ constexpr int64_t kLength = 40;
 
 /// The tokens of a split's windows and the one after each, one window after the other.
 std::vector<int32_t> made_up(Split split, uint64_t seed, int64_t vocabulary) {
-  DataSection section;
-  section.format = "synthetic";
-  section.kind = InputKind::tokens;
-  section.synthetic_train_samples = section.synthetic_val_samples = 50;
+  const DataSection section =
+      read_section("{format: synthetic, synthetic: {train_samples: 50, val_samples: 50}}");
   SourceRequest request{.split = split, .network_shape = {kLength}, .network_classes = vocabulary};
   request.seed = seed;
+  request.network_kind = InputKind::tokens;
   const auto source = open_source(section, request);
   CHECK(peek_source(section, request)->size == source->size());
   CHECK(peek_source(section, request)->label_bytes == 50 * kLength);

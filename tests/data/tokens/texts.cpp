@@ -136,7 +136,7 @@ TEST_CASE("text that has been tokenized is told by its tokenizer, shards of it a
   section.val_fraction = 0.5;
   const SourceRequest request{.network_shape = {4}, .network_classes = 500};
   const Fingerprint bytes = open_source(section, request)->fingerprint();
-  section.tokenizer = FilePath(fixture("llama3.json"));
+  section.tokens.tokenizer = FilePath(fixture("llama3.json"));
   const Fingerprint llama = open_source(section, request)->fingerprint();
   CHECK(bytes.count(fingerprint_name::kTokenizer) == 0);
   CHECK(llama.count(fingerprint_name::kTokenizer) == 1);

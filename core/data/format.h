@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/config/fields.h"
+#include "core/data/error_budget.h"
+#include "core/data/source.h"
+#include "core/graph/names.h"
+
+namespace trainer {
+
+struct DataSection;
+
+/// The samples to open, and what is known of them from the network.
+struct SourceRequest {
+  Split split = Split::train;
+  Shape network_shape;                                  ///< one sample as the network takes it
+  int64_t network_classes = 0;                          ///< 0: the network has no use for labels
+  std::optional<int64_t> ignored_label = std::nullopt;  ///< that the loss leaves out
+  bool wants_label_sets = false;                        ///< made-up samples then have them
+  uint64_t seed = 0;                                    ///< of the run
+  std::string unreadable_list;                 ///< the file that will name unreadable samples, for messages
+  bool shares_budget = false;                  ///< see ErrorBudget::is_shared
+  bool counts_bytes = false;                   ///< SourceInfo::label_bytes is wanted, which reads all samples
+  InputKind network_kind = InputKind::pixels;  ///< that the network reads
+};
+
+/// Where a key of the recipe stands.
+using OriginOf = std::function<Origin(const std::string& key)>;
+
+/// Where samples come from: a format of files, or samples that are made up. It declares keys of `data` that
+/// no other format has.
+class DataFormat : public Component {
+ public:
+  void declare(Fields& /*fields*/) override {}
+
+  /// Kinds of its rows. If there are several, the network chooses.
+  virtual std::vector<InputKind> kinds() const = 0;
+  bool gives(InputKind kind) const;
+  virtual bool reads_files() const { return true; }
+  /// Whether a path may be several, separated by commas.
+  virtual bool takes_lists() const { return false; }
+  /// Whether a tokenizer makes its tokens.
+  virtual bool is_text() const { return false; }
+  /// Whether each pixel has a label.
+  virtual bool gives_label_maps() const { return false; }
+  /// Whether an image may have several labels (see SourceInfo).
+  virtual bool gives_label_sets() const { return false; }
+  /// Of a sample, if it is known without a file.
+  virtual std::optional<Shape> shape() const { return std::nullopt; }
+
+  /// Reports what is wrong with its own keys.
+  virtual void check(const OriginOf& /*origin_of*/, Diagnostics& /*diagnostics*/) const {}
+  /// Opens a split's samples as they are stored; with data.val_fraction, images of both splits.
+  virtual std::unique_ptr<DataSource> open(const DataSection& section,
+                                           const SourceRequest& request) const = 0;
+  /// What open() would give, without loading; no file is missing.
+  virtual SourceInfo peek(const DataSection& section, const SourceRequest& request) const = 0;
+  /// The files of a split that are not there; by default the path itself.
+  virtual std::vector<std::string> missing(const std::string& path, Split split) const;
+  /// The files of a split that hold several samples, or their labels.
+  virtual std::vector<std::string> files(const std::string& /*path*/, Split /*split*/) const { return {}; }
+  /// Of the classes of what is stored at a path; none if the format has no names.
+  virtual std::vector<std::string> class_names(const std::string& /*path*/) const { return {}; }
+};
+
+/// What rows of one kind have in common, whatever their format. It declares keys of `data` that are about
+/// such rows only.
+class RowKind : public Component {
+ public:
+  virtual std::string name() const = 0;  ///< in the plural
+  /// Reports what the recipe alone says of samples that do not become what the network takes.
+  virtual void check(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
+                     Diagnostics& diagnostics) const = 0;
+
+  /// The requested split of samples that DataFormat::open gave. With a budget, samples that cannot be read
+  /// later are replaced within it.
+  virtual std::unique_ptr<DataSource> take_split(std::unique_ptr<DataSource> source,
+                                                 const DataSection& /*section*/,
+                                                 const SourceRequest& /*request*/,
+                                                 const ErrorBudget* /*budget*/) const {
+    return source;
+  }
+  virtual SourceInfo take_split(const SourceInfo& info, const DataSection& /*section*/,
+                                const SourceRequest& /*request*/) const {
+    return info;
+  }
+};
+
+}  // namespace trainer

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/kind.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/data/formats.h"
+#include "core/data/images/subset.h"
+#include "core/data/images/tolerant.h"
+#include "core/data/images/transforms/table.h"
+#include "core/data/subset.h"
+
+namespace trainer {
+namespace {
+
+std::unique_ptr<ImageSource> as_images(std::unique_ptr<DataSource> source) {
+  as_images(*source);  // throws if it is none
+  return std::unique_ptr<ImageSource>(static_cast<ImageSource*>(source.release()));
+}
+
+/// If files of the format may have any size, the transforms must make them all what the network takes.
+void check_split(const DataSection& section, Split split, const Shape& network_shape,
+                 const OriginOf& origin_of, Diagnostics& diagnostics) {
+  const DataFormat& format = section.chosen_format();
+  // What nobody reads may suit the network's own size: `trainer predict` takes single images with it.
+  const bool is_read = has_split(section, split);
+  const Shape expected = is_read ? format.shape().value_or(network_shape) : network_shape;
+  const size_t problems = diagnostics.problems().size();
+  const Shape made =
+      TransformChain(section.images.transform_list(split), expected, diagnostics).output_shape();
+  const bool is_known = format.shape().has_value() || !format.reads_files();
+  const bool is_reported = diagnostics.problems().size() != problems;
+  if (!is_read || !is_known || is_reported || made == network_shape) return;
+  const Origin origin = origin_of(split == Split::train ? "data.augment" : "data.eval_transform");
+  if (is_fixed(made)) {
+    diagnostics.error(origin,
+                      fmt::format("produces samples of shape {}, the network expects {} (model.input)",
+                                  to_string(made), to_string(network_shape)));
+  } else {
+    diagnostics.error(origin, fmt::format("images of format {} differ in size; begin the list with "
+                                          "random_resized_crop, or resize and center_crop",
+                                          section.format));
+  }
+}
+
+void check_order(const ImageKind& images, Diagnostics& diagnostics) {
+  for (const TransformList* list : {&images.augment, &images.eval_transform}) {
+    for (const auto& step : *list) {
+      if (step->is_terminal() && step != list->back())
+        diagnostics.error(step->origin, "must be the last of its list");
+    }
+  }
+  for (const auto& step : images.eval_transform) {
+    if (step->is_random()) {
+      diagnostics.error(step->origin,
+                        "is random, but evaluation must be deterministic; move it to data.augment");
+    }
+  }
+}
+
+}  // namespace
+
+void ImageKind::declare(Fields& fields) {
+  fields.add("max_pixels", &max_pixels, "images with more pixels than this are treated as unreadable")
+      .at_least(1);
+  fields
+      .add("cache", &cache,
+           "device: keep all samples in GPU memory and augment them there; none: workers send batches")
+      .one_of({"none", "device"})
+      .keeps_mathematics();
+  fields.components("augment", augment, transforms(), "transforms of training samples, in order");
+  fields.components("eval_transform", eval_transform, transforms(),
+                    "transforms of validation samples, in order");
+  fields.section("mix", "mixes training samples and their labels within a batch",
+                 [this](Fields& section) { mix.declare(section); });
+}
+
+void ImageKind::check(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
+                      Diagnostics& diagnostics) const {
+  check_order(*this, diagnostics);
+  if (network_shape.size() != 3) {
+    diagnostics.error(
+        origin_of("model.input"),
+        fmt::format("expected [channels, height, width], the shape of the images of data.format {}, got "
+                    "{} number{}",
+                    section.format, network_shape.size(), network_shape.size() == 1 ? "" : "s"));
+    return;
+  }
+  for (const Split split : {Split::train, Split::val})
+    check_split(section, split, network_shape, origin_of, diagnostics);
+}
+
+std::unique_ptr<DataSource> ImageKind::take_split(std::unique_ptr<DataSource> source,
+                                                  const DataSection& section, const SourceRequest& request,
+                                                  const ErrorBudget* budget) const {
+  std::unique_ptr<ImageSource> images = as_images(std::move(source));
+  if (section.val_fraction > 0)
+    images = trainer::take_split(std::move(images), request.split, section.val_fraction, request.seed);
+  return budget == nullptr ? std::move(images) : tolerate_unreadable(std::move(images), *budget);
+}
+
+/// The samples of a fraction are chosen by number, and their numbers are kept.
+SourceInfo ImageKind::take_split(const SourceInfo& info, const DataSection& section,
+                                 const SourceRequest& request) const {
+  if (section.val_fraction == 0) return info;
+  SourceInfo part = info;
+  const int64_t of_validation = validation_count(info.size, section.val_fraction);
+  part.size = request.split == Split::val ? of_validation : info.size - of_validation;
+  part.resident_bytes += part.size * static_cast<int64_t>(sizeof(int64_t));
+  return part;
+}
+
+}  // namespace trainer
