@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <set>
 
 #include "core/config/patterns.h"
 #include "core/graph/ops/embedding.h"
@@ -54,22 +56,6 @@ void check_freeze(const Program& program, const ForwardSpec& spec) {
   diagnostics.throw_if_any();
 }
 
-/// Throws Error (exit 78) at an embedding whose table is smaller than the network's outputs: token ids reach
-/// these.
-void check_vocabulary(const Program& program, int64_t outputs) {
-  for (const Entry& entry : program.entries) {
-    for (const Node& node : entry.nodes) {
-      if (dynamic_cast<const Embedding*>(node.op.get()) == nullptr) continue;
-      const int64_t rows = program.spec(node.inputs[Embedding::kTable]).shape[0];
-      if (rows >= outputs) continue;
-      fail_at(node.origin,
-              fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "
-                          "vocab_size to {} or more",
-                          rows, outputs - 1, outputs, outputs));
-    }
-  }
-}
-
 void add_forward(Program& program, const ForwardSpec& spec, Logits& logits) {
   const TensorId input = declare_input(program, spec);
   program.input(input_name::kSampleIndex, {{spec.samples}, DType::i32});
@@ -82,6 +68,28 @@ void add_forward(Program& program, const ForwardSpec& spec, Logits& logits) {
 }
 
 }  // namespace
+
+void check_vocabulary(const Program& program, int64_t outputs) {
+  for (const Entry& entry : program.entries) {
+    // The tokens, which are below `outputs`, and all that is made of them without an embedding.
+    std::set<TensorId> tokens = {program.find(input_name::kTokens), program.find(input_name::kNextTokens)};
+    tokens.erase(kNone);
+    for (const Node& node : entry.nodes) {
+      const bool reads = std::ranges::any_of(node.inputs, [&](TensorId id) { return tokens.contains(id); });
+      if (!reads) continue;
+      if (dynamic_cast<const Embedding*>(node.op.get()) == nullptr) {
+        tokens.insert(node.outputs.begin(), node.outputs.end());
+        continue;
+      }
+      const int64_t rows = program.spec(node.inputs[Embedding::kTable]).shape[0];
+      if (rows >= outputs) continue;
+      fail_at(node.origin,
+              fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "
+                          "vocab_size to {} or more",
+                          rows, outputs - 1, outputs, outputs));
+    }
+  }
+}
 
 Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits) {
   const auto run = [spec, logits](Program& program) {

@@ -47,4 +47,8 @@ using Logits = std::map<std::string, TensorId>;
 /// their layer.
 Shape output_shape(const Network& network, int64_t samples);
 
+/// Throws Error (exit 78) at an embedding of tokens whose table is smaller than the network's outputs: token
+/// ids reach these.
+void check_vocabulary(const Program& program, int64_t outputs);
+
 }  // namespace trainer

@@ -7,8 +7,11 @@
 
 #include "core/base/rng.h"
 #include "core/engine/executable.h"
-#include "core/graph/operation.h"
+#include "core/graph/builder.h"
+#include "core/graph/ops/embedding.h"
+#include "core/graph/ops/reshape.h"
 #include "core/recipe/job.h"
+#include "core/step/forward.h"
 #include "core/train/generation.h"
 #include "cpu/backend.h"
 #include "tests/catch.h"
@@ -167,6 +170,25 @@ std::string refusal(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("an embedding's table is compared with the tokens that it reads, not with other inputs") {
+  for (const char* ids : {input_name::kTokens, input_name::kNextTokens, "other"}) {
+    INFO(ids);
+    Program program;
+    program.entries.emplace_back(entry_name::kEvaluate);
+    Builder build(program, program.entries[0]);
+    program.input(input_name::kTokens, {{2, 6}, DType::i32});
+    const TensorId halves = build.emit<Reshape>({program.input(ids, {{2, 6}, DType::i32})}, Shape{4, 3});
+    build.emit<Embedding>({halves, program.persistent("table", {{19, 5}, DType::f32}, Role::parameter, {})});
+    CHECK_NOTHROW(check_vocabulary(program, 19));
+    if (std::string_view(ids) == "other") {
+      CHECK_NOTHROW(check_vocabulary(program, 20));
+    } else {
+      CHECK_THROWS_WITH(check_vocabulary(program, 20),
+                        Catch::Matchers::ContainsSubstring("token ids reach 19"));
+    }
+  }
+}
 
 TEST_CASE("generation: cached logits are those of the whole sequence at once") {
   const auto recipe = recipe_of(kNetwork);
