@@ -65,7 +65,7 @@ check_includes() {
       may["core/ranks"] = base " core/ranks/"
       may["core/metrics"] = base " core/host/ core/storage/ core/metrics/"
       may["core/optim"] = graph " core/config/ core/optim/"
-      may["core/step"] = engine " core/config/ core/optim/ core/passes/ core/step/"
+      may["core/step"] = engine " core/config/ core/layers/ core/optim/ core/passes/ core/step/ core/tasks/"
       may["core/train"] = engine " core/config/ core/data/ core/storage/ core/host/ core/metrics/ core/optim/ core/step/ core/tasks/ core/train/"
       may["core/run"] = may["core/train"] " core/run/"
       may["core/report"] = base " core/metrics/ core/run/ core/report/"
