@@ -66,7 +66,7 @@ struct Training {
 struct Saving {
   explicit Saving(const fs::path& root, CheckpointPolicy policy = {.every_steps = 1})
       : checkpoints(
-            training.executable, root, policy, LoopSettings{.samples_per_epoch = 1, .global_batch_size = 1},
+            training.executable, root, policy, LoopSettings{.samples_per_epoch = 1},
             RunState{.mathematics = kKeys}, quiet.log, [] {}, [this] { require_held(); }) {}
 
   void require_held() const {
