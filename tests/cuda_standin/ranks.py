@@ -6,23 +6,24 @@ Two ranks must have the parameter bits of one process with two micro-batches. Al
 graph or not, must give the same bits. Three ranks add up in another order: their losses may differ by 1e-5 in fp32. A rank that is killed
 ends the others with 76, and the run resumes to an undisturbed run's bits. So does one that hangs, or a link between two hosts that is cut.
 """
-import json
 import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 SOURCES = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(SOURCES / 'scripts' / part) for part in ('ranks', 'reliability')]
-from pictures import write_pictures  # noqa: E402
+sys.path.insert(0, str(SOURCES / 'scripts/trials'))
+from ranks.processes import Ranks  # noqa: E402
+from recipes import write_images  # noqa: E402
+from run import PEER_LOST, Failure, preload  # noqa: E402
+
 PROGRAMS = Path(sys.argv[1]).resolve()
-PEER_LOST = 76
 COMMON = ['device.type=cuda', 'data.format=synthetic', 'data.synthetic.val_samples=24', 'data.augment=[]', 'data.eval_transform=[]',
           'training.global_batch_size=12', 'logging.interval=1ba', 'device.threads=1', 'lr_scheduler={name: constant}', 'optimizer.lr=0.001']
 MLP = ['fashion_mnist_mlp', 'training.max_duration=20ba', 'data.synthetic.train_samples=240', 'validation.interval=10ba',
@@ -38,42 +39,21 @@ optimizer: {{name: adamw, lr: 0.001}}
 '''
 
 
-class Run:
-    """A run of the program in a directory of its own."""
+class Run(Ranks):
+    """Ranks that NCCL connects."""
+    variable = b'RANK='
 
     def __init__(self, scratch, name, recipe, *words):
-        self.directory = scratch / name
-        self.directory.mkdir(exist_ok=True)
-        self.command = [PROGRAMS / 'trainer', '--config', SOURCES / 'configs' / f'{recipe[0]}.yaml', *COMMON, *recipe[1:], *words,
-                        'run.output_dir=run']
+        super().__init__(SimpleNamespace(work=scratch, trainer=PROGRAMS / 'trainer', patience=300), name, words=[
+            '--config', str(SOURCES / 'configs' / f'{recipe[0]}.yaml'), *COMMON, *recipe[1:], *words,
+            'run.output_dir=run'])
 
-    def start(self, ranks, order='late', **more):
-        environment = {**os.environ, **more, 'TRAINER_STANDIN_ORDER': order, 'OMP_WAIT_POLICY': 'passive', 'LD_LIBRARY_PATH': str(PROGRAMS),
-                       'XDG_CACHE_HOME': str(self.directory / 'cache')}
-        words = [f'parallelism.data={ranks}'] if ranks > 1 else []
-        return subprocess.Popen([*self.command, *words], cwd=self.directory, env=environment, stdout=subprocess.DEVNULL,
-                                stderr=open(self.directory / 'stderr.txt', 'w'))
-
-    def train(self, ranks, order='late', code=0):
-        found = self.start(ranks, order).wait(300)
-        if found != code:
-            sys.exit(f'{self.directory.name}: exit code {found}, not {code}:\n{self.errors()}')
-        return self
-
-    def errors(self):
-        return (self.directory / 'stderr.txt').read_text(errors='replace')
+    def start(self, *words, order='late', environment=None, **how):
+        return super().start(*words, environment={'TRAINER_STANDIN_ORDER': order, 'LD_LIBRARY_PATH': str(PROGRAMS), 'XDG_CACHE_HOME':
+                                                  str(self.directory / 'cache'), **(environment or {})}, **how)
 
     def losses(self):
-        lines = map(json.loads, (self.directory / 'run/metrics.jsonl').read_text().splitlines())
-        return [line['loss'] for line in lines]
-
-    def parameters(self):
-        """The bytes of each tensor that is trained, by name."""
-        data = (self.directory / 'run/model.safetensors').read_bytes()
-        size, = struct.unpack_from('<Q', data)
-        header = json.loads(data[8:8 + size])
-        return {name: data[8 + size + about['data_offsets'][0]:8 + size + about['data_offsets'][1]] for name, about in header.items()
-                if name != '__metadata__' and 'running' not in name}
+        return [line['loss'] for line in self.metrics()]
 
 
 def require(fits, text, why=''):
@@ -90,7 +70,7 @@ def compare(scratch, name, recipe, *words):
     ways = [(order, graph) for order in ('late', 'copies_first', 'copies_last') for graph in ('true', 'false')]
     for order, graph in ways if name == 'mlp' else ways[3:4]:
         other = Run(scratch, f'{name}_{order}_{graph}', recipe, 'training.micro_batch_size=6', f'runtime.cuda_graph={graph}', *words)
-        other.train(2, order)
+        other.train(2, order=order)
         require(other.parameters() == pair.parameters() and other.losses() == pair.losses(),
                 f'{name}: two ranks have these bits in the order {order}, graph {graph}')
 
@@ -106,33 +86,15 @@ def counts(scratch):
                 f'three ranks with two micro-batches each in {precision}: losses differ by {apart:.1e}, allowed are {allowed:.1e}')
 
 
-def ranks_of(directory):
-    found = {}
-    for place in Path('/proc').glob('[0-9]*'):
-        try:
-            if Path(os.readlink(place / 'cwd')) == directory:
-                for variable in (place / 'environ').read_bytes().split(b'\0'):
-                    if variable.startswith(b'RANK='):
-                        found[int(variable[5:])] = int(place.name)
-        except OSError:
-            continue
-    return found
-
-
 def killed(scratch):
     long = [*MLP, 'training.max_duration=400ba', 'checkpoint.interval=20ba']
     expected = Run(scratch, 'undisturbed', long).train(2)
     run = Run(scratch, 'killed', long)
-    process = run.start(2)
-    while not list(run.directory.glob('run/checkpoints/step-*')):
-        time.sleep(0.01)
-        if process.poll() is not None:
-            sys.exit(f'killed: ended before it was killed:\n{run.errors()}')
-    os.kill(ranks_of(run.directory)[1], signal.SIGKILL)
-    began = time.monotonic()
-    code = process.wait(60)
-    require(code == PEER_LOST and 'rank 1 on ' in run.errors() and not ranks_of(run.directory),
-            f'a killed rank: exit code {code} after {time.monotonic() - began:.1f} s, it is named, nothing is left')
+    process = run.begin(2)
+    run.wait_for(process, run.saved, 'a first checkpoint')
+    os.kill(run.processes()[1], signal.SIGKILL)
+    run.end(process, {PEER_LOST}, 'rank 1 on ', within=60)
+    require(not run.processes(), f'a killed rank: exit code {PEER_LOST} after {run.waited:.1f} s, it is named, nothing is left')
     require(run.train(2).parameters() == expected.parameters(), 'resumed, the run has an undisturbed one\'s bits')
 
 
@@ -143,7 +105,7 @@ def hangs(scratch):
     steps so far are computed, as they would be on a GPU. Rank 0 then waits for step 49, to save or to have room for step 52.
     """
     deadline = 6
-    pictures = write_pictures(scratch / 'pictures', train=30, val=6)
+    pictures = write_images(scratch / 'pictures', train=30, val=6)
     recipe = scratch / 'pictures.yaml'
     recipe.write_text(PICTURES.format(pictures))
     for interval in '1ba', '48ba':
@@ -151,19 +113,13 @@ def hangs(scratch):
                   'data.eval_transform=[resize: 6, center_crop: 4]', 'logging.interval=1000ba', 'validation.interval=100ep',
                   f'parallelism.timeout={deadline}s', f'checkpoint.interval={interval}', 'data.prefetch=4')
         log = run.directory / 'calls.txt'
-        process = run.start(2, LD_PRELOAD=str(PROGRAMS.parent / 'bin/libfaults.so'), FAULT_RANK='1', FAULT_PATH='pictures/train',
-                            FAULT_CALLS='open', FAULT_AT='392', FAULT_ACTION='stall', FAULT_LOG=str(log))
-        while not (log.exists() and 'stall' in log.read_text()):
-            time.sleep(0.02)
-            if process.poll() is not None:
-                sys.exit(f'hangs: ended before that:\n{run.errors()}')
-        began = time.monotonic()
-        code = process.wait(60)
-        took = time.monotonic() - began
-        told = re.search(r'rank 1 on \S+, at step 49: awaiting data; others have waited for it', run.errors())
-        require(code == PEER_LOST and told and took < 2 * deadline,
-                f'a rank whose host hangs, saves each {interval}: exit code {code} after {took:.1f} s, deadline {deadline} s; it is named',
-                run.errors())
+        process = run.begin(2, environment=preload(PROGRAMS.parent / 'bin/libfaults.so', rank=1, path='pictures/train', calls='open', at=392,
+                                                   action='stall', log=log))
+        run.wait_for(process, lambda: log.exists() and 'stall' in log.read_text(), 'the call that hangs')
+        run.end(process, {PEER_LOST}, within=2 * deadline)
+        require(re.search(r'rank 1 on \S+, at step 49: awaiting data; others have waited for it', run.errors),
+                f'a rank whose host hangs, saves each {interval}: exit code {PEER_LOST} after {run.waited:.1f} s, deadline {deadline} s; it is '
+                'named', run.errors)
 
 
 class Hosts:
@@ -203,10 +159,10 @@ def cut_off(scratch):
         for rank in range(2):
             variables = {'RANK': rank, 'WORLD_SIZE': 2, 'LOCAL_RANK': 0, 'MASTER_ADDR': '10.77.0.1', 'MASTER_PORT': 29400,
                          'LD_LIBRARY_PATH': PROGRAMS, 'OMP_WAIT_POLICY': 'passive', 'XDG_CACHE_HOME': run.directory / 'cache'}
-            ranks.append(subprocess.Popen(hosts.inside(rank, run.command), cwd=run.directory, stdout=subprocess.DEVNULL,
+            ranks.append(subprocess.Popen(hosts.inside(rank, [PROGRAMS / 'trainer', *run.words]), cwd=run.directory, stdout=subprocess.DEVNULL,
                                           stderr=open(run.directory / f'stderr{rank}.txt', 'w'),
                                           env={**os.environ, **{name: str(value) for name, value in variables.items()}}))
-        while not (run.directory / 'run/metrics.jsonl').exists() or not run.losses():
+        while not run.last_step():
             time.sleep(0.05)
             if any(rank.poll() is not None for rank in ranks):
                 sys.exit('cut_off: a rank ended too early:\n' + ''.join((run.directory / f'stderr{rank}.txt').read_text() for rank in range(2)))
@@ -228,9 +184,12 @@ def cut_off(scratch):
 
 with tempfile.TemporaryDirectory() as folder:
     scratch = Path(folder).resolve()
-    compare(scratch, 'mlp', MLP)
-    compare(scratch, 'resnet', RESNET)
-    counts(scratch)
-    killed(scratch)
-    hangs(scratch)
-    cut_off(scratch)
+    try:
+        compare(scratch, 'mlp', MLP)
+        compare(scratch, 'resnet', RESNET)
+        counts(scratch)
+        killed(scratch)
+        hangs(scratch)
+        cut_off(scratch)
+    except Failure as failure:
+        sys.exit(f'FAILED: {failure}')

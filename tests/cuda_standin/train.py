@@ -20,8 +20,8 @@ import tempfile
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(SOURCES / 'scripts/reliability'))
-from runs import TIMINGS  # noqa: E402
+sys.path.insert(0, str(SOURCES / 'scripts/trials'))
+from checkpoints import TIMINGS  # noqa: E402
 
 TINY, SMALL = ['model.input=[3, 16, 16]'], ['model.input=[3, 32, 32]']
 RECIPES = {  # with what makes them small, or what else they are to do

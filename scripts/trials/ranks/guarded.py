@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample that one rank alone holds and that makes its values infinite: all ranks skip the step."""
+import re
+
+from recipes import pixel, write_images
+
+from ranks.processes import Ranks
+
+# A white image is x = 5, of which the 64th power is infinite; x of the others is at most 0.9.
+RECIPE = '''version: 1
+run: {{name: guarded, seed: {seed}, output_dir: run}}
+model:
+  input: [3, 4, 4]
+  layers:
+    - flatten: {{name: x}}
+    - mul: {{name: x2, inputs: [x, x]}}
+    - mul: {{name: x4, inputs: [x2, x2]}}
+    - mul: {{name: x8, inputs: [x4, x4]}}
+    - mul: {{name: x16, inputs: [x8, x8]}}
+    - mul: {{name: x32, inputs: [x16, x16]}}
+    - mul: {{name: x64, inputs: [x32, x32]}}
+    - add: {{inputs: [x, x64]}}
+    - linear: 8
+    - relu
+    - linear: 2
+data:
+  format: image_folder
+  train: {pictures}/train
+  workers: 1
+  augment: [random_resized_crop: 4, normalize: {{mean: [0], std: [0.2]}}]
+training: {{max_duration: 1ep, global_batch_size: 4, micro_batch_size: 2, ema: {{decay: 0.9}}}}
+optimizer: {{name: adamw, lr: 0.01, clip_norm: 0.5}}
+guards: {{nonfinite: skip}}
+logging: {{interval: 1ba}}
+device: {{type: cpu}}
+'''
+SEED, RANK, STEP = 16, 1, 3  # with this seed that rank holds the white image, in that step
+
+
+def skipped_steps(run):
+    return [line['step'] for line in run.metrics() if line.get('event') == 'skip']
+
+
+def nan_of_one_rank(trials):
+    pictures = write_images(trials.work / 'guarded-pictures', train=10)
+    (pictures / 'train/bright/white.png').write_bytes(pixel(255))
+    recipe = RECIPE.format(seed=SEED, pictures=pictures)
+    pair, alone = (Ranks(trials, f'guarded_{ranks}', recipe).train(ranks) for ranks in (2, 1))
+    asked = Ranks(trials, 'guarded_asked', recipe, [f'guards.skip_steps=[{STEP}]']).train(2)
+    where = re.search(r'first non-finite value: .* on (rank \d+)', pair.errors)
+    pair.require(where and where[1] == f'rank {RANK}', f'no image of rank {RANK} alone is white')
+    for run in pair, alone:
+        run.require(skipped_steps(run) == [STEP], f'skipped are steps {skipped_steps(run)}')
+    for name, other in ('one process with two micro-batches', alone), ('two ranks with that step in guards.skip_steps', asked):
+        for weights in 'model.safetensors', 'model_ema.safetensors':
+            pair.require((pair.output / weights).read_bytes() == (other.output / weights).read_bytes(), f'{weights} has other bits than {name}')
+    return (f'a NaN of rank {RANK} alone in step {STEP}: all skip it; weights and averages have the bits of one process with two micro-batches, '
+            'and of two ranks with that step in guards.skip_steps')
