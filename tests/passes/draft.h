@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,7 +16,9 @@
 
 namespace trainer {
 
-/// A train_step in the making. Tensors are numbered in the order of their making, as the text shows them.
+using Calls = std::vector<std::string>;
+
+/// A train_step in the making.
 struct Draft {
   Program program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}};
   Builder build{program, program.entries[0]};
@@ -36,23 +41,55 @@ struct Draft {
   }
   void output(const std::string& name, TensorId x) { program.entries[0].outputs.push_back({name, x}); }
 
-  /// The entries' text after passes, without the list of tensors.
-  std::string after(const std::vector<Pass>& passes) {
+  Draft& run(const std::vector<Pass>& passes) {
     run_passes(program, passes);
-    const std::string text = to_text(program);
-    return text.substr(text.find("\nentry"));
+    return *this;
+  }
+  bool is_changed_by(const std::vector<Pass>& passes) {
+    const std::string before = to_text(program);
+    return to_text(run(passes).program) != before;
+  }
+
+  /// The nodes of an entry, or those with this operation, without numbers and shapes: `bf16 linear(x, cast,
+  /// -) {relu}`. An input is the name of its tensor or the operation that makes it, `.1` being its second
+  /// output.
+  Calls calls(std::string_view op = {}, const char* of = entry_name::kTrainStep) {
+    const Entry& entry = program.entry(of);
+    Calls found;
+    for (const Node& node : entry.nodes) {
+      if (!op.empty() && node.op->name() != op) continue;
+      std::string inputs, type;
+      for (const TensorId id : node.inputs) inputs += (inputs.empty() ? "" : ", ") + source(entry, id);
+      const auto y = std::ranges::find_if(node.outputs, [](TensorId id) { return id != kNone; });
+      if (y != node.outputs.end() && program.spec(*y).dtype != DType::f32)
+        type = std::string(to_string(program.spec(*y).dtype)) + " ";
+      const std::string attributes = attributes_text(*node.op);
+      found.push_back(fmt::format("{}{}({}){}", type, node.op->name(), inputs,
+                                  attributes.empty() ? "" : " {" + attributes + "}"));
+    }
+    return found;
+  }
+
+ private:
+  std::string source(const Entry& entry, TensorId id) const {
+    if (id == kNone) return "-";
+    if (!program.tensor(id).name.empty()) return program.tensor(id).name;
+    for (const Node& node : entry.nodes) {
+      const auto place = std::ranges::find(node.outputs, id) - node.outputs.begin();
+      if (place == std::ssize(node.outputs)) continue;
+      return std::string(node.op->name()) + (place == 0 ? "" : fmt::format(".{}", place));
+    }
+    return "?";
   }
 };
 
-/// logits = x wT + b, and their cross entropy.
+/// logits = relu(x wT + b), and their cross entropy.
 inline Draft classifier() {
   Draft draft;
-  const TensorId x = draft.input("x", {2, 3}), labels = draft.input("labels", {2}, DType::i32);
-  const TensorId weights = draft.input("weights", {2});
-  const TensorId w = draft.parameter("w", {4, 3}), b = draft.parameter("b", {4});
+  const TensorId x = draft.input("x", {2, 3}), w = draft.parameter("w", {4, 3}),
+                 b = draft.parameter("b", {4});
   draft.parameter("unused", {7});
-  const TensorId logits = draft.relu(draft.build.emit<Linear>({x, w, b}));
-  draft.output(output_name::kLoss, draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  draft.loss(draft.relu(draft.build.emit<Linear>({x, w, b})));
   return draft;
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/catch.h"
 
-#include <algorithm>
-
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/layer_norm.h"
 #include "tests/passes/draft.h"
@@ -16,10 +14,8 @@ TEST_CASE("a residual stream is added up in the layer normalisation behind it, a
   const TensorId s = draft.build.emit<Binary>({norm(x), branch}, Binary::Kind::add);
   draft.loss(draft.build.emit<Binary>({s, norm(s)}, Binary::Kind::mul));
   run_passes(draft.program, {fuse_residual(), autodiff(), fuse_gradient_sum()});
-  std::vector<std::string> names;
-  for (const Node& node : draft.program.entries[0].nodes) names.emplace_back(node.op->name());
-  CHECK(std::ranges::count(names, "add") == 0);
-  CHECK(std::ranges::count(names, "rms_norm") == 2);
+  CHECK(draft.calls("add").empty());
+  CHECK(draft.calls("rms_norm").size() == 2);
   const Node& second = draft.program.entries[0].nodes[1];
   REQUIRE(second.outputs.size() == 3);
   CHECK(second.inputs[LayerNorm::kResidual] == branch);
@@ -33,7 +29,5 @@ TEST_CASE("a sum that something reads before its layer normalisation stays where
   const TensorId early = draft.relu(s);
   const TensorId y = draft.build.emit<LayerNorm>({s, kNone, kNone, kNone}, 1e-5, false);
   draft.output("y", draft.build.emit<Binary>({early, y}, Binary::Kind::mul));
-  const std::string before = to_text(draft.program);
-  run_passes(draft.program, {fuse_residual()});
-  CHECK(to_text(draft.program) == before);
+  CHECK_FALSE(draft.is_changed_by({fuse_residual()}));
 }

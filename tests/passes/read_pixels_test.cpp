@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/catch.h"
 
-#include "core/graph/builder.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
-#include "core/step/stages.h"
+#include "tests/passes/draft.h"
 
 using namespace trainer;
 
@@ -14,77 +13,49 @@ const PixelScales kTraining = {.scale = {1, 2, 3}, .offset = {0, 0, 0}},
                   kEvaluation = {.scale = {4, 5, 6}, .offset = {1, 1, 1}};
 
 /// Two entries that read images: by a convolution and as they are, by a convolution alone.
-Program draft() {
-  Program program;
-  const TensorId images = program.input(input_name::kImages, {{2, 3, 4, 4}, DType::f32});
-  const TensorId w = program.persistent("w", {{3, 3, 1, 1}, DType::f32}, Role::parameter, {});
-  for (const char* name : {entry_name::kTrainStep, entry_name::kEvaluate}) {
-    Entry entry(name);
-    Builder build(program, entry);
+Draft draft() {
+  Draft both;
+  const TensorId images = both.input(input_name::kImages, {2, 3, 4, 4}),
+                 w = both.parameter("w", {3, 3, 1, 1});
+  both.program.entries.emplace_back(entry_name::kEvaluate);
+  for (Entry& entry : both.program.entries) {
+    Builder build(both.program, entry);
     TensorId y = build.emit<Conv2d>({images, w, kNone}, Conv2dGeometry{});
     if (entry.name == entry_name::kTrainStep) y = build.emit<Binary>({y, images}, Binary::Kind::add);
     entry.outputs.push_back({"y", y});
-    program.entries.push_back(entry);
   }
-  return program;
-}
-
-std::string after(const std::vector<Pass>& passes) {
-  Program program = draft();
-  run_passes(program, passes);
-  const std::string text = to_text(program);
-  CHECK(text.find("images: u8") != std::string::npos);
-  return text.substr(text.find("\nentry"));
+  return both;
 }
 
 Pass reading() {
   return read_pixels({{entry_name::kTrainStep, kTraining}, {entry_name::kEvaluate, kEvaluation}});
 }
 
+const std::string kConvolution = "conv2d(scale_pixels, w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}",
+                  kOfTraining = "scale_pixels(images, train_step.pixel_scale, train_step.pixel_offset)",
+                  kOfEvaluation = "scale_pixels(images, evaluate.pixel_scale, evaluate.pixel_offset)";
+
 }  // namespace
 
 TEST_CASE("each entry scales bytes once, as its split wants it") {
-  CHECK(after({reading()}) == R"(
-entry train_step
- forward:
-  %7: f32[2,3,4,4] = scale_pixels(@images, @train_step.pixel_scale, @train_step.pixel_offset) {to=f32}  # images
-  %2: f32[2,3,4,4] = conv2d(%7, @w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
-  %3: f32[2,3,4,4] = add(%2, %7)
-  output y = %3
-
-entry evaluate
- forward:
-  %10: f32[2,3,4,4] = scale_pixels(@images, @evaluate.pixel_scale, @evaluate.pixel_offset) {to=f32}  # images
-  %4: f32[2,3,4,4] = conv2d(%10, @w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
-  output y = %4
-)");
+  Draft both = draft();
+  CHECK(both.run({reading()}).calls() ==
+        Calls{kOfTraining + " {to=f32}", kConvolution, "add(conv2d, scale_pixels)"});
+  CHECK(both.calls({}, entry_name::kEvaluate) == Calls{kOfEvaluation + " {to=f32}", kConvolution});
+  CHECK(both.program.spec(both.program.find(input_name::kImages)).dtype == DType::u8);
 }
 
 TEST_CASE("the cast of the images is made while they are scaled") {
-  CHECK(after({mixed_precision(DType::bf16), reading()}) == R"(
-entry train_step
- forward:
-  %5: bf16[2,3,4,4] = scale_pixels(@images, @train_step.pixel_scale, @train_step.pixel_offset) {to=bf16}
-  %6: bf16[3,3,1,1] = cast(@w) {to=bf16}
-  %2: bf16[2,3,4,4] = conv2d(%5, %6, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
-  %7: f32[2,3,4,4] = cast(%2) {to=f32}
-  %13: f32[2,3,4,4] = scale_pixels(@images, @train_step.pixel_scale, @train_step.pixel_offset) {to=f32}  # images
-  %3: f32[2,3,4,4] = add(%7, %13)
-  output y = %3
-
-entry evaluate
- forward:
-  %8: bf16[2,3,4,4] = scale_pixels(@images, @evaluate.pixel_scale, @evaluate.pixel_offset) {to=bf16}
-  %9: bf16[3,3,1,1] = cast(@w) {to=bf16}
-  %4: bf16[2,3,4,4] = conv2d(%8, %9, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
-  %10: f32[2,3,4,4] = cast(%4) {to=f32}
-  output y = %10
-)");
+  Draft both = draft();
+  both.run({mixed_precision(DType::bf16), reading()});
+  CHECK(both.calls("scale_pixels") == Calls{"bf16 " + kOfTraining + " {to=bf16}", kOfTraining + " {to=f32}"});
+  CHECK(both.calls("scale_pixels", entry_name::kEvaluate) == Calls{"bf16 " + kOfEvaluation + " {to=bf16}"});
+  CHECK(both.calls("cast") == Calls{"bf16 cast(w) {to=bf16}", "cast(conv2d) {to=f32}"});
+  CHECK(both.calls("add") == Calls{"add(cast, scale_pixels)"});
 }
 
 TEST_CASE("the scales are constants of the program") {
-  Program program = draft();
-  run_passes(program, {reading()});
+  const Program program = draft().run({reading()}).program;
   auto table = [&](const char* name) {
     const std::vector<double>& values = program.tensor(program.find(name)).initial.table;
     return std::vector<float>(values.begin(), values.end());
