@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 
+from windows import spread
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BATCH = 50
 
@@ -86,10 +88,6 @@ def turn(command):
     return done.stdout
 
 
-def spread(values):
-    return f"{statistics.median(values):.4g} ({min(values):.4g} to {max(values):.4g})"
-
-
 if options.make:
     make_pictures(options.make)
     sys.exit()
@@ -110,6 +108,6 @@ with tempfile.TemporaryDirectory() as directory:
         theirs.append(max(outcome["rate"] for outcome in outcomes))
         print(f"turn {number + 1}: ours {ours[-1]:.0f}/s, PyTorch {outcomes[0]['rate']:.0f}/s in its own process, "
               f"{outcomes[1]['rate']:.0f}/s with a worker", flush=True)
-    print(f"random_resized_crop 224, flip, normalise, one core: {spread([a / b for a, b in zip(ours, theirs)])} times "
+    print(f"random_resized_crop 224, flip, normalise, one core: {spread([a / b for a, b in zip(ours, theirs)], '.4g')} times "
           f"as fast as PyTorch {outcomes[0]['version']}")
-    print(f"  images per second of CPU time: ours {spread(ours)}, PyTorch {spread(theirs)}")
+    print(f"  images per second of CPU time: ours {spread(ours, '.4g')}, PyTorch {spread(theirs, '.4g')}")

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of training samples, as core/data/order.cpp and core/data/tokens/windows.cpp draw it."""
 
+from draws import random_key
+
 MASK = 0xFFFFFFFF
-
-
-def random_key(seed, name):
-    value = 0xCBF29CE484222325
-    for byte in seed.to_bytes(8, "little") + name.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value
 
 
 def philox(key, counter):

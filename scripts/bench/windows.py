@@ -46,5 +46,5 @@ def train_records(run):
     return [line for line in lines if line["split"] == "train"][2:]
 
 
-def spread(values):
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+def spread(values, form=".2f"):
+    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"

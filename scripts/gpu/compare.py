@@ -15,6 +15,9 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "scripts/bench"))
+from windows import spread, train_records  # noqa: E402
+
 # Recipe, batch, images per step and second that memory allows with the best fusions known (an H200; 0: not derived).
 CASES = {"resnet50": ("resnet50_imagenet", 256, 14700), "resnet18": ("resnet18_cifar10", 32, 0), "gpt2": ("gpt2_tokens", 16, 0)}
 SGD, ADAMW = "optimizer={name: sgd, lr: 0.01, momentum: 0.9}", "optimizer={name: adamw, lr: 1.0e-4, weight_decay: 0}"
@@ -47,9 +50,8 @@ def ours():
                    ADAMW if options.network == "gpt2" else SGD, "lr_scheduler=constant", "loss=cross_entropy",
                    f"training.max_duration={(WINDOWS + 2) * options.steps}ba", "validation.interval=0ep",
                    f"logging.interval={options.steps}ba"])
-        lines = [json.loads(line) for line in open(directory + "/run/metrics.jsonl")]
+        records = train_records(directory + "/run")
         summary = json.load(open(directory + "/run/summary.json"))
-    records = [r for r in lines if r["split"] == "train"][2:]
     return {"ms_per_step": [batch / r["samples_per_s"] * 1e3 for r in records], "summary": summary,
             "host_ms": [r["host_ms"] for r in records if "host_ms" in r]}
 
@@ -58,10 +60,6 @@ def theirs(mode):
     return json.loads(output_of([sys.executable, HERE + "/peer_torch.py", options.network, "--batch", str(batch),
                                  "--mode", mode, "--precision", options.precision, "--steps", str(options.steps),
                                  "--windows", str(WINDOWS)]))
-
-
-def spread(values):
-    return f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 
 
 def median(run):
@@ -81,12 +79,12 @@ for turn in range(options.turns):
     print(f"turn {turn + 1}: ours {median(mine[-1]):.3f} ms, PyTorch {best} {median(turns[best][-1]):.3f} ms", flush=True)
 
 figures = {}
-ratios = "; ".join(f"{spread([median(p) / median(u) for u, p in zip(mine, runs)])} times PyTorch {mode}"
+ratios = "; ".join(f"{spread([median(p) / median(u) for u, p in zip(mine, runs)], '.3g')} times PyTorch {mode}"
                    for mode, runs in turns.items())
 rate = [batch / median(u) * 1e3 for u in mine]
 tokens = 1024 if options.network == "gpt2" else 1
 unit = "tokens/s" if options.network == "gpt2" else "images/s"
-figures[options.network + "_speed"] = f"{ratios}; {spread([tokens * each for each in rate])} {unit}, {options.turns} turns"
+figures[options.network + "_speed"] = f"{ratios}; {spread([tokens * each for each in rate], '.3g')} {unit}, {options.turns} turns"
 summary = mine[-1]["summary"]
 if roofline:
     figures[options.network + "_roofline"] = f"{100 * statistics.median(rate) / roofline:.0f} % of {roofline} images/s"
@@ -96,7 +94,7 @@ if options.network != "resnet18":
                                             f"{used / turns[best][-1]['reserved_bytes']:.2f} of PyTorch's reserved")
 else:
     host = [ms for run in mine for ms in run["host_ms"]]
-    figures["resnet18_host"] = f"{spread([1e3 * ms for ms in host]) if host else 'not measured'} us of host time a step"
+    figures["resnet18_host"] = f"{spread([1e3 * ms for ms in host], '.3g') if host else 'not measured'} us of host time a step"
 for name, figure in figures.items():
     print(f"{name}: {figure}")
 if options.json:

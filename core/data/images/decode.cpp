@@ -54,10 +54,6 @@ void check_pixels(const ImageHeader& header, int64_t max_pixels) {
 
 }  // namespace
 
-ImageHeader read_image_header(std::span<const uint8_t> file) {
-  return make_decoder(file)->read_header();
-}
-
 void decode_image(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
                   Image& into) {
   decode_image(*make_decoder(file), chooser, max_pixels, into);

@@ -29,12 +29,9 @@ struct ImageHeader {
   bool is_transposed() const { return orientation >= 5; }
 };
 
-/// A JPEG, PNG, WebP or BMP, known by its first bytes. Throws DecodeError.
-ImageHeader read_image_header(std::span<const uint8_t> file);
-
-/// The view of an image that `chooser` wants, asked with the upright height and width: planar RGB (3, H, W).
-/// Only what the view needs is decoded, so damage elsewhere is not seen, except that the end is missing.
-/// Throws DecodeError.
+/// The view that `chooser` selects of a JPEG, PNG, WebP or BMP, known by its first bytes: planar RGB (3, H,
+/// W). The chooser gets the upright height and width. Only what the view needs is decoded, so damage
+/// elsewhere is not seen, except that the end is missing. Throws DecodeError.
 void decode_image(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels, Image& into);
 
 }  // namespace trainer

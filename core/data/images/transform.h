@@ -61,7 +61,6 @@ class TransformChain {
   /// Reports what does not fit `input` (C, H, W); the chain is then not to be used.
   TransformChain(const TransformList& list, const Shape& input, Diagnostics& diagnostics);
 
-  const Shape& input_shape() const { return input_; }
   const Shape& output_shape() const { return output_; }
   /// An image with room for every step, so that no later one allocates.
   Image make_image() const;

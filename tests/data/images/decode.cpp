@@ -106,9 +106,6 @@ TEST_CASE("every EXIF orientation is turned upright, whole and windowed, JPEG an
     with_exif.orientation = orientation;
     with_exif.quality = 98;
     const std::string photo = jpeg(stored, with_exif);
-    const std::vector<uint8_t> bytes(photo.begin(), photo.end());
-    CHECK(read_image_header(bytes).orientation == orientation);
-    CHECK(read_image_header(bytes).height == stored.height);
     CHECK(greatest_difference(decoded(photo), expected) <= 12);
     CHECK(greatest_difference(decoded(photo, FixedView(view)), cut_out(decoded(photo), view)) == 0);
   }
