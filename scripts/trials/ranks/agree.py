@@ -13,7 +13,8 @@ from ranks.processes import Ranks
 VALUES = {
     'device.memory': ['1GiB'], 'device.threads': ['2'], 'data.train': ['elsewhere'], 'data.val': ['elsewhere'], 'device.model': ['a100'], 'device.type': ['auto'],
     'model.input': ['[1, 9, 9]'], 'model.layers': ['[flatten, {linear: 5}]'], 'run.output_dir': ['elsewhere'], 'run.resume': ['elsewhere'],
-    'checkpoint.keep_best': ['loss'], 'memory.recompute': ['full'], 'parallelism.data': ['2'], 'training.precision': ['amp_bf16'],
+    'checkpoint.keep_best': ['loss'], 'memory.recompute': ['full'], 'parallelism.data': ['2'], 'training.global_batch_size': ['32'],
+    'training.precision': ['amp_bf16'],
 }
 ANY = ['1', '2', '3', '8', '32', '0.5', '0.25', '1.5', '5ba', '3ep', '7s', '1MiB', 'auto', 'loss', 'x', '[1]', '[5ba]', '[loss]', '[top5]', '[csv]', '[bias]',
        '[horizontal_flip]', '[{resize: 9}, {center_crop: 8}]', '[{pattern: "*", lr_factor: 2}]', 'top1']
