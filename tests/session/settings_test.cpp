@@ -39,12 +39,19 @@ const Words kTokens = {
     "data.format=tokens", "data.train=a",
     "data.end_of_text=1", "model.input_kind=tokens",
     "model.input=[8]",    "model.layers=[{embedding: {vocab_size: 9, features: 4}}, {linear: 9}]"};
+const Words kBytes = [] {
+  Words words = kTokens;
+  words.emplace_back("data.tokenizer=bytes");
+  return words;
+}();
 
 /// Keys that are allowed beside others only.
 const std::map<std::string, Words> kBeside = {
+    {"data.end_of_text", kTokens},
     {"data.eval_transform", kFolder},
     {"data.labels", kFolder},
     {"data.mask_documents", kTokens},
+    {"data.tokenizer", kBytes},
     {"data.val_fraction", kFolder},
     {"lr_scheduler.metric", {"lr_scheduler.name=plateau", "lr_scheduler.metric=loss"}},
     {"lr_scheduler.milestones", {"lr_scheduler.name=multi_step", "lr_scheduler.milestones=[3ba]"}},
@@ -125,6 +132,7 @@ std::vector<Difference> change(const RecipeKey& key, const std::vector<RecipeKey
                             "[1, 9, 9]",
                             "[flatten, {linear: 5}]",
                             "[{resize: 9}, {center_crop: 8}]",
+                            "null",
                             "[{pattern: \"*\", lr_factor: 2}]"})
     values.emplace_back(value);
   for (const Words& words : surroundings(key, keys)) {
