@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// What the ranks of a step add up, for people: bytes, and where it begins in the backward part. "" where a
+/// What the ranks of a step add up, for people: bytes, and where it begins in the backward part. "" if a
 /// process is alone.
 std::string communication_text(const Job& job);
 

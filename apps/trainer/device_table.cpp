@@ -17,7 +17,7 @@ namespace {
 struct DeviceRow {
   std::string name;
   int64_t micro_batch = 0;
-  double seconds = 0, samples_per_second = 0;  ///< of a step; 0 where they are not known
+  double seconds = 0, samples_per_second = 0;  ///< of a step; 0 if they are not known
   int64_t bytes = 0, available = 0;
   bool fits() const { return bytes <= available; }
 };

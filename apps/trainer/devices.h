@@ -13,7 +13,7 @@ enum class Use { train, plan };
 
 /// The backend that was chosen for the recipe; a plan's may have no device. Throws Error (exit 69) with the
 /// reason where it is not available. With runtime.autotune it goes by `tuning` and adds to it, so that must
-/// outlive it, and so must the ranks, which are null where the process is alone.
+/// outlive it, and so must the ranks, which are null if the process is alone.
 Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, Use use = Use::train,
                     Communicator* ranks = nullptr);
 

@@ -57,7 +57,7 @@ std::vector<Prompt> read_prompts(const GenerateArguments& wanted, const RecipeTo
   return prompts;
 }
 
-/// Throws where a prompt and what follows it do not fit into the positions that the network was trained with.
+/// Throws if a prompt and what follows it do not fit into the positions that the network was trained with.
 /// Returns how many are needed.
 int64_t positions_for(const std::vector<Prompt>& prompts, int64_t tokens, const Recipe& recipe) {
   const int64_t most = recipe.model.input[0];

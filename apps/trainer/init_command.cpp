@@ -62,7 +62,7 @@ fs::path written_in(const fs::path& folder, const fs::path& path) {
       (fs::current_path() / folder).lexically_normal());
 }
 
-/// Throws where the recipe would lead elsewhere: it expands some texts.
+/// Throws if the recipe would lead elsewhere: it expands some texts.
 void require_literal(const fs::path& path, bool is_list) {
   const std::string text = path.string();
   const char* expanded = reads_environment(text)                          ? "${env:...}"

@@ -14,7 +14,7 @@
 
 namespace trainer {
 
-/// A safetensors file. `problem` is why it is not whole, and empty where it is.
+/// A safetensors file. `problem` is why it is not whole, and empty if it is.
 struct FileInspection {
   std::filesystem::path path;
   int64_t bytes = 0;
@@ -46,7 +46,7 @@ struct RunInspection {
   std::vector<FileInspection> weights;            ///< those that the run leaves in the end
 };
 
-/// A file beside a manifest is compared with that too. Throws Error (exit 74) where it cannot be read.
+/// A file beside a manifest is compared with that too. Throws Error (exit 74) if it cannot be read.
 FileInspection inspect_file(const std::filesystem::path& path, Links links = Links::follow);
 CheckpointInspection inspect_checkpoint(const std::filesystem::path& path);
 RunInspection inspect_run(const std::filesystem::path& path);

@@ -147,7 +147,7 @@ bool comes_first(const SortValue& a, const SortValue& b) {
   return a.text < b.text;
 }
 
-/// Of a column of the table; nothing where there is no such column.
+/// Of a column of the table; nothing if there is no such column.
 std::optional<SortValue> column_value(const RunOverview& run, const std::string& column) {
   if (column == "run") return SortValue{.text = run.directory.string()};
   if (column == "state") return SortValue{.text = std::string(to_string(run.state))};

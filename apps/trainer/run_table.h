@@ -16,7 +16,7 @@ struct ListedRun {
   Settings settings;
 };
 
-/// The run in this directory. Throws Error (exit 64) where there is none.
+/// The run in this directory. Throws Error (exit 64) if there is none.
 RunOverview run_in(const std::filesystem::path& directory);
 
 /// The runs in and below a directory, as list_runs finds them.
@@ -24,7 +24,7 @@ std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root
 
 /// Sorts by a column of the table or by a key of the recipe, `optimizer.lr` or an end of it that names one
 /// key. The best and the newest run come first; other numbers and texts ascend; runs without a value come
-/// last. Throws Error (exit 64) where no run has such a key.
+/// last. Throws Error (exit 64) if no run has such a key.
 void sort_runs(std::vector<ListedRun>& runs, const std::string& key);
 
 /// A run's place below `root`, without ends of lines.

@@ -14,7 +14,7 @@ namespace trainer {
 /// there. Writing to a closed one still fails.
 void reserve_standard_streams();
 
-// What a subcommand prints, without control characters but the ends of lines. Throws Error (exit 74) where it
+// What a subcommand prints, without control characters but the ends of lines. Throws Error (exit 74) if it
 // does not arrive, unless its reader has gone, who then has all that was wanted.
 void print_to_output(std::string_view text);
 void print_warning(std::string_view text);

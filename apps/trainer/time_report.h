@@ -18,7 +18,7 @@ struct StepCost {
   std::vector<std::pair<std::string, Cost>> operations;  ///< by kind, the longest first
 };
 
-/// Nothing where the planner does not know its device's rates.
+/// Nothing if the planner does not know its device's rates.
 std::optional<StepCost> step_cost(const Planner& planner, const Job& job);
 
 /// Kernels, bytes, FLOPs and predicted time of a step, then which products waste tensor cores and by what;

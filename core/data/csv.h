@@ -20,7 +20,7 @@ class CsvReader {
  public:
   CsvReader(std::string_view text, std::string file);
 
-  /// The next record; false at the end. Throws Error (exit 65) with file and line where a quoted field does
+  /// The next record; false at the end. Throws Error (exit 65) with file and line if a quoted field does
   /// not end, or where quotes or carriage returns stand where they may not.
   bool next(CsvRow& row);
 

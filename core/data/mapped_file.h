@@ -24,7 +24,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Throws Error (exit 74) with the file's name where bytes that were touched are lost, or the file is
+  /// Throws Error (exit 74) with the file's name if bytes that were touched are lost, or the file is
   /// shorter now.
   void require_intact() const;
 

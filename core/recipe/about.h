@@ -14,7 +14,7 @@ namespace trainer {
 /// transforms of data.eval_transform with the mean and std of normalize.
 StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string>& class_names);
 
-/// The names that about_network has put there; none where there are none.
+/// The names that about_network has put there; none if there are none.
 std::vector<std::string> class_names_in(const StoredMetadata& about);
 
 }  // namespace trainer

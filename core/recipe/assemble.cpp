@@ -75,7 +75,7 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
   return scales;
 }
 
-/// Throws where the ranks are GPUs, the only devices that compute asynchronously.
+/// Throws if the ranks are GPUs, the only devices that compute asynchronously.
 bool shards_optimizer(const RunSpec& run, bool is_async) {
   const Recipe& recipe = run.recipe();
   const bool shards = recipe.parallelism.shard_optimizer && run.ranks() > 1;

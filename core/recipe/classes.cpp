@@ -18,7 +18,7 @@ struct Head {
   std::string parameters;  ///< a pattern of their names
 };
 
-/// The name of a node's matrix of weights, or of its kernels; empty where it has none.
+/// The name of a node's matrix of weights, or of its kernels; empty if it has none.
 std::string weights_of(const Program& program, const Node& node) {
   for (const TensorId id : node.inputs) {
     if (id == kNone || program.tensor(id).role != Role::parameter) continue;

@@ -13,7 +13,7 @@ namespace trainer {
 /// labels, or the other way round.
 void require_labelling(const RunSpec& run, Split split, bool has_label_sets);
 
-/// Throws Error (exit 78) at the layer that gives the network its number of outputs, where the split's data
+/// Throws Error (exit 78) at the layer that gives the network its number of outputs, if the split's data
 /// is known to have another number of classes.
 void require_same_class_count(const RunSpec& run, Split split, const SourceInfo& info);
 

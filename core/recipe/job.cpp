@@ -157,7 +157,7 @@ int64_t planned_bytes(const MemoryBudget& memory) {
   return sum;
 }
 
-/// The largest smaller micro-batch that divides the global batch and whose own plan fits; 0 where none does.
+/// The largest smaller micro-batch that divides the global batch and whose own plan fits; 0 if none does.
 int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available) {
   constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
   const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;

@@ -24,8 +24,8 @@ struct MemoryBudget {
 /// A run known before it starts: its lengths, its program, its plan and its memory.
 struct Job {
   RunSpec spec;
-  std::optional<SourceInfo> train, validation;  ///< nothing where the files are missing
-  LoopSettings settings;                        ///< lengths are 0 where they depend on missing data
+  std::optional<SourceInfo> train, validation;  ///< nothing if the files are missing
+  LoopSettings settings;                        ///< lengths are 0 if they depend on missing data
   CheckpointPolicy checkpoints;
   Program program;
   Plan plan;

@@ -35,7 +35,7 @@ std::string rows_of_maps(const Group& group) {
   return rows;
 }
 
-/// A table of the fields that stand directly in `fields`, or nothing where there is none.
+/// A table of the fields that stand directly in `fields`, or nothing if there is none.
 std::string table(const Fields& fields, const std::vector<std::string>& leave_out = {}) {
   std::string rows;
   for (const Field& field : fields.list()) {

@@ -101,7 +101,7 @@ bool has_required(const Fields& fields) {
   });
 }
 
-/// The parameters of a component; nothing where none is required; the value of its bare parameter.
+/// The parameters of a component; nothing if none is required; the value of its bare parameter.
 Json parameters_schema(const Fields& fields, const std::string& help) {
   Json forms = Json::array({map_schema(fields)});
   if (!has_required(fields)) forms.push_back({{"type", "null"}});

@@ -15,7 +15,7 @@ struct RecipeTokenizer {
   std::optional<int32_t> end_of_text;  ///< the token that ends a text
 };
 
-/// Throws Error (exit 78) where the recipe names none and its format has none, and what open_tokenizer
+/// Throws Error (exit 78) if the recipe names none and its format has none, and what open_tokenizer
 /// throws.
 RecipeTokenizer tokenizer_of(const Recipe& recipe);
 

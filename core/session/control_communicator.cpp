@@ -15,7 +15,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Throws std::logic_error where ranks do not do the same.
+/// Throws std::logic_error if ranks do not do the same.
 void copy_from(const std::string& text, std::span<std::byte> bytes) {
   if (text.size() != bytes.size()) throw std::logic_error("ranks share something of different sizes");
   std::memcpy(bytes.data(), text.data(), text.size());

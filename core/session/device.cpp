@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kCuda = "cuda";
 
-/// A fact of the process that wrote the checkpoint; empty where it is not said.
+/// A fact of the process that wrote the checkpoint; empty if it is not said.
 std::string fact_of(const ResumePoint* from, const char* name) {
   if (from == nullptr) return "";
   const auto found = from->state.facts.find(name);

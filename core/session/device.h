@@ -29,7 +29,7 @@ DeviceChoice choose_device(const DeviceSection& section, const ResumePoint* from
                            bool must_keep = true);
 
 /// Opens the backend that was chosen. With runtime.autotune it follows `tuning` and adds to it, so that must
-/// outlive it, and so must the ranks, which are null where the process is alone.
+/// outlive it, and so must the ranks, which are null if the process is alone.
 using OpenDevice = std::function<Backend(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device,
                                          Communicator* ranks)>;
 

@@ -48,7 +48,7 @@ class Ranks {
   /// "rank 3: "; "" on rank 0.
   std::string prefix() const;
 
-  /// Throws Error (exit 69) where these ranks cannot train on that kind of device, or rank 0, whose device is
+  /// Throws Error (exit 69) if these ranks cannot train on that kind of device, or rank 0, whose device is
   /// of the kind `first`, trains on another.
   void require_engine(const std::string& device, const std::string& first) const;
   /// Throws Error (exit 78) on a rank whose plan is not that of rank 0, with which of the planner's facts
@@ -81,7 +81,7 @@ RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const Identity& iden
 /// The same for rank 0 of parallelism.data ranks that nobody has started.
 RunSpec planned_spec(std::shared_ptr<const Recipe> recipe);
 
-/// Throws Error (exit 64) where a launcher has started several processes of what one does.
+/// Throws Error (exit 64) if a launcher has started several processes of what one does.
 void require_one_process(const std::string& what);
 
 /// Rank 0 saves and restores; the others follow.

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// How a step's samples are divided: " (2 ranks x 4 x 16)"; "" where they are not.
+/// How a step's samples are divided: " (2 ranks x 4 x 16)"; "" if they are not.
 std::string split_text(const BatchSplit& batch);
 
 /// Logs what is about to be trained, on what, and from where.
@@ -21,7 +21,7 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
 Summary summary_of(const Job& job, const LoopState& state, const LoopResult& result,
                    int64_t unreadable_samples);
 
-/// Why a run is finished before its last step; "" where it is not.
+/// Why a run is finished before its last step; "" if it is not.
 std::string ending_of(const Job& job, const LoopState& state);
 
 /// "done: 20 steps in 3 s, validation loss 0.5"

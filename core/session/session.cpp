@@ -322,7 +322,7 @@ void say_finished(const std::filesystem::path& directory, Log& log) {
   log.info(fmt::format("this run is finished; its results are in {}", one_line(directory.string())));
 }
 
-/// The run's directory, on rank 0. Nothing where the run is finished.
+/// The run's directory, on rank 0. Nothing if the run is finished.
 std::unique_ptr<RunDirectory> open_directory(const RunSpec& spec, const Start& start, Log& log) {
   const Recipe& recipe = spec.recipe();
   auto directory =

@@ -37,22 +37,22 @@ void require_whole(const RunSpec& spec, const Start& start);
 /// Whether the checkpoint, if any, is of a run with the same guards.
 Guards guards_of(const RunSpec& spec, const Start& start);
 
-/// Throws Error (exit 78) where guards differ from those of a run that has gone back to a checkpoint: the
+/// Throws Error (exit 78) if guards differ from those of a run that has gone back to a checkpoint: the
 /// steps that it skips since then would be done.
 void require_rollbacks(const RunSpec& spec, const Start& start);
 
 /// The same run with the micro-batch that it was saved with, if the recipe leaves it open.
 RunSpec with_earlier_micro_batch(const RunSpec& spec, const Start& start);
 
-/// Throws Error (exit 78) where the checkpoint is later than the end of a run of so many steps.
+/// Throws Error (exit 78) if the checkpoint is later than the end of a run of so many steps.
 void require_steps_left(const RunSpec& spec, const Start& start, int64_t steps);
 
-/// Throws Error (exit 78) where the checkpoint's run was trained, or evaluated, on other samples than these,
+/// Throws Error (exit 78) if the checkpoint's run was trained, or evaluated, on other samples than these,
 /// unless run.allow_changes has "data": then returns what to log.
 std::optional<std::string> require_same_data(const RunSpec& spec, const Start& start,
                                              const Fingerprint& here);
 
-/// Once the run's directory is held: throws Error (exit 74) where another process has saved in it since the
+/// Once the run's directory is held: throws Error (exit 74) if another process has saved in it since the
 /// choice.
 void require_unchanged(const RunSpec& spec, const Start& start);
 

@@ -14,7 +14,7 @@ namespace {
 /// Enough rows for products to be limited by arithmetic, few enough that a short prompt wastes little.
 constexpr int64_t kPiece = 64;
 
-/// Why a sequence cannot be continued token by token through this node; empty where it can.
+/// Why a sequence cannot be continued token by token through this node; empty if it can.
 std::string why_not(const Program& program, const Node& node) {
   const auto [inputs, outputs] = node_specs(program, node);
   if (node.op->is_by_position(inputs, outputs)) return "";
