@@ -34,7 +34,7 @@ fi
 # Part of glibc, which a program must take from where it runs; and what NVIDIA does not let others distribute.
 not_bundled='^(ld-linux.*|linux-vdso|libc|libm|libdl|librt|libpthread|libresolv|libcuda|libcudart|libcudnn.*|libcublas.*|libnvrtc.*|libnccl|libnvidia.*)\.so'
 
-name=trainer-$(sed -nE 's/^project\(trainer VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)-linux-x86_64
+name=trainer-$(sed -nE 's/.*kVersion = "([0-9.]+)".*/\1/p' core/base/version.h)-linux-x86_64
 mkdir -p "$out"
 staging=$(mktemp -d)
 trap 'rm -rf "$staging"' EXIT
