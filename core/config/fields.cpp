@@ -67,13 +67,16 @@ Field* Fields::find_field(const std::string& name) {
   return found == fields_.end() ? nullptr : &*found;
 }
 
-std::string Fields::new_name_of(const Value::Entry& entry, const std::string& path) {
+bool Fields::refuse_old_key(const Value::Entry& entry, const std::string& path, Reading& reading) {
   const Leaf now = under_new_name({path, entry.value.text});
   const std::string name = now.path.substr(now.path.rfind('.') + 1);
-  if (now.path == path || find_field(name) == nullptr) return "";
+  if (now.path == path || find_field(name) == nullptr) return false;
+  given_[name] = {name, entry.where, entry.value};  // it is not missing as well
   const bool has_new_value = now.value != entry.value.text;
-  return fmt::format("this key is now called '{}'{}", name,
-                     has_new_value ? fmt::format("; write '{}: {}'", name, now.value) : "");
+  reading.error(entry.where, path,
+                fmt::format("this key is now called '{}'{}", name,
+                            has_new_value ? fmt::format("; write '{}: {}'", name, now.value) : ""));
+  return true;
 }
 
 Group* Fields::find_group(const std::string& name) {
@@ -112,9 +115,7 @@ void Fields::read_map(const Value& value, const std::string& path, Reading& read
     } else if (Group* group = find_group(entry.key)) {
       given_[entry.key] = {entry.key, entry.where, {}};
       read_group(*group, entry, entry_path, reading);
-    } else if (const std::string advice = new_name_of(entry, entry_path); !advice.empty()) {
-      reading.error(entry.where, entry_path, advice);
-    } else {
+    } else if (!refuse_old_key(entry, entry_path, reading)) {
       strangers.push_back(&entry);
     }
   }

@@ -121,8 +121,8 @@ class Fields {
   Group& add_group(Group::Kind kind, const std::string& name, const std::string& help);
   Field* find_field(const std::string& name);
   Group* find_group(const std::string& name);
-  /// The message about a key that this map had under another name, or empty.
-  std::string new_name_of(const Value::Entry& entry, const std::string& path);
+  /// Reports a key that this map had under another name; false if it had none such.
+  bool refuse_old_key(const Value::Entry& entry, const std::string& path, Reading& reading);
   void check_is_new(const std::string& name) const;
 
   void read_map(const Value& value, const std::string& path, Reading& reading,
