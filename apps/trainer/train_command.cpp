@@ -21,7 +21,8 @@ int train_command(const Arguments& arguments) {
     print_to_output(recipe->to_yaml(true));
     return 0;
   }
-  if (const int64_t ranks = planned_spec(recipe).ranks(); ranks > 1 && launched_as().is_alone()) {
+  // Whoever was started by a launcher is one of its ranks.
+  if (const int64_t ranks = launched_as().is_alone() ? planned_spec(recipe).ranks() : 1; ranks > 1) {
     std::vector<std::string> command = arguments.command_line;
     if (choose_device(recipe->device).type == "cuda") {
       recipe.reset();

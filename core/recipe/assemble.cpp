@@ -86,6 +86,21 @@ bool shards_optimizer(const RunSpec& run, bool is_async) {
   return shards;
 }
 
+/// Throws Error (exit 78) if a group of the optimizer has no parameter.
+void check_groups(const Optimizer& optimizer, const Program& program) {
+  std::vector<std::string> trained;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::parameter && !tensor.frozen) trained.push_back(tensor.name);
+  }
+  optimizer.check_groups(trained);
+}
+
+Reported reported_by(const RunSpec& run, bool detailed) {
+  Reported reported{.metrics = wanted_metrics(run)};
+  reported.has_matrix = has_matrix(run, reported.metrics, detailed);
+  return reported;
+}
+
 ForwardSpec forward_spec(const RunSpec& run, Purpose purpose, const GenerationSize& generation) {
   const Recipe& recipe = run.recipe();
   ForwardSpec spec{.purpose = purpose,
@@ -96,9 +111,7 @@ ForwardSpec forward_spec(const RunSpec& run, Purpose purpose, const GenerationSi
                    .seed = run.seed(),
                    .masks_documents = recipe.data.tokens.mask_documents,
                    .generation = generation};
-  if (!spec.has_targets()) return spec;
-  spec.metrics = wanted_metrics(run);
-  spec.has_matrix = has_matrix(run, spec.metrics, purpose == Purpose::evaluate);
+  spec.reported = [run, detailed = purpose == Purpose::evaluate] { return reported_by(run, detailed); };
   return spec;
 }
 
@@ -132,6 +145,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
 Program forward_program(const RunSpec& run, Purpose purpose, const GenerationSize& generation) {
   Program program;
   run_passes(program, forward_stages(forward_spec(run, purpose, generation)));
+  if (purpose == Purpose::train) check_groups(*run.recipe().optimizer, program);
   return program;
 }
 

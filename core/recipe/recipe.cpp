@@ -12,6 +12,7 @@
 #include "core/config/environment.h"
 #include "core/config/messages.h"
 #include "core/config/networks.h"
+#include "core/config/old_keys.h"
 #include "core/config/templates.h"
 #include "core/data/formats.h"
 #include "core/data/tokens/formats.h"
@@ -293,7 +294,7 @@ bool Recipe::measures(const std::string& metric) const {
 /// Bytes of a text are known where the text is, or what can make it of its tokens.
 void Recipe::check_bytes(Diagnostics& diagnostics) const {
   const bool counts_bytes = model.kind() == InputKind::tokens && measures(metric_name::kBitsPerByte);
-  if (!counts_bytes || knows_bytes(data)) return;
+  if (!counts_bytes || !data.chosen_format().gives(model.kind()) || knows_bytes(data)) return;
   diagnostics.error(
       origin_of("validation.metrics"),
       fmt::format("bits_per_byte needs the text's bytes, and shards have only tokens; name what made them "
@@ -404,14 +405,16 @@ Value Recipe::settings() const {
 
 std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {
   const Value all = fields_.resolved();
-  const auto lookup = [&](const std::string& key) -> std::optional<std::string> {
-    if (key == "hash") return text_hash(identity().mathematics).substr(0, kShortHash);
+  const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
+    if (name == "hash") return text_hash(identity().mathematics).substr(0, kShortHash);
+    const std::string key = under_new_name({name, ""}).path;
     const Value::Entry* found = find_path(all, key);
     if (found == nullptr || found->value.kind != Value::Kind::scalar) return std::nullopt;
     const Value::Entry* given = find_path(given_, key);  // paths as they are written
     const std::string& text = given == nullptr ? found->value.text : given->value.text;
     if (key != "run.name") check_is_name(text, origin_of(key), diagnostics);
-    return text;
+    // A directory that was named by an old name of a key is found again.
+    return key == name ? text : as_in_identities({key, text}).value;
   };
   return expand_name(expand_home(run.output_dir), lookup, origin_of("run.output_dir"), diagnostics,
                      scalar_paths(all, ""));

@@ -20,7 +20,8 @@ constexpr size_t kDifferencesShown = 3;
 
 /// Whether a key, or one that it is below, may differ.
 bool is_allowed(const std::string& path, const std::vector<std::string>& allowed) {
-  return std::ranges::any_of(allowed, [&](const std::string& key) {
+  return std::ranges::any_of(allowed, [&](const std::string& listed) {
+    const std::string key = under_new_name({listed, ""}).path;
     return path.starts_with(key) &&
            (path.size() == key.size() || path[key.size()] == '.' || path[key.size()] == '[');
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,17 +24,22 @@ struct GenerationSize {
   int64_t piece = 0;      ///< positions of `prefill`; 0: as many as suit the positions
 };
 
+/// What evaluation reports.
+struct Reported {
+  std::vector<Metric> metrics;  ///< the loss first
+  bool has_matrix = false;      ///< the cells of a confusion matrix
+};
+
 /// What the forward part of a program is made of. Network and loss must outlive the stages.
 struct ForwardSpec {
   Purpose purpose = Purpose::train;
   const Network* network = nullptr;
   const Loss* loss = nullptr;
   TaskSetting task;
-  int64_t samples = 1;           ///< of a micro-batch
-  uint64_t seed = 0;             ///< of the run
-  bool masks_documents = false;  ///< tokens attend to their own document only
-  std::vector<Metric> metrics;   ///< that evaluation reports, the loss first
-  bool has_matrix = false;       ///< evaluation puts out the cells of a confusion matrix
+  int64_t samples = 1;                 ///< of a micro-batch
+  uint64_t seed = 0;                   ///< of the run
+  bool masks_documents = false;        ///< tokens attend to their own document only
+  std::function<Reported()> reported;  ///< asked after the loss is there, whose errors come first
   GenerationSize generation;
 
   /// Whether the network's output is compared with anything.

@@ -18,13 +18,14 @@ bool is_wanted(const std::vector<Metric>& metrics, const std::string& sum) {
 /// What evaluation reports besides the loss.
 void add_metrics(Builder& build, const ForwardSpec& spec, const Task& task, TensorId logits,
                  const Targets& targets) {
+  const Reported reported = spec.reported();
   std::vector<NamedTensor>& outputs = build.entry().outputs;
   build.set_origin(spec.task.origin_of("validation.metrics"));
   for (const MetricSum& sum : task.sums()) {
-    if (is_wanted(spec.metrics, sum.output))
+    if (is_wanted(reported.metrics, sum.output))
       outputs.push_back({sum.output, sum.build(build, logits, targets)});
   }
-  if (spec.has_matrix)
+  if (reported.has_matrix)
     outputs.push_back({output_name::kConfusionCells, task.build_cells(build, logits, targets)});
 }
 

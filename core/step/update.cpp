@@ -67,10 +67,6 @@ void look_up_learning_rate(Update& update) {
 void change_parameters(Update& update) {
   Builder& build = update.build;
   const Optimizer::StepInputs& inputs = update.state.inputs;
-  std::vector<std::string> trained;
-  for (const ParameterGradient& each : update.entry.gradients)
-    trained.push_back(update.program.tensor(each.parameter).name);
-  update.spec.optimizer->check_groups(trained);
   update.spec.optimizer->append_step(build, inputs, std::exchange(update.entry.gradients, {}));
   build.assign(inputs.updates, build.emit<Increment>({inputs.updates, inputs.skip}));
   const TensorId steps = step_counter(update.program);

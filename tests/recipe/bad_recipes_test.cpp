@@ -18,8 +18,7 @@ TEST_CASE("a bad recipe gives the message that its first line states") {
     expected = file.path().string() + ":" + expected.substr(2);
     std::string problems = "no error at all";
     try {
-      Program program;
-      run_passes(program, passes_for(Recipe::load(file.path().string(), {}), {.lr_table = {0.1f}}));
+      forward_program(Recipe::load(file.path().string(), {}));
     } catch (const Error& error) {
       problems = error.what();
       CHECK(error.code() == ExitCode::recipe);

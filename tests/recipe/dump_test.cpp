@@ -108,7 +108,15 @@ data: {format: tokens, train: shard.bin, end_of_text: 1, mask_documents: true}
   const auto changed = differences(identity_with(size + "11"), hidden);
   REQUIRE(changed.size() == 1);
   CHECK(changed[0].path == "model.layers[0].embedding.vocab_size");
-  CHECK(differences(here, identity_with("data.mask_documents=false"))[0].before == "true");
+  const RunIdentity joined = identity_with("data.mask_documents=false");
+  CHECK(differences(here, joined)[0].before == "true");
+  CHECK(forbidden_differences(here, joined, {"data.documents"}).empty());
+  CHECK_FALSE(forbidden_differences(here, joined, {"data.document"}).empty());
+  const auto directory = [&](const std::string& named) {
+    return Recipe::parse(text, "r.yaml", {"run.output_dir=runs/" + named})->output_directory();
+  };
+  CHECK(directory("{data.documents}") == "runs/separate");
+  CHECK(directory("{data.mask_documents}") == "runs/true");
 }
 
 TEST_CASE("of what ranks do, only what they share of batch normalisation is part of a run's identity") {

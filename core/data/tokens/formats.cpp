@@ -14,14 +14,15 @@
 namespace trainer {
 namespace {
 
-/// What makes tokens of the section's texts; empty if nothing is known of it.
-std::string tokenizer_path(const DataSection& section) {
+/// What makes tokens of the section's texts, if that is known.
+std::optional<std::string> tokenizer_path(const DataSection& section) {
   if (section.tokens.tokenizer) return section.tokens.tokenizer->resolved;
-  return section.chosen_format().is_text() ? kBytesTokenizer : "";
+  if (section.chosen_format().is_text()) return kBytesTokenizer;
+  return std::nullopt;
 }
 
 const TokenizedText& tokenized(const DataSection& section, const std::vector<std::string>& paths) {
-  return section.tokens.texts->tokenize(tokenizer_path(section), paths, end_of_text_of(section));
+  return section.tokens.texts->tokenize(tokenizer_path(section).value(), paths, end_of_text_of(section));
 }
 
 WindowRequest windows_of(const TokenStream& stream, const DataSection& section,
@@ -54,7 +55,7 @@ void describe(const DataSection& section, const std::vector<std::string>& paths,
   const Tokenizer& tokenizer = *tokenizer_of(section);
   info.summary = fmt::format("{}: {} became {} tokens in {} ({}, {} tokens: {})", files,
                              human_bytes(text.bytes), stream.size(), human_bytes(stream.resident_bytes()),
-                             tokenizer_path(section), tokenizer.vocabulary(), tokenizer.name());
+                             *tokenizer_path(section), tokenizer.vocabulary(), tokenizer.name());
   if (text.malformed > 0) {
     info.warning = fmt::format("{}: {} places are not UTF-8 and were read as U+FFFD{}", files, text.malformed,
                                paths.size() == 1 ? "" : "; the first is in " + text.first_malformed);
@@ -135,12 +136,12 @@ Registered<DataFormat> text_format() {
 }
 
 const Tokenizer* tokenizer_of(const DataSection& section) {
-  const std::string path = tokenizer_path(section);
-  return path.empty() ? nullptr : &section.tokens.texts->tokenizer(path);
+  const std::optional<std::string> path = tokenizer_path(section);
+  return path ? &section.tokens.texts->tokenizer(*path) : nullptr;
 }
 
 bool knows_bytes(const DataSection& section) {
-  return !section.chosen_format().reads_files() || !tokenizer_path(section).empty();
+  return !section.chosen_format().reads_files() || tokenizer_path(section).has_value();
 }
 
 std::optional<int32_t> end_of_text_of(const DataSection& section) {
