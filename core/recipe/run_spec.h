@@ -13,8 +13,8 @@ namespace trainer {
 /// never changes. Code that learns more, such as a micro-batch that fits, makes another one.
 class RunSpec {
  public:
-  /// A process that trains alone.
-  RunSpec(std::shared_ptr<const Recipe> recipe);
+  /// A process that trains alone: what a recipe means by itself.
+  RunSpec(std::shared_ptr<const Recipe> recipe);  // NOLINT(google-explicit-constructor)
   /// A rank of several; `ranks_on_host` of them share this host. Throws Error (exit 78) if the ranks cannot
   /// share a batch evenly, or if the shapes of layers do not fit.
   RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host = 1);
