@@ -29,7 +29,7 @@ struct BatchCounts {
   int64_t tokens = 0;     ///< of one batch; 0: its samples are no tokens
 };
 
-/// Batches in `duration`, the last of which may be a part; as above if there are too many to count.
+/// Batches in `duration`; a last, incomplete one counts. INT64_MAX if they are too many to count.
 int64_t batches_in(const Duration& duration, const BatchCounts& batches);
 
 /// A time: `90s`, `30min`, `12h`.

@@ -9,8 +9,8 @@
 namespace trainer {
 namespace {
 
-/// Throws Error (exit 65) if validation samples have other classes than training's: one that only one of
-/// them has would shift the numbers of all that follow.
+/// Throws Error (exit 65) if training and validation samples differ in their classes. A class that one of the
+/// two lacks would shift the numbers of all later classes.
 void require_training_classes(const DataSection& section, Split split) {
   const DataFormat& format = section.chosen_format();
   const std::string train = section.path(Split::train), val = section.path(Split::val);

@@ -207,6 +207,20 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
                  ContainsSubstring("set the same TRAINER_SECRET for all ranks, or for none"));
 }
 
+TEST_CASE("a launcher's number of ranks is compared with the recipe's before the batch is shared") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  const auto start = [&](const std::string& rank) {
+    return run_shell("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_RANK=" + rank +
+                         " \"$TRAINER\" --config r.yaml parallelism.data=7",
+                     workspace.path());
+  };
+  const Outcome other = start("0");
+  CHECK(other.code == 78);
+  CHECK_THAT(other.errors, ContainsSubstring("parallelism.data: is 7, but the launcher started 2 ranks"));
+  CHECK(start("5").code == 64);  // its variables contradict each other, whatever the recipe says
+}
+
 TEST_CASE(
     "ranks that would meet in the directory of another run, or of a finished one, leave no file there") {
   const Workspace workspace;

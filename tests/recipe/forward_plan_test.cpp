@@ -73,6 +73,23 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
   }
 }
 
+TEST_CASE("groups of the optimizer are checked before a file of samples is read") {
+  const test::ScratchDirectory scratch;
+  test::put(scratch / "x-images-idx3-ubyte", "no images");
+  test::put(scratch / "x-labels-idx1-ubyte", "no labels");
+  const Backend cpu = make_cpu_backend(1);
+  const auto refusal = [&](ExitCode code, const std::string& pattern) {
+    const auto recipe =
+        Recipe::load(kConfigs + "fashion_mnist_mlp.yaml",
+                     {"data.train=" + (scratch / "x").string(), "data.val=null", "validation.metrics=[]",
+                      "optimizer.groups=[{pattern: \"" + pattern + "\"}]"});
+    return test::error_text(code, [&] { make_job(recipe, *cpu.planner); });
+  };
+  CHECK_THAT(refusal(ExitCode::recipe, "nothing.*"),
+             Catch::Matchers::ContainsSubstring("optimizer.groups[0].pattern"));
+  CHECK_THAT(refusal(ExitCode::data, "*"), Catch::Matchers::ContainsSubstring("x-images-idx3-ubyte"));
+}
+
 TEST_CASE("GPUs do not share the optimizer's moments, which is said where the recipe asks for it") {
   const auto recipe = Recipe::load(kConfigs + "fashion_mnist_mlp.yaml", {"parallelism.shard_optimizer=true"});
   const ProgramRequest gpu{.lr_table = {0.1f}, .is_async = true};

@@ -23,8 +23,7 @@ namespace {
 
 constexpr int kExifMarker = JPEG_APP0 + 1;
 constexpr std::array<uint8_t, 6> kExifName = {'E', 'x', 'i', 'f', 0, 0};
-/// A small file can hold thousands of scans, each of which goes over the whole image; encoders write ten or
-/// so.
+/// A small file can hold thousands of scans, and each covers the whole image. Encoders write about ten.
 constexpr int kMaxScans = 100;
 /// Colours between two pixels depend on both, so that pixels at a window's edge need some beyond it.
 constexpr int64_t kColourReach = 2;

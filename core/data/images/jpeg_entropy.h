@@ -18,7 +18,7 @@ class JpegTable {
  public:
   static constexpr int kBits = 10;
 
-  /// The code must be one that libjpeg has accepted. Returns false if it has values of more bits than
+  /// libjpeg must have accepted the code before. Returns false if it has values of more bits than
   /// images of 8 bits have.
   bool build(const JpegCode& code, bool is_ac);
 
