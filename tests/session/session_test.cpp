@@ -252,6 +252,23 @@ TEST_CASE("start: where a run resumes follows run.resume and what its directory 
   CHECK_THROWS(require_steps_left(same, choose_start(same), 7));
 }
 
+TEST_CASE("start: a run whose micro-batch was searched for keeps it, unless its ranks cannot share it") {
+  const ScratchDirectory scratch;
+  const auto searched = recipe_in(scratch / "run", {"training.micro_batch_size=auto"});
+  Start start;
+  CHECK(with_earlier_micro_batch(searched, start).searches_micro_batch());
+  start.from.emplace().state.micro_batch_size = 4;
+  const RunSpec kept = with_earlier_micro_batch(searched, start);
+  CHECK_FALSE(kept.searches_micro_batch());
+  CHECK(kept.batch().micro_batch == 4);
+  CHECK(kept.batch().micro_batches() == 4);
+  CHECK(kept.output() == Shape{4, 5});
+  const RunSpec of_eight_ranks(searched, {.rank = 1, .ranks = 8});  // two samples for each
+  CHECK(with_earlier_micro_batch(of_eight_ranks, start).searches_micro_batch());
+  const auto given = recipe_in(scratch / "run", {"training.micro_batch_size=8"});
+  CHECK(with_earlier_micro_batch(given, start).batch().micro_batch == 8);
+}
+
 TEST_CASE("start: other guards are told from the same ones") {
   const ScratchDirectory scratch;
   REQUIRE(run(scratch / "run", {"training.max_duration=8ba"}) == ExitCode::done);
