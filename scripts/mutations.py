@@ -67,7 +67,7 @@ def prepare():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
-    os.environ.update(CCACHE_BASEDIR=str(source), CCACHE_NOHASHDIR="1", CCACHE_SLOPPINESS="pch_defines,time_macros")
+    os.environ.update(CCACHE_BASEDIR=str(source), CCACHE_NOHASHDIR="1", CCACHE_DEPEND="1", CCACHE_SLOPPINESS="pch_defines,time_macros")
     command = ["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_CUDA=off"]
     build = ["cmake", "--build", "--preset", "release", "-j", str(os.cpu_count()), "--target", *PROGRAMS]
     if run(command, COPY / "configure.log") != 0 or run(build, COPY / "build.log") != 0:
