@@ -32,7 +32,7 @@ def flipped_bits(trials):
         run.require(sorted(each.name for each in kept.iterdir()) == files, 'the damaged one is gone')
         require_equal(whole, run, every_checkpoint=False)
         run.remove()
-    return f'flipped bits: {count} in {len(files)} files: each refused naming the file and kept, the previous checkpoint used, equal bits in the end'
+    return f'flipped bits: {count} in {len(files)} files: each refused naming the file and kept, the previous checkpoint used, results bitwise identical'
 
 
 def checks(trials):

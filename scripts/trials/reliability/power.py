@@ -165,7 +165,7 @@ def power_loss(trials):
                 continued += 1
     require(promised >= 40 - interval('mlp', 'checkpoint'), f'only {promised} was saved')
     return (f'power loss: {losses} disks, one for each of {len(calls)} calls and each of {len(VARIANTS)} fates of unsynchronised data: always an '
-            f'intact checkpoint no older than the last one saved, with its metrics; {continued} of them resumed, to equal bits')
+            f'intact checkpoint no older than the last one saved, with its metrics; {continued} of them resumed, with bitwise identical results')
 
 
 def checks(trials):

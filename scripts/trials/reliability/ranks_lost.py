@@ -14,7 +14,7 @@ def ranks_lost(trials):
     for line in side_by_side(faults(trials), AT_ONCE):
         print(f'  {line}', flush=True)
         count += 1
-    return f'ranks that are killed, stopped or end: {count} cases: the others leave and name the rank; resumed, all bits equal'
+    return f'ranks that are killed, stopped or end: {count} cases: the others leave and name the rank; resumed, bitwise identical'
 
 
 def checks(trials):

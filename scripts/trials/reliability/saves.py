@@ -64,7 +64,7 @@ def kill_at_each_call(trials, save, expected):
         require_resumed(run, expected, 5)
 
     list(side_by_side(partial(check, at) for at in save.calls))
-    return f'kill at each call of a save: {len(save.calls)} calls; none lost, all bits equal'
+    return f'kill at each call of a save: {len(save.calls)} calls; none lost, bitwise identical'
 
 
 def fail_at_each_call(trials, save, expected, number):
@@ -81,7 +81,7 @@ def fail_at_each_call(trials, save, expected, number):
 
     list(side_by_side(partial(check, at) for at in save.calls))
     return (f'{name} at each call of a save: {len(save.calls)} calls, {len(save.calls) - len(save.quiet)} reported as failed saves, the others '
-            'harmless; training continued, all bits equal')
+            'harmless; training continued, bitwise identical')
 
 
 def short_at_each_call(trials, save, expected):
@@ -95,7 +95,7 @@ def short_at_each_call(trials, save, expected):
         run.remove()
 
     list(side_by_side(partial(check, at) for at in calls))
-    return f'short writes and reads: {len(calls)} calls; the remaining bytes followed, all bits equal'
+    return f'short writes and reads: {len(calls)} calls; the remaining bytes followed, bitwise identical'
 
 
 def fail_always(trials, save, expected):
@@ -110,7 +110,7 @@ def fail_always(trials, save, expected):
         run.require(newest(run) == 5, f'the newest is {newest(run)}')
         require_resumed(run, expected, 5)
     return ('saves that always fail: write, fsync, open, rename, mkdir: exit 74 after three in a row, the last checkpoint intact; after the '
-            'repair the run ends with equal bits')
+            'repair the results are bitwise identical')
 
 
 def kill_by_strace(trials, expected):
@@ -125,7 +125,7 @@ def kill_by_strace(trials, expected):
                 'strace', '-f', '-o', '/dev/null', '-e', f'trace={call}', '-e', f'inject={call}:signal=KILL:when={when}'])
             newest(run)
             require_resumed(run, expected)
-    return f'kill by strace: {found} kills at mkdir, rename and fsync; none lost, all bits equal'
+    return f'kill by strace: {found} kills at mkdir, rename and fsync; none lost, bitwise identical'
 
 
 def full_disk(trials):
@@ -142,7 +142,7 @@ def full_disk(trials):
     step = newest(run)
     run.require(step > 0, 'no checkpoint')
     require_resumed(run, trials.undisturbed('mlp'), step)
-    return f'full disk: a warning, then exit 74 with step {step} intact; with space again all bits equal'
+    return f'full disk: a warning, then exit 74 with step {step} intact; with space again bitwise identical'
 
 
 def checks(trials):

@@ -183,7 +183,7 @@ def soak(trials):
     require_equal(whole, resumed, every_checkpoint=False)
     logs, more = bytes_of_logs(whole), (bytes_of_logs(resumed) - bytes_of_logs(whole)) / resumes
     require(more < 2000, f'the logs grow by {more:.0f} bytes per resume')
-    return f'{in_one}\n{in_many}\nlogs: {logs / steps:.1f} bytes per step, {more:.0f} more per resume; all bits of both runs equal'
+    return f'{in_one}\n{in_many}\nlogs: {logs / steps:.1f} bytes per step, {more:.0f} more per resume; both runs bitwise identical'
 
 
 def checks(trials):

@@ -68,7 +68,7 @@ def kill(trials, random, name, count):
         kills += count
     trials.undisturbed(name).require(resumes.past_zero > 0 or count < 4, 'no start went on from a checkpoint')
     return (f'kill -9, {name}: {kills} kills in {rounds} runs, {resumes.past_zero} resumed past step 0, at most {resumes.most_lost} steps '
-            'lost; all bits equal')
+            'lost; bitwise identical')
 
 
 def ask(trials, random, name, count):
@@ -87,7 +87,7 @@ def ask(trials, random, name, count):
     rounds = stop_at_random(trials, random, name, count, [signal.SIGTERM, signal.SIGUSR1], judge)
     found = ', '.join(f'{number} in {where}' if where != 'finished' else f'{number} when it was done already'
                       for where, number in seen.items())
-    return f'TERM and USR1, {name}: {count} signals in {rounds} runs: {found}; all bits equal'
+    return f'TERM and USR1, {name}: {count} signals in {rounds} runs: {found}; bitwise identical'
 
 
 def was_in_evaluation(run, name):
