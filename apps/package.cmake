@@ -10,7 +10,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/package_staged.cmake)
 if(TARGET trainer_cuda)
-  # NVIDIA's libraries are not among Debian's packages: they are found here, and no dependency comes of them.
+  # NVIDIA's libraries are not Debian packages: they are found here and add no dependency.
   foreach(library ${CUDNN_LIBRARY} ${CUDA_cublasLt_LIBRARY})
     get_filename_component(folder ${library} DIRECTORY)
     list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${folder})

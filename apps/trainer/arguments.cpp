@@ -18,7 +18,7 @@
 namespace trainer {
 namespace {
 
-/// For the words of a command line, or its help.
+/// For parsing a command line, or for its help.
 constexpr size_t kMemoryOfWords = size_t{1} << 18;
 
 const std::vector<std::string>& commands() {
@@ -39,8 +39,8 @@ bool is_recipe(const std::string& word) {
   return is_plain && (word.ends_with(".yaml") || word.ends_with(".yml"));
 }
 
-/// `trainer --config F` means `trainer train --config F`, and so does `trainer F`; a word that is no command
-/// gets the nearest one.
+/// `trainer --config F` means `trainer train --config F`, and so does `trainer F`. An unknown command is
+/// reported with the nearest one.
 std::vector<std::string> with_command(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const bool asks = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
@@ -52,7 +52,7 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
   } else if (!has_command) {
     throw_unknown(words[0]);
   }
-  // Only the word behind the command: later ones may belong to an option.
+  // Only the word after the command: later ones may belong to an option.
   const size_t place = words[0] == "data" ? 2 : 1;
   const bool takes_recipe = words[0] != "init" && words[0] != "inspect" && words[0] != "runs" &&
                             words[0] != "report" && words[0] != "watch" && words[0] != "completion";
@@ -60,8 +60,8 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
     words.insert(words.begin() + static_cast<int64_t>(place), "--config");
   return words;
 }
-// The help, the manual page and shells show what an option takes: FILE, DIRECTORY and KEY=VALUE are completed
-// by shells (completion.cpp), small letters are the value itself.
+// The help, the manual page and shells show an option's type. Shells complete FILE, DIRECTORY and KEY=VALUE
+// (completion.cpp); lower-case text is the value itself.
 
 void add_config(CLI::App& command, Arguments& arguments) {
   command.add_option("--config,-c", arguments.config, "the recipe, a YAML file")
@@ -158,7 +158,7 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE");
 }
 
-/// A number within bounds. Those of CLI11 let "nan" pass, which no comparison excludes.
+/// A number within bounds. CLI11's own checks accept "nan", which no comparison excludes.
 void make_number(CLI::Option& option, double least, double most) {
   option.check(CLI::Validator(
       [](std::string& text) {
@@ -203,7 +203,7 @@ void add_generate_command(CLI::App& app, Arguments& arguments) {
   generate->add_flag("--json", wanted.json, "print a JSON object for each sample");
 }
 
-/// Whether a word changes a key of the recipe: what precedes its first '=' is made of what keys are made of.
+/// Whether a word overrides a key of the recipe: only characters of keys precede its first '='.
 bool is_override(const std::string& word) {
   const size_t end = word.find('=');
   if (end == 0 || end == std::string::npos) return false;
@@ -272,14 +272,14 @@ void add_shell_commands(CLI::App& app, Arguments& arguments) {
   app.add_subcommand("man", "print the manual page: trainer man | man -l -");
 }
 
-/// To the help of a command and of those below it.
+/// Adds to the help of a command and of its subcommands.
 void add_notes(CLI::App& command, const std::string& path) {
   command.footer(notes_of(path));
   for (CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; }))
     add_notes(*below, path.empty() ? below->get_name() : path + " " + below->get_name());
 }
 
-/// The words that lead to the help of what was called.
+/// The words that lead to the help of the command that was called.
 std::string words_of_help(const CLI::App& app) {
   std::string words = "trainer";
   for (const CLI::App* called = &app; !called->get_subcommands().empty();) {
@@ -339,8 +339,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
 }
 
 std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
-  // Functions of CLI11 that promise not to throw copy texts. Its help goes through streams, which end where
-  // they get no memory.
+  // CLI11 copies text in functions declared noexcept. Its help uses streams, which stop when memory runs out.
   const MemoryReserve reserve(kMemoryOfWords);
   Arguments arguments;
   std::error_code unknown;
@@ -349,7 +348,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   CLI::App app;
   declare_commands(app, arguments);
   std::vector<std::string> words = with_command(argc, argv);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::reverse(words.begin(), words.end());  // in CLI11's order
   try {
     app.parse(words);
   } catch (const CLI::Success& asked) {

@@ -49,7 +49,7 @@ struct Arguments {
     man
   };
   Command command = Command::train;
-  std::vector<std::string> command_line;  ///< the program and all that it was given
+  std::vector<std::string> command_line;  ///< the program and all its arguments
   std::string config;
   std::vector<std::string> overrides;
   bool dump_config = false;
@@ -64,11 +64,11 @@ struct Arguments {
   /// directory.
   std::string out;
   std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
-  int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: as many as the command likes
+  int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: the command's default
   /// predict: images and folders; none: the split. runs compare: the two runs. completion: the words of a
   /// command line.
   std::vector<std::string> inputs;
-  int64_t top = 0;        ///< predict: classes with their probability; 0: as many as the task prints
+  int64_t top = 0;        ///< predict: classes with their probability; 0: the task's default
   bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema
   GenerateArguments generate;

@@ -6,9 +6,9 @@
 
 namespace trainer {
 
-/// What `--help` prints of a command, for the manual page and for shells that complete it.
+/// The `--help` text of a command, for the manual page and for shell completion.
 struct CommandHelp {
-  /// An option, or, without names, what stands without an option.
+  /// An option, or, without names, a positional argument.
   struct Option {
     std::vector<std::string> names;  ///< "--config", "-c"
     std::string value;               ///< "FILE", "N", "train|val"; empty for a flag

@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-/// What the help of a command says below its options: a note, examples, and the exit codes that it may end
-/// with. `command`: "train", "data stats", or empty for the program itself.
+/// The text below the options in a command's help: a note, examples and its exit codes. `command`: "train",
+/// "data stats", or empty for the program itself.
 std::string notes_of(const std::string& command);
 
 }  // namespace trainer

@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-// One function per subcommand, each in its own file. They print to standard output; the return value is the
-// process's exit code. What a user can cause is thrown as Error.
+// One function per subcommand, each in its own file. They print to standard output and return the process's
+// exit code. User errors are thrown as Error.
 int train_command(const Arguments& arguments);
 int init_command(const Arguments& arguments);
 int eval_command(const Arguments& arguments);

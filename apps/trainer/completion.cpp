@@ -23,7 +23,7 @@ const Option* find_option(const CommandHelp& command, const std::string& name) {
   return found == command.options.end() ? nullptr : &*found;
 }
 
-/// Collects what the word `begun` may become.
+/// Collects the completions of the word `begun`.
 class Completer {
  public:
   Completer(std::string begun, const std::vector<RecipeKey>& keys) : begun_(std::move(begun)), keys_(keys) {}
@@ -78,7 +78,7 @@ class Completer {
 
   Completions take() { return std::move(found_); }
 
-  /// A first word that is nothing else may be the recipe.
+  /// The first word may also be the recipe.
   Completions take_or_files() {
     if (found_.words.empty() && !begun_.starts_with('-')) found_.paths = Completions::Paths::files;
     return take();
@@ -90,7 +90,7 @@ class Completer {
   Completions found_;
 };
 
-/// An option, or its value behind '='.
+/// An option, or its value after '='.
 void offer_option(Completer& completer, const CommandHelp& command, const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos) return completer.offer_options(command);
@@ -113,7 +113,7 @@ Completions complete(const CommandHelp& program, const std::vector<RecipeKey>& k
   if (command == &program) {
     if (words.size() == 1) completer.offer_commands(program);
     if (words.size() == 1 && word.starts_with('-')) completer.offer_options(program);
-    command = find_command(program, "train");  // which stands for no command
+    command = find_command(program, "train");  // which is not a command
     if (words.size() == 1 && word.find_first_of("-.=") == std::string::npos) return completer.take_or_files();
   }
   const Option* before = words.size() > 1 ? find_option(*command, words[words.size() - 2]) : nullptr;

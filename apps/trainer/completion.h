@@ -9,14 +9,14 @@
 
 namespace trainer {
 
-/// What the last word of a command line may become.
+/// A completion of the last word of a command line.
 struct Completions {
   enum class Paths { none, files, directories };
   struct Word {
-    std::string text;  ///< ends with '.' or '=' where more of the word follows
+    std::string text;  ///< ends with '.' or '=' if more of the word follows
     std::string help;
   };
-  Paths paths = Paths::none;  ///< also these; of section.key=value behind the '='
+  Paths paths = Paths::none;  ///< also these; of section.key=value after the '='
   std::vector<Word> words;
 };
 

@@ -8,8 +8,8 @@
 namespace trainer {
 namespace {
 
-// Each script asks `trainer completion words -- WORD...`. The first line of the answer names what paths to
-// offer, the others are words with their help behind a tab.
+// Each script asks `trainer completion words -- WORD...`. The first line of the answer says which paths to
+// offer; each other line is a word, a tab and its help.
 
 constexpr const char* kBash = R"script(# Completes trainer's commands in bash.
 _trainer() {

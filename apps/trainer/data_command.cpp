@@ -26,7 +26,7 @@ std::string class_name(const SplitStatistics& found, size_t label) {
   return found.class_names.empty() ? std::to_string(label) : one_line(found.class_names[label]);
 }
 
-/// Four digits, as they may stand in a recipe.
+/// Four digits, as a recipe may give them.
 std::string numbers(const std::vector<double>& values) {
   std::vector<std::string> texts;
   for (double value : values) texts.push_back(fmt::format("{:.4f}", value));
@@ -69,7 +69,7 @@ Json split_json(const SplitStatistics& found) {
   return report;
 }
 
-/// What all tokens of a split are, each read once.
+/// Properties of all tokens of a split, each read once.
 struct TokenStatistics {
   int64_t tokens = 0, distinct = 0;
   int32_t highest = 0;
@@ -169,7 +169,7 @@ int data_pack_command(const Arguments& arguments) {
   signals.watch_loop();
   output.write([&](const ByteSink& sink) {
     write_record(as_images(*source), [&](std::span<const std::byte> piece) {
-      signals.throw_if_asked();  // here, so that no half of a file remains
+      signals.throw_if_asked();  // here, so that no partial file remains
       bytes += static_cast<int64_t>(piece.size());
       sink(piece);
     });

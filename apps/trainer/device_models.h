@@ -7,12 +7,11 @@
 
 namespace trainer {
 
-/// The GPU that is planned for where there is none.
+/// The GPU that is planned for if none is present.
 constexpr const char* kDefaultModel = "h200";
 
-/// The description of a GPU by name, one of those in configs/devices/, or from a file, a name that ends in
-/// ".json". Throws Error: at `origin` where there is none of that name, exit 65 where the file is no
-/// description.
+/// The description of a GPU, by its name in configs/devices/ or from a file whose name ends in ".json".
+/// Throws Error: at `origin` for an unknown name, exit 65 if the file is not a description.
 DeviceDescription find_device(const FilePath& model, const Origin& origin);
 
 }  // namespace trainer

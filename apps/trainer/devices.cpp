@@ -40,7 +40,7 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
                                .local_rank = device.local_rank,
                                .tf32 = recipe.training.parsed_precision() == Precision::tf32,
                                .deterministic = recipe.run.deterministic};
-  // Whoever names a GPU wants its plan, whatever is here.
+  // If a GPU is named, the plan is for that GPU, whatever this machine has.
   if (use == Use::plan && section.model.written != "auto" && section.type != "cpu")
     return plan_for(section.model, recipe, request);
   if (device.type == "cpu") {
@@ -52,7 +52,7 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
   if (use == Use::train) return load_backend(kCuda, request);
   try {
     return load_backend(kCuda, request);
-  } catch (const Error& problem) {  // no GPU; where the library itself is missing, the next attempt says so
+  } catch (const Error& problem) {  // no GPU; if the library itself is missing, the next attempt says so
     if (problem.code() != ExitCode::no_device) throw;
     return plan_for(kDefaultModel, recipe, request);
   }

@@ -8,12 +8,12 @@
 
 namespace trainer {
 
-/// What a device is opened for: planning needs no GPU, only the description of one.
+/// The purpose of opening a device: planning needs only a description of a GPU, no GPU.
 enum class Use { train, plan };
 
-/// The backend that was chosen for the recipe; a plan's may have no device. Throws Error (exit 69) with the
-/// reason where it is not available. With runtime.autotune it goes by `tuning` and adds to it, so that must
-/// outlive it, and so must the ranks, which are null if the process is alone.
+/// The backend chosen for the recipe; a plan's may have no device. Throws Error (exit 69) with the reason if
+/// it is not available. With runtime.autotune it uses `tuning` and adds to it. `tuning` and the ranks must
+/// outlive it; the ranks are null if the process is alone.
 Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, Use use = Use::train,
                     Communicator* ranks = nullptr);
 

@@ -33,7 +33,7 @@ void print_cpu() {
   print("oneDNN", onednn_version());
 }
 
-/// What the CUDA library says, or only a `problem` where it cannot be opened.
+/// The CUDA library's answers, or only a `problem` if it cannot be opened.
 Json inspect_cuda() {
   try {
     return Json::parse(inspect_backend("cuda")).value();
@@ -82,7 +82,7 @@ std::string mpi_text() try { return describe_communicator("mpi"); } catch (const
   return problem.what();
 }
 
-/// What several processes that train together need.
+/// Requirements of several processes that train together.
 void print_ranks() {
   print_text("several processes\n");
   print("launched as", launch_text());

@@ -18,7 +18,7 @@
 namespace trainer {
 namespace {
 
-/// What an evaluation has found.
+/// The results of an evaluation.
 struct Found {
   std::map<std::string, double> values;
   std::map<std::string, const ConfusionMatrix*> matrices;

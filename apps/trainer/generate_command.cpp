@@ -57,7 +57,7 @@ std::vector<Prompt> read_prompts(const GenerateArguments& wanted, const RecipeTo
   return prompts;
 }
 
-/// Throws if a prompt and what follows it do not fit into the positions that the network was trained with.
+/// Throws if a prompt and its continuation do not fit into the positions that the network was trained with.
 /// Returns how many are needed.
 int64_t positions_for(const std::vector<Prompt>& prompts, int64_t tokens, const Recipe& recipe) {
   const int64_t most = recipe.model.input[0];
@@ -108,13 +108,13 @@ std::string json_line(const Prompt& prompt, int64_t number, const Sample& sample
   return line.dump(-1, Json::NotUtf8::replace) + "\n";
 }
 
-/// Continues prompts and writes what comes of them.
+/// Continues prompts and writes the results.
 class Writer {
  public:
   Writer(const GenerateArguments& wanted, const RecipeTokenizer& tokenizer, const StopSignals& signals)
       : wanted_(wanted), tokenizer_(tokenizer), signals_(signals) {}
 
-  /// Ends early where whoever reads the output has gone.
+  /// Stops early if the reader of the output has gone.
   void continue_all(Generation& generation, const std::vector<Prompt>& prompts) {
     for (const Prompt& prompt : prompts) {
       run(generation, prompt);
@@ -179,7 +179,7 @@ int generate_command(const Arguments& arguments) {
   StopSignals signals(StopSignals::kPass);
   const GenerateArguments& wanted = arguments.generate;
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  forward_program(recipe, Purpose::generate);  // refuses what cannot generate, before anything is read
+  forward_program(recipe, Purpose::generate);  // refuses an unsuitable network before anything is read
   const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
   const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer);
   const GenerationSize size{.sequences = wanted.samples,

@@ -55,14 +55,14 @@ Starter measure_found(const FoundData& found) {
           .shape = source->sample_shape()};
 }
 
-/// The path as a recipe in `folder` writes it: relative where the user's was.
+/// The path as a recipe in `folder` writes it: relative if the user's was.
 fs::path written_in(const fs::path& folder, const fs::path& path) {
   if (path.empty() || path.is_absolute()) return path;
   return fs::absolute(path).lexically_normal().lexically_proximate(
       (fs::current_path() / folder).lexically_normal());
 }
 
-/// Throws if the recipe would lead elsewhere: it expands some texts.
+/// Throws if the recipe would resolve to another path: some texts in a recipe are expanded.
 void require_literal(const fs::path& path, bool is_list) {
   const std::string text = path.string();
   const char* expanded = reads_environment(text)                          ? "${env:...}"
@@ -77,7 +77,7 @@ void require_literal(const fs::path& path, bool is_list) {
                   one_line(text), expanded));
 }
 
-/// A word as a shell must be given it.
+/// A word, quoted for a shell.
 std::string shell_word(const std::string& text) {
   const auto is_plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -136,7 +136,7 @@ int init_command(const Arguments& arguments) {
   require_literal(starter.data.train, takes_lists);
   require_literal(starter.data.val, takes_lists);
   const std::string text = starter_recipe(starter);
-  Recipe::parse(text, recipe.string(), {});  // what is written can be read
+  Recipe::parse(text, recipe.string(), {});  // checks that the written file can be read
   output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
   print_note(output, fmt::format("wrote {}; look at it, then train:\n  trainer --config {}",
                                  one_line(recipe.string()), shell_word(recipe.string())));

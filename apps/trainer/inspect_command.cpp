@@ -170,7 +170,7 @@ std::string problem_of(const RunInspection& run) {
   return "";
 }
 
-/// Exit 65 where something is not whole, which the report as JSON says itself.
+/// Exit 65 if something is damaged; the JSON report says so itself.
 template <class Inspection>
 int report(const Inspection& inspection, bool as_json) {
   const std::string problem = problem_of(inspection);

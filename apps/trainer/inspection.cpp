@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What makes data invalid, in words; other errors go on.
+/// The reason why data is invalid, in words; other errors are passed on.
 template <class Act>
 std::string problem_of(const Act& act) {
   try {
@@ -25,7 +25,7 @@ std::string problem_of(const Act& act) {
   return "";
 }
 
-/// Compares a file with the manifest beside it, where one lists it.
+/// Compares a file with the manifest beside it, if one lists it.
 void compare_with_manifest(const fs::path& path) {
   const fs::path directory = path.parent_path();
   if (!fs::exists(fs::symlink_status(directory / kManifestFile))) return;

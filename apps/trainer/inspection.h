@@ -32,7 +32,7 @@ struct CheckpointInspection {
   std::filesystem::path path;
   std::optional<Manifest> manifest;
   std::vector<File> files;  ///< those of the manifest
-  std::string state;        ///< the text of state.json, where that is whole
+  std::string state;        ///< the text of state.json, if it is intact
   std::string problem;      ///< the first
   bool is_unknown = false;  ///< of another version: that is the problem, it may be intact
 };
@@ -51,8 +51,8 @@ FileInspection inspect_file(const std::filesystem::path& path, Links links = Lin
 CheckpointInspection inspect_checkpoint(const std::filesystem::path& path);
 RunInspection inspect_run(const std::filesystem::path& path);
 
-/// Whether a directory is taken for a checkpoint, damaged or not; else for a run. Throws Error (exit 65)
-/// where it is neither.
+/// Whether a directory is treated as a checkpoint, damaged or not; otherwise as a run. Throws Error (exit 65)
+/// if it is neither.
 bool is_checkpoint(const std::filesystem::path& directory);
 
 }  // namespace trainer

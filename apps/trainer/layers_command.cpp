@@ -37,7 +37,7 @@ void print_table(const char* title, const Registry<Base>& table,
   }
 }
 
-/// What every layer takes, shown once.
+/// Parameters that every layer takes, shown once.
 const std::vector<std::string>& common_fields() {
   static const std::vector<std::string> names = {"name", "inputs"};
   return names;

@@ -79,28 +79,28 @@ int run_and_report(int argc, char** argv) try {
   return static_cast<int>(failure.code);
 }
 
-/// The library of OpenMP ends the process with 1 where it cannot start a thread. Nothing else does.
+/// The OpenMP library ends the process with exit code 1 if it cannot start a thread. Nothing else does.
 void name_lack_of_threads(int status, void* /*unused*/) {
   if (status != EXIT_FAILURE) return;
   print_error(failure_of(std::system_error(EAGAIN, std::generic_category())).text);
   ::_exit(static_cast<int>(ExitCode::out_of_memory));
 }
 
-/// Prints a line and takes no memory for that; returns the exit code.
+/// Prints a line without allocating memory; returns the exit code.
 int report_lack_of_memory(std::string_view line) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   return static_cast<int>(ExitCode::out_of_memory);
 }
 
-/// What a library throws while it starts, before main, ends here.
+/// Exceptions that a library throws before main end here.
 [[noreturn]] void end_start() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   if (type == nullptr || *type != typeid(std::bad_alloc)) std::abort();
   ::_exit(report_lack_of_memory("trainer: error: not enough memory for the program's libraries to start\n"));
 }
 
-/// An exception that passes the C library is one that is thrown through oneDNN. For that the C library loads
-/// another library, which it could not do without memory.
+/// An exception that passes through the C library was thrown through oneDNN. To unwind it the C library loads
+/// another library, which fails without memory.
 void prepare_to_throw() {
   void* here = nullptr;
   ::backtrace(&here, 1);
@@ -128,6 +128,6 @@ int main(int argc, char** argv) {
     trainer::report_end_to_launcher(code);
     return code;
   } catch (const std::bad_alloc&) {
-    return trainer::report_lack_of_memory("trainer: error: out of memory\n");  // where a message got none
+    return trainer::report_lack_of_memory("trainer: error: out of memory\n");  // if a message got none
   }
 }

@@ -29,7 +29,7 @@ std::string bold(const std::string& text) {
   return "\\fB" + roff(text) + "\\fR";
 }
 
-/// Text whose lines stay as they are.
+/// Text that keeps its line breaks.
 std::string unfilled(const std::string& text) {
   return text.empty() ? "" : ".PP\n.nf\n" + roff(text) + "\n.fi\n";
 }

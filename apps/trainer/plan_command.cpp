@@ -22,7 +22,7 @@ class Snapshot {
   explicit Snapshot(std::string pass) : pass_(std::move(pass)) {}
 
   void observe(const std::string& pass, const Program& program) {
-    if (pass == "forward") names_.clear();  // where several micro-batches are tried, the last one counts
+    if (pass == "forward") names_.clear();  // if several micro-batches are tried, the last one counts
     names_.push_back(pass);
     if (pass_.empty() || pass == pass_) text_ = to_text(program);
   }
@@ -64,7 +64,7 @@ int plan_command(const Arguments& arguments) {
   Tuning tuning = earlier_tuning(spec);
   const Backend backend = open_device(spec, tuning, choose_device(recipe->device), Use::plan);
   Planner& planner = *backend.planner;
-  // Only plans can tell which micro-batch fits.
+  // Only a plan determines which micro-batch fits.
   const bool plan = !arguments.dump || *arguments.dump == "plan" || spec.searches_micro_batch();
   if (plan) set_precision(spec, planner);
   const Job job = make_fitting_job(

@@ -28,7 +28,7 @@ double entry_flops(const Program& program, const char* name) {
   return sum;
 }
 
-/// By layer, the parameters whose names are its own or begin with it and a point.
+/// By layer: the parameters named after it or with its name and a dot as prefix.
 std::map<std::string_view, int64_t> parameters_below(const Program& program) {
   std::map<std::string_view, int64_t> counts;
   for (const Tensor& tensor : program.tensors) {

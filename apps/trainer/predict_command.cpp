@@ -21,14 +21,14 @@
 namespace trainer {
 namespace {
 
-/// What to predict, and what is known of its classes.
+/// The samples to predict, and the known properties of its classes.
 struct Samples {
   std::unique_ptr<DataSource> source;
   std::vector<std::string> class_names;  ///< of the data; may be empty, or shorter than the network's classes
   bool is_labelled = false;
 };
 
-/// Whoever reads the standard output has gone.
+/// The reader of the standard output has gone.
 struct ReaderGone {};
 
 /// Samples that cannot be read, by number. Filled while batches are made.
@@ -53,7 +53,7 @@ class Unreadable {
   std::map<int64_t, std::string> reasons_;
 };
 
-/// Images in files, of any size where the transforms make them the network's; otherwise of its own.
+/// Image files: of any size if the transforms bring them to the network's size, otherwise of that size.
 std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<std::string>& words) {
   Shape shape = recipe.model.input;
   if (shape[0] != 1 && shape[0] != 3) {
@@ -178,7 +178,7 @@ int predict_command(const Arguments& arguments) {
   Samples samples = open_samples(recipe, arguments);
   TrainedNetwork network(recipe, Purpose::predict, samples.source->size());
   const std::optional<OutputFile> output = open_output(arguments, *recipe, *samples.source, network.files());
-  // What they were trained to tell apart, whatever the data's folders have become.
+  // The classes of training, even if the data's folders have changed since.
   if (auto names = class_names_in(network.about()); !names.empty()) samples.class_names = std::move(names);
   Unreadable unreadable;
   const auto pipeline =
@@ -193,7 +193,7 @@ int predict_command(const Arguments& arguments) {
       const std::string text = report.batch_lines(*batch, prediction, network.job().spec.batch().micro_batch);
       sink(std::as_bytes(std::span(text)));
     }
-    // Thrown here, so that no half of a file remains.
+    // Thrown here, so that no partial file remains.
     if (prediction.remaining() > 0) signals.throw_if_asked();
   };
   try {

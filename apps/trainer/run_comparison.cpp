@@ -68,8 +68,7 @@ std::vector<Beside> outcome(const RunOverview& a, const RunOverview& b) {
   return lines;
 }
 
-/// What a run's validation gave, by the epochs trained until then: runs of other batch sizes have other
-/// steps.
+/// A run's validation results, by epochs trained until then: runs with other batch sizes have other steps.
 using Validation = std::map<double, NamedNumbers>;
 
 Validation validation_of(const std::filesystem::path& directory) {

@@ -13,10 +13,10 @@ namespace trainer {
 void print_comparison(const ListedRun& a, const ListedRun& b, bool all);
 Json comparison_json(const ListedRun& a, const ListedRun& b, bool all);
 
-/// What an overview says of a run, for `trainer runs --json`.
+/// A run's overview, for `trainer runs --json`.
 Json overview_json(const RunOverview& run, const std::string& name);
 
-/// A setting as JSON: a number where it is one, else its text.
+/// A setting as JSON: a number if it is one, otherwise its text.
 Json setting_json(const std::string& text);
 
 }  // namespace trainer

@@ -39,7 +39,7 @@ std::string number_text(const std::optional<double>& value, const char* digits) 
   return value ? fmt::format(fmt::runtime(digits), *value) : "-";
 }
 
-/// The end of a name, which tells runs apart.
+/// The end of a name, which distinguishes runs.
 std::string shortened(const std::string& text, size_t width) {
   return text.size() <= width ? text : "..." + text.substr(text.size() + 3 - width);
 }
@@ -53,7 +53,7 @@ std::string value_text(const ListedRun& run, const std::string& key) {
 
 struct Column {
   std::string name;
-  bool is_number = false;  ///< stands at the right
+  bool is_number = false;  ///< right-aligned
   std::vector<std::string> cells;
 
   size_t width() const {
@@ -91,7 +91,7 @@ size_t width_with_keys(const std::vector<Column>& columns) {
   return width;
 }
 
-/// Puts columns for the keys behind that of the state while there is room. Returns how many.
+/// Adds columns for the keys after the state's column while there is room. Returns how many.
 size_t add_keys(std::vector<Column>& columns, const std::vector<ListedRun>& runs,
                 const std::vector<std::string>& keys) {
   const std::vector<std::string> names = short_names(keys);
@@ -134,7 +134,7 @@ void print_reason(const RunOverview& run, const std::filesystem::path& root) {
   print_text("{}\n", text.size() <= kTableWidth ? text : text.substr(0, kTableWidth - 3) + "...");
 }
 
-/// What a run is sorted by; absent without either.
+/// The value that a run is sorted by; absent if it has none.
 struct SortValue {
   std::optional<double> number;
   std::string text;
@@ -147,7 +147,7 @@ bool comes_first(const SortValue& a, const SortValue& b) {
   return a.text < b.text;
 }
 
-/// Of a column of the table; nothing if there is no such column.
+/// Of a column of the table; nothing if the column does not exist.
 std::optional<SortValue> column_value(const RunOverview& run, const std::string& column) {
   if (column == "run") return SortValue{.text = run.directory.string()};
   if (column == "state") return SortValue{.text = std::string(to_string(run.state))};
@@ -160,7 +160,7 @@ std::optional<SortValue> column_value(const RunOverview& run, const std::string&
   return SortValue{.number = direction_of(run.metric) == Direction::larger ? -*run.best : *run.best};
 }
 
-/// Columns, keys and the ends of keys that a misspelt one may have meant.
+/// Candidates for a misspelt name: columns, keys and the ends of keys.
 [[noreturn]] void throw_unknown_key(const std::vector<ListedRun>& runs, const std::string& name) {
   std::set<std::string> known = {"run", "state", "step", "best", "loss", "samples/s", "age"};
   for (const ListedRun& run : runs) {

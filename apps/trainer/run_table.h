@@ -24,10 +24,10 @@ std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root
 
 /// Sorts by a column of the table or by a key of the recipe, `optimizer.lr` or an end of it that names one
 /// key. The best and the newest run come first; other numbers and texts ascend; runs without a value come
-/// last. Throws Error (exit 64) if no run has such a key.
+/// last. Throws Error (exit 64) if no run has that key.
 void sort_runs(std::vector<ListedRun>& runs, const std::string& key);
 
-/// A run's place below `root`, without ends of lines.
+/// A run's path below `root`, without line breaks.
 std::string name_of(const RunOverview& run, const std::filesystem::path& root);
 
 /// The number that a value of a recipe begins with: 5 of "5ep".

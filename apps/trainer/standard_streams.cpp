@@ -31,8 +31,7 @@ void print_to(std::FILE* stream, std::string_view text) {
 }  // namespace
 
 void reserve_standard_streams() {
-  // The lowest free number is what open() gives, so all below it are taken. Each is opened the wrong way
-  // round.
+  // open() returns the lowest free number, so all below it are taken. Each is opened for the wrong direction.
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
     static_cast<void>(::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY));

@@ -12,10 +12,10 @@
 namespace trainer {
 namespace {
 
-/// What one load of a tensor core's operands takes, and a dimension is padded to.
+/// Bytes that one load of a tensor core's operands takes; dimensions are padded to it.
 constexpr int64_t kBytes = 16;
 
-/// Pads one dimension; returns by what the products grow, and says so.
+/// Pads one dimension; returns the factor by which the products grow, and reports it.
 double pad(int64_t size, int64_t multiple, const char* what, std::string& advice) {
   const int64_t padded = (size + multiple - 1) / multiple * multiple;
   if (padded != size)

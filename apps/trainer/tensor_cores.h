@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// A product of the forward part: whether it runs on tensor cores, and how much of what they compute for it
-/// is padding, because a dimension is no multiple of the 16 bytes that they take.
+/// A product of the forward pass: whether it runs on tensor cores, and the share of padding in their work.
+/// Dimensions are padded to a multiple of 16 bytes.
 struct ProductOnTensorCores {
   std::string name;  ///< its place in the recipe
   std::string operation;

@@ -12,17 +12,17 @@
 
 namespace trainer {
 
-/// What one step of a rank costs, by a device's rates: every entry as often as it runs.
+/// The cost of one step of a rank by a device's rates, with each entry as often as it runs.
 struct StepCost {
   Cost total;
   std::vector<std::pair<std::string, Cost>> operations;  ///< by kind, the longest first
 };
 
-/// Nothing if the planner does not know its device's rates.
+/// Nothing if the planner has no rates for the device.
 std::optional<StepCost> step_cost(const Planner& planner, const Job& job);
 
-/// Kernels, bytes, FLOPs and predicted time of a step, then which products waste tensor cores and by what;
-/// for people. Says so where a described device has no rates; "" for other devices without them.
+/// Text: kernels, bytes, FLOPs and predicted time of a step, then the products that waste tensor cores, with
+/// the reason. Says so if a described device has no rates; "" for other devices without them.
 std::string time_text(const Planner& planner, const Job& job);
 
 /// The same as keys of a report: "predicted" and "tensor_cores".

@@ -27,8 +27,8 @@ bool is_folder(const Arguments& arguments) {
   return arguments.shard_tokens > 0 || fs::is_directory(out) || !out.has_filename();
 }
 
-/// Where tokens are kept until they are written: beside the shards; nowhere, which is in memory, for what is
-/// no regular file.
+/// Where tokens are kept until they are written: beside the shards, or in memory (an empty path) if the
+/// output is not a regular file.
 std::string folder_beside(const Arguments& arguments) {
   const fs::path out = arguments.out;
   if (fs::exists(out) && !fs::is_directory(out) && !fs::is_regular_file(out)) return "";
@@ -102,7 +102,7 @@ int data_tokenize_command(const Arguments& arguments) {
     const OutputFile output(path, input_files(*recipe));
     output.write([&](const ByteSink& sink) {
       write_shard(tokens.stream, at, end, vocabulary, [&](std::span<const std::byte> piece) {
-        signals.throw_if_asked();  // here, so that no half of a file remains
+        signals.throw_if_asked();  // here, so that no partial file remains
         sink(piece);
       });
     });

@@ -21,7 +21,7 @@ int train_command(const Arguments& arguments) {
     print_to_output(recipe->to_yaml(true));
     return 0;
   }
-  // Whoever was started by a launcher is one of its ranks.
+  // A process that a launcher started is one of its ranks.
   if (const int64_t ranks = launched_as().is_alone() ? planned_spec(recipe).ranks() : 1; ranks > 1) {
     std::vector<std::string> command = arguments.command_line;
     if (choose_device(recipe->device).type == "cuda") {

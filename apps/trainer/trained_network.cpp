@@ -29,8 +29,8 @@ TrainedFiles weights_of(const Recipe& recipe) {
   return find_trained(directory);
 }
 
-/// What the run that the weights are from was saved with: its threads, micro-batch and algorithms make the
-/// same bits again.
+/// The settings saved with the weights' run: its threads, micro-batch and algorithms give bitwise identical
+/// results again.
 Start start_of(const TrainedFiles& files) {
   Start start;
   if (!files.run.empty()) start.from = newest_checkpoint(checkpoint_root(files.run), [](const auto&) {});
@@ -79,7 +79,7 @@ TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optio
     : files_(weights_of(given.recipe())) {
   const Start start = open(given);
   RunSpec spec = with_earlier_micro_batch(given, start);
-  // What fits into memory is what training takes: over batches of another size sums have other last bits.
+  // The memory that counts is that of training: with other batch sizes, sums differ in their last bits.
   if (spec.searches_micro_batch()) spec = make_fitting_job(spec, *backend_.planner).spec;
   if (most_rows && *most_rows < spec.batch().micro_batch) spec = spec.with_micro_batch(*most_rows);
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();

@@ -16,7 +16,7 @@ namespace trainer {
 /// A recipe's network with the weights that run.resume means, on its device, ready to be run forward.
 class TrainedNetwork {
  public:
-  /// With `most_rows` the job's micro-batch is no larger than that. Throws Error.
+  /// With `most_rows` the job's micro-batch is at most that. Throws Error.
   TrainedNetwork(const RunSpec& given, Purpose purpose, std::optional<int64_t> most_rows = std::nullopt);
   /// One that generates (core/step/generation.h).
   TrainedNetwork(const RunSpec& spec, const GenerationSize& size);
@@ -24,14 +24,14 @@ class TrainedNetwork {
   TrainedNetwork& operator=(const TrainedNetwork&) = delete;
 
   const TrainedFiles& files() const { return files_; }
-  /// What the file of the weights says of them, as about_network() has put it there.
+  /// The description in the weights' file, written by about_network().
   StoredMetadata about() const { return SafetensorsFile(files_.model).metadata(); }
   Device& device() { return *backend_.device; }
   const Job& job() const { return *job_; }
   Executable& executable() { return *executable_; }
 
  private:
-  /// Opens the device that suits the weights; returns what the run was saved with.
+  /// Opens the device that suits the weights; returns the settings that the run was saved with.
   Start open(const RunSpec& spec);
   /// Plans, takes memory and loads the weights.
   void load(const RunSpec& spec, const JobOptions& options);

@@ -102,7 +102,7 @@ int watch_command(const Arguments& arguments) {
     return 0;
   }
   while (true) {
-    // Each line is cleared behind its end and the rest of the screen below: nothing flickers.
+    // Each line is cleared to its right, and the screen below the last one: nothing flickers.
     std::string screen = "\x1b[H";
     for (const char c : view_of(run, terminal_width()))
       screen += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);

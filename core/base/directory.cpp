@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Some file systems do not say with the name what it is.
+/// Some file systems do not return the type with the name.
 fs::file_type type_of(const dirent& entry, const fs::path& directory) {
   if (entry.d_type == DT_DIR) return fs::file_type::directory;
   if (entry.d_type == DT_REG) return fs::file_type::regular;
@@ -42,7 +42,7 @@ std::vector<DirectoryEntry> directory_entries(const fs::path& directory, std::er
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
   errno = stream == nullptr ? errno : 0;
   while (stream != nullptr) {
-    errno = 0;  // which alone tells the end from a failure
+    errno = 0;  // the only way to distinguish the end from a failure
     const dirent* const entry = ::readdir(stream.get());
     if (entry == nullptr) break;
     const std::string_view name = entry->d_name;

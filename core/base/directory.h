@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// One name in a directory. A directory may hold a million, so each is no more than its name.
+/// One name in a directory. A directory may hold a million entries, so each is only a name.
 class DirectoryEntry {
  public:
   DirectoryEntry(std::shared_ptr<const std::filesystem::path> directory, std::string name,

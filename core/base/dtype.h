@@ -42,7 +42,7 @@ constexpr int64_t bytes_per_element(DType dtype) {
 constexpr bool is_floating(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
-/// Of two bytes: what mixed precision stores activations in.
+/// Of two bytes: the type in which mixed precision stores activations.
 constexpr bool is_low(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16;
 }

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// What the process returns to the shell; scripts may rely on these numbers.
+/// The process's exit codes; scripts may rely on these numbers.
 enum class ExitCode {
   done = 0,
   usage = 64,
@@ -33,7 +33,7 @@ struct Location {
   std::shared_ptr<const Location> used_at = nullptr;  ///< of a place in a template: that of its use
 };
 
-/// "file:line:column", or just "file" where there is no line.
+/// "file:line:column", or just "file" if there is no line.
 std::string to_string(const Location& where);
 
 /// Where something of the program came from: its place and its path in the recipe (`model.layers[7]`).
@@ -42,8 +42,8 @@ struct Origin {
   std::string path;
 };
 
-/// An error that a user can cause and fix. The text says where, what was expected, what was found and what to
-/// do.
+/// An error that a user can cause and fix. The text gives the place, what was expected, what was found and
+/// the remedy.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
@@ -59,8 +59,8 @@ class PeerError : public Error {
   using Error::Error;
 };
 
-/// What an exception means to the shell and to a reader. Those of the library are limits of the system: no
-/// memory (71), no further thread (71), or a file system that refuses something (74).
+/// An exception's exit code and text. Exceptions of the standard library are limits of the system: no memory
+/// (71), no further thread (71), or a file system that refuses something (74).
 struct Failure {
   ExitCode code;
   std::string text;
@@ -71,7 +71,7 @@ Failure failure_of(const std::exception& problem);
 /// shown for the first use that has them.
 class Diagnostics {
  public:
-  /// `place: error: path: text`; the path is left out where it is empty.
+  /// `place: error: path: text`, without an empty path.
   void error(const Location& where, const std::string& path, const std::string& text);
   void error(const Origin& origin, const std::string& text) { error(origin.where, origin.path, text); }
 
@@ -88,7 +88,7 @@ class Diagnostics {
   std::map<std::string, std::shared_ptr<const Location>> first_uses_;  // by place in a template
 };
 
-/// Throws the Error of Diagnostics that hold just this problem.
+/// Throws the Error of Diagnostics with this single problem.
 [[noreturn]] void fail_at(const Origin& origin, const std::string& text);
 
 }  // namespace trainer

@@ -103,7 +103,7 @@ void NewFile::write(std::span<const std::byte> bytes) {
   if (error != 0) throw io_error(shown_, "write", error);
   bytes_ += static_cast<int64_t>(bytes.size());
   if (bytes_ - on_their_way_ < kWriteBehind) return;
-  // Advice only: the disk works while the rest is made, and close() has less to wait for.
+  // Advice only: the disk writes while the rest is produced, so close() waits less.
   static_cast<void>(
       ::sync_file_range(fd_.get(), on_their_way_, bytes_ - on_their_way_, SYNC_FILE_RANGE_WRITE));
   on_their_way_ = bytes_;

@@ -79,7 +79,7 @@ void make_directories(const std::filesystem::path& path);
 /// Where the running program is; empty if the system does not say.
 std::filesystem::path program_directory();
 
-/// Whether the path leads to something. Throws Error (exit 74) if that cannot be found out.
+/// Whether the path exists. Throws Error (exit 74) if that cannot be determined.
 bool is_there(const std::filesystem::path& path);
 
 }  // namespace trainer

@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-/// IEEE 754's binary16: how it is stored, not computed with. Conversion rounds to nearest, ties to even; what
-/// is too large becomes infinite, NaN stays NaN.
+/// IEEE 754's binary16: how it is stored, not computed with. Conversion rounds to nearest, ties to even;
+/// larger values become infinite, NaN stays NaN.
 struct Float16 {
   uint16_t bits;
 
@@ -25,7 +25,7 @@ struct Float16 {
       // A normal number: the exponent's bias goes from 127 to 15, and 13 digits are rounded off.
       narrow = (magnitude - 0x38000000U + 0xFFFU + (magnitude >> 13 & 1U)) >> 13;
     } else {
-      // A multiple of 2^-24: as the last digits of 0.5, where fp32 has just that unit, the sum rounds.
+      // A multiple of 2^-24, in the last digits of 0.5, where fp32 has just that unit: the sum rounds.
       narrow =
           std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
     }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kDeepest = 100;
 
-/// The value as T, of which `what` is the name.
+/// The value as T; `what` names it in messages.
 template <class T, class Value>
 auto& require(Value& value, const char* what) {
   auto* found = std::get_if<T>(&value);
@@ -21,7 +21,7 @@ auto& require(Value& value, const char* what) {
   return *found;
 }
 
-/// What the library's parser calls; builds the value from the outside in.
+/// The handler that the library's parser calls; builds the value from the outside in.
 class Builder final : public nlohmann::json_sax<Library> {
  public:
   Json take() { return std::move(root_); }
@@ -78,8 +78,8 @@ class Builder final : public nlohmann::json_sax<Library> {
 
 }  // namespace
 
-/// Writes values as the library does, which is asked for scalars alone: to end a value that holds others it
-/// needs memory, and ends the process if it gets none.
+/// Writes values as the library does. The library formats scalars only: to write nested values it needs
+/// memory, and ends the process if it gets none.
 class JsonWriter {
  public:
   JsonWriter(int indent, Json::NotUtf8 bytes)

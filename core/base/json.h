@@ -17,12 +17,12 @@
 
 namespace trainer {
 
-/// A value of JSON. An object keeps its members in the order in which they were added. Asking for what the
-/// value does not hold throws std::logic_error.
+/// A JSON value. An object keeps its members in insertion order. Accessing the value as another type throws
+/// std::logic_error.
 class Json {
  public:
   using Member = std::pair<std::string, Json>;
-  /// What happens to bytes that are not UTF-8: std::exception, or U+FFFD instead.
+  /// Handling of bytes that are not UTF-8: std::exception, or U+FFFD instead.
   enum class NotUtf8 { refuse, replace };
 
   Json() = default;
@@ -69,11 +69,11 @@ class Json {
   ~Json();
 
   /// Nothing if the text is not JSON, or nested more than 100 deep; `problem`, if given, then receives
-  /// why. Of members of the same name the last counts.
+  /// the reason. Of members of the same name the last counts.
   static std::optional<Json> parse(std::string_view text, std::string* problem = nullptr);
   /// The same; null if the text is not JSON.
   static Json parse_or_null(std::string_view text) { return parse(text).value_or(Json()); }
-  /// In one line, or with each level indented by as many blanks.
+  /// On one line, or with each level indented by this number of blanks.
   std::string dump(int indent = -1, NotUtf8 bytes = NotUtf8::refuse) const;
 
   bool is_null() const;
@@ -87,7 +87,7 @@ class Json {
   double number() const;
   /// Whether it is a number without a fraction, whether or not it fits into 64 bits.
   bool is_whole() const;
-  /// A whole number that fits; nothing of any other value.
+  /// A whole number that fits; nothing for any other value.
   std::optional<int64_t> integer() const;
   const std::string& text() const;
   const std::vector<Json>& items() const;      ///< of an array
@@ -96,7 +96,7 @@ class Json {
   size_t size() const;  ///< of an array or object; null has none
   bool empty() const { return size() == 0; }
 
-  /// A member; nullptr if there is none, or this is no object.
+  /// A member; nullptr if it is missing or this is not an object.
   const Json* find(std::string_view key) const;
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   const Json& operator[](std::string_view key) const;

@@ -52,7 +52,7 @@ TRAINER_HD T clamp(T x, T low, T high) {
   return x > high ? high : x;
 }
 
-/// exp(x), relative error below 2e-7. Arguments are clamped to [-87.3, 88.7], where results are normal
+/// exp(x), relative error below 2e-7. Arguments are clamped to [-87.3, 88.7], whose results are normal
 /// numbers.
 TRAINER_HD float exp(float x) {
   constexpr float kLog2e = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;

@@ -5,12 +5,12 @@
 
 namespace trainer {
 
-/// Memory for a library that crashes, or leaves something out, if it gets none. While one lives, an
-/// allocation of its thread (operator new) for which there is no memory gets that of the reserve. It does not
-/// help twice. Of several the last one counts.
+/// Memory for a library that crashes, or omits something, if an allocation fails. While a reserve exists, an
+/// allocation of its thread (operator new) that finds no memory gets the reserve's, once. Of several reserves
+/// the last counts.
 class MemoryReserve {
  public:
-  /// Throws std::bad_alloc if there is no memory for it.
+  /// Throws std::bad_alloc if there is not enough memory for it.
   explicit MemoryReserve(size_t bytes);
   ~MemoryReserve();
   MemoryReserve(const MemoryReserve&) = delete;

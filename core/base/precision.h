@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// What a run computes in. tf32: f32 tensors whose products a GPU rounds; amp: products and activations in a
-/// type of two bytes, weights kept in f32.
+/// The precision of a run's computation. tf32: f32 tensors whose products a GPU rounds; amp: products and
+/// activations in a type of two bytes, weights kept in f32.
 enum class Precision { fp32, tf32, amp_fp16, amp_bf16 };
 
 /// By Precision, as a recipe writes them.

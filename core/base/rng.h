@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// Four 32-bit words: a counter, or what Philox makes of it.
+/// Four 32-bit words: a counter, or the output of Philox for it.
 struct Words {
   uint32_t v[4];
 };
@@ -42,7 +42,7 @@ TRAINER_HD float uniform(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
-/// A Philox key from a seed and the name of what draws (a parameter, a layer's path): 64-bit FNV-1a.
+/// A Philox key from a seed and the name of the consumer (a parameter, a layer's path): 64-bit FNV-1a.
 constexpr uint64_t random_key(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325u;
   auto mix = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001B3u; };
@@ -66,7 +66,7 @@ class RandomStream {
     return block_.v[used_++];
   }
   TRAINER_HD float next_uniform() { return uniform(next_word()); }
-  /// Whole number in [0, bound), bound >= 1; the bias of at most bound / 2^32 is below what anyone can see.
+  /// Whole number in [0, bound), bound >= 1; the bias of at most bound / 2^32 is negligible.
   TRAINER_HD int64_t next_below(int64_t bound) {
     return static_cast<int64_t>((static_cast<uint64_t>(next_word()) * static_cast<uint64_t>(bound)) >> 32);
   }

@@ -23,7 +23,7 @@ struct SampleSteps {
   uint64_t key = 0;
 };
 
-/// What a sample's draws come to: for each step the window's place in the image before the padding, and
+/// The result of a sample's draws: for each step the window's position in the image before the padding, and
 /// whether it mirrors.
 struct DrawnSteps {
   bool mirrored[SampleSteps::kMost];

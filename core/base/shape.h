@@ -17,7 +17,7 @@ constexpr int64_t kMaxDimension = 2147483647;
 /// Bytes of some thousand such tensors still fit into 63 bits.
 constexpr int64_t kMostElements = int64_t{1} << 44;
 
-/// A tensor that no memory holds (exit 78). Whoever knows which part of a recipe it came from adds the place.
+/// A tensor too large for any memory (exit 78). A caller that knows its part of the recipe adds the place.
 class TooLarge : public Error {
  public:
   explicit TooLarge(const Shape& shape);

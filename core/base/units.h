@@ -23,10 +23,10 @@ std::string to_string(const Duration& duration);
 /// a * b for a, b >= 0; the largest number if that is larger.
 int64_t product_or_most(int64_t a, int64_t b);
 
-/// What durations are converted by.
+/// Sizes by which durations are converted.
 struct BatchCounts {
   int64_t per_epoch = 1;  ///< batches of one epoch
-  int64_t tokens = 0;     ///< of one batch; 0: its samples are no tokens
+  int64_t tokens = 0;     ///< of one batch; 0: its samples are not tokens
 };
 
 /// Batches in `duration`; a last, incomplete one counts. INT64_MAX if they are too many to count.

@@ -5,9 +5,9 @@
 
 namespace trainer {
 
-/// A std::variant for alternatives whose copies need memory. That of GCC 12's library crashes if it gets
-/// none: if all alternatives are ones that cannot be left valueless, such as texts and vectors, its copy
-/// constructor destroys the value that it failed to make. Its assignment makes the value first.
+/// A std::variant for alternatives that allocate when copied. GCC 12's copy constructor crashes without
+/// memory if no alternative can leave the variant valueless, as with texts and vectors: it destroys the value
+/// that it failed to make. Its assignment makes the value first.
 template <class... Types>
 class Variant : public std::variant<Types...> {
  public:

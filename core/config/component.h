@@ -17,7 +17,7 @@ class Fields;
 class Component {
  public:
   virtual ~Component() = default;
-  /// Declares every parameter, bound to a member whose present value is the default.
+  /// Declares every parameter, bound to a member; the member's present value is the default.
   virtual void declare(Fields& fields) = 0;
 
   std::string chosen_as;                    ///< its name in the registry, if it came out of one

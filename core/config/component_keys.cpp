@@ -82,7 +82,7 @@ void Fields::read_component(Group& group, const Value::Entry& entry, const std::
   const Value& value = entry.value;
   const Origin origin{entry.where, path};
   if (value.kind == Value::Kind::null && !group.is_required)
-    return;  // as an empty section: the default stands
+    return;  // as an empty section: keeps the default
   group.is_named_ = true;
   if (value.kind == Value::Kind::scalar) {
     Value no_parameters;
@@ -110,8 +110,8 @@ void Fields::read_component(Group& group, const Value::Entry& entry, const std::
   }
 }
 
-/// Parameters without a name belong to the default. If they do not fit it, the name is what is wrong or
-/// missing, and the parameters are not judged by a component that was never meant.
+/// Parameters without a name belong to the default. If they do not fit it, the name is wrong or missing. The
+/// parameters are then not checked against a component that was never meant.
 void Fields::read_unnamed(Group& group, const Value::Entry& entry, const std::string& path,
                           Reading& reading) {
   const Value& value = entry.value;
@@ -192,7 +192,7 @@ void Fields::read_item(Group& group, const Value& item, const std::string& path,
   }
   if (item.entries.size() == 1) return read_named(group, item.entries.front(), path, reading);
 
-  // Of several keys the first that names no component is the stray one, else the second.
+  // Of several keys, the first that names no component is the stray one, otherwise the second.
   const std::vector<std::string> names = names_of(group.choices);
   const auto is_name = [&](const Value::Entry& entry) {
     return std::find(names.begin(), names.end(), entry.key) != names.end();

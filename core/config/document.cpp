@@ -164,7 +164,7 @@ Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnosti
     if (error == ENOMEM) throw std::bad_alloc();
     const std::string problem = fmt::format(
         "cannot read {}: {}", name.empty() ? "'" + shown(path) + "'" : name, std::strerror(error));
-    if (error == EIO) throw Error(ExitCode::io, problem);  // what the recipe says has no part in it
+    if (error == EIO) throw Error(ExitCode::io, problem);  // the recipe's contents are not involved
     diagnostics.error(mentioned_at, "", problem);
     Value value;
     value.where = mentioned_at;

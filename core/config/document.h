@@ -12,7 +12,7 @@ namespace trainer {
 /// Turns line and column of a text into a place for messages.
 using Placing = std::function<Location(int line, int column)>;
 
-/// Parses one document that stands at `path`; nullopt if it is empty. After a syntax error the value is
+/// Parses one document at the path `path`; nullopt if it is empty. After a syntax error the value is
 /// null and `reported`.
 std::optional<Value> parse_document(const std::string& text, const Placing& place, const std::string& path,
                                     Diagnostics& diagnostics);

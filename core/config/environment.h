@@ -7,16 +7,16 @@
 
 namespace trainer {
 
-/// Replaces each `${env:NAME}` in `text`; returns what is wrong with it, or nothing.
+/// Replaces each `${env:NAME}` in `text`; returns an error message, or nothing.
 std::string expand_environment(std::string& text);
 
-/// Whether a text, or one within a value, is written with `${env:NAME}`. What it stands for may be a secret:
-/// it is neither stored nor printed.
+/// Whether a text, or one within a value, contains `${env:NAME}`. The variable's value may be a secret: it is
+/// neither stored nor printed.
 bool reads_environment(const std::string& raw);
 bool reads_environment(const Value& value);
 
-/// What stands in a run's identity for such a value of the key `name`: a hash of both. It hides no value that
-/// can be guessed.
+/// The replacement for the value of the key `name` in a run's identity: a hash of both. It does not hide a
+/// value that can be guessed.
 Value hidden(const std::string& name, const Value& value);
 /// The same for a path of data: the samples are compared instead.
 Value left_to_samples();

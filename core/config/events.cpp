@@ -33,7 +33,7 @@ size_t sequence_length(std::string_view text) {
   return code >= kSmallest[length] && code <= 0x10FFFF && !surrogate ? length : 0;
 }
 
-/// The parser would read bytes that are not text, and take 0x04 for the end of the file without a word.
+/// The parser would read bytes that are not text, and silently take 0x04 for the end of the file.
 void check_is_text(std::string_view text) {
   if (text.size() > kMaxBytes)
     throw Refusal{1, 1, fmt::format("a recipe has at most {} MiB", kMaxBytes >> 20)};
@@ -51,7 +51,7 @@ void check_is_text(std::string_view text) {
   }
 }
 
-/// The parser makes single bytes of two escapes, which are no characters.
+/// The parser decodes two escapes into single bytes that are not characters.
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const size_t length = static_cast<unsigned char>(text[0]) < 0x80 ? 1 : sequence_length(text);
@@ -178,7 +178,7 @@ std::string_view line_of(std::string_view text, int number) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The parser's complaint in words that help; `last` is the last event before it, if any.
+/// The parser's error in helpful words; `last` is the last event before it, if any.
 Refusal explain(const YAML::Mark& mark, std::string message, std::string_view text, const Event* last) {
   if (message == "illegal document indicator in scalar") {
     if (last == nullptr) return {1, 1, "a quoted text is never closed"};
@@ -211,7 +211,7 @@ std::vector<Event> read_events(const std::string& text) {
   check_is_text(body);
   if (body.empty()) return {};
 
-  // The parser takes a quote that is never closed for closed at the end of the file, but not before "...".
+  // The parser accepts an unclosed quote at the end of the file, but not before "...".
   std::string closed(body);
   if (closed.back() != '\n') closed += '\n';
   std::istringstream stream(closed + "...\n");

@@ -21,10 +21,10 @@ struct Event {
   int column = 0;
   std::string text;
   bool quoted = false;
-  bool copied = false;  ///< by an alias: its errors are reported where the anchor is
+  bool copied = false;  ///< by an alias: its errors are reported at the anchor
 };
 
-/// Why a document cannot be read, and where.
+/// The reason why a document cannot be read, and its place.
 struct Refusal {
   int line;
   int column;

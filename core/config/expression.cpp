@@ -113,7 +113,7 @@ class Parser {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
 
-  /// Takes the first of the operators that stands here.
+  /// Takes the first of the operators that is found here.
   std::string take(const std::vector<std::string>& operators) {
     skip_spaces();
     for (const std::string& one : operators) {
@@ -206,8 +206,7 @@ class Parser {
   std::vector<std::string> names_;
 };
 
-/// Calls `each` with what stands within every `${ }`; returns the text with these replaced by what it
-/// returns.
+/// Calls `each` with the contents of every `${ }`; returns the text with these replaced by the results.
 std::string replaced(const std::string& text, const std::function<std::string(std::string_view)>& each) {
   std::string result;
   size_t done = 0;

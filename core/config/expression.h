@@ -10,10 +10,10 @@ namespace trainer {
 /// Names that expressions may use, each with the text of a number, `true` or `false`.
 using Scope = std::map<std::string, std::string>;
 
-/// The error of an expression; the caller knows its place.
+/// The error of an expression; the caller adds its place.
 struct BadExpression {
   std::string text;
-  std::string unknown;  ///< the name that the scope does not hold, if that is what is wrong
+  std::string unknown;  ///< the name that the scope does not hold, if that is the error
 };
 
 /// Whether `text` holds an expression: `${` that does not begin `${env:`.
@@ -27,7 +27,7 @@ std::vector<std::string> names_in(const std::string& text);
 
 /// `text` with each `${...}` replaced by its value: whole numbers with + - * / % (division drops the
 /// remainder),
-/// == != < <= > >=, true, false, parentheses and names; a name alone may stand for any number. Throws
+/// == != < <= > >=, true, false, parentheses and names; a name alone may have any number as its value. Throws
 /// BadExpression.
 std::string evaluate(const std::string& text, const Scope& scope);
 

@@ -16,7 +16,7 @@ namespace trainer {
 /// Two dimensions, height and width; a recipe writes one number for both or `[h, w]`.
 using Pair = std::array<int64_t, 2>;
 
-/// One key of a recipe: where its value goes, what it may be. Setters chain.
+/// One key of a recipe: its target and its allowed values. Setters chain.
 class Field {
  public:
   using Target =
@@ -33,9 +33,9 @@ class Field {
   Field& below(double bound);
   Field& one_of(std::vector<std::string> allowed);  ///< for text, and each text of a list
   Field& required();
-  Field& bare();  ///< `component: value` may stand for `component: {this: value}`
+  Field& bare();  ///< `component: value` may be short for `component: {this: value}`
   Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
-  Field& keeps_mathematics();  ///< a change leaves the numbers of a run alone: not part of a run's identity
+  Field& keeps_mathematics();  ///< a change does not affect a run's results: not part of a run's identity
 
   /// A path that may differ between processes of one run, if an environment variable gives it: the samples
   /// there are compared instead.

@@ -154,7 +154,7 @@ void Fields::read_group(Group& group, const Value::Entry& entry, const std::stri
   reading.error(entry.where, path, "expected a map of keys, found " + describe(entry.value));
 }
 
-/// What the recipe leaves out: required keys, also those in sections that are left out as a whole.
+/// Reports missing required keys, also those in omitted sections.
 void Fields::read_missing(const Value& value, const std::string& path, Reading& reading) {
   for (const Field& field : fields_) {
     if (!field.is_required || given_.contains(field.name)) continue;
@@ -185,7 +185,7 @@ std::map<std::string, Location> Fields::written() const {
   return places;
 }
 
-/// Names every key the recipe may have to `reading`, to tell where a misplaced one belongs.
+/// Passes the name of every possible key to `reading`, which finds out where a misplaced one belongs.
 void Fields::collect(const std::string& path, Reading& reading) const {
   for (const Key& key : keys_) {
     const std::string& name = key.name();

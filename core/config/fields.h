@@ -18,7 +18,7 @@ namespace trainer {
 
 class Reading;
 
-/// A key whose value has keys of its own: a section, a component or a list of components. Setters chain.
+/// A key with keys of its own: a section, a component or a list of components. Setters chain.
 class Group {
  public:
   enum class Kind { section, component, components, maps };
@@ -36,9 +36,9 @@ class Group {
   std::string help;
   bool is_required = false, is_mathematics = true;
   std::unique_ptr<Fields> section;  ///< the keys of a section
-  Registry<Component> choices;      ///< what a component may be
+  Registry<Component> choices;      ///< the allowed components
 
-  /// The component that holds without a word of the recipe; empty if there is none.
+  /// The component that applies without a setting in the recipe; empty if there is none.
   std::string default_name() const { return members_.empty() ? "" : members_.front().component->chosen_as; }
 
  private:
@@ -49,7 +49,7 @@ class Group {
     Location where;
   };
 
-  /// Takes note of a component that the target holds; finds out its name where that is not known.
+  /// Records a component that the target holds; finds out its name if it is not known.
   Member& adopt(Component& component);
 
   std::function<void(std::unique_ptr<Component>)> put_;  // into the target: replaces it, or adds to the list
@@ -58,8 +58,8 @@ class Group {
   bool is_named_ = false;  // the recipe gives the component's name
 };
 
-/// The keys of one map of a recipe, declared once: the parser, the listing of the registry, the resolved
-/// recipe and a run's identity all come from here. Bound targets must stay where they are while it is used.
+/// The keys of one map of a recipe, declared once. The parser, the listing of the registry, the resolved
+/// recipe and a run's identity are all derived from them. Bound targets must not move while it is used.
 class Fields {
  public:
   Field& add(const std::string& name, Field::Target target, const std::string& help);
@@ -69,8 +69,8 @@ class Fields {
                  const std::function<void(Fields&)>& declare);
 
   /// `key: {name: sgd, lr: 0.1}` or `key: sgd`: a component chosen by `name` out of a table; target holds the
-  /// default. Without a name the parameters are the default's. A default of a type that stands in the
-  /// registry more than once must set its own `chosen_as`.
+  /// default. Without a name the parameters are the default's. A default whose type is in the registry more
+  /// than once must set its own `chosen_as`.
   template <class Base>
   Group& component(const std::string& name, std::unique_ptr<Base>& target, const Registry<Base>& registry,
                    const std::string& help);
@@ -81,8 +81,8 @@ class Fields {
                     const Registry<Base>& registry, const std::string& help);
 
   /// Reads `value` into the targets; reports everything wrong with it, each problem once, in the order of the
-  /// file: at the key of a map's entry, at an item of a list. `path` leads here. `skip` names keys that the
-  /// caller has read itself. Fills `written` if it is given.
+  /// file: at the key of a map's entry, at an item of a list. `path` is this map's path. `skip` names keys
+  /// that the caller has read itself. Fills `written` if it is given.
   void read(const Value& value, const std::string& path, Diagnostics& diagnostics,
             std::map<std::string, Location>* written = nullptr, const std::vector<std::string>& skip = {});
   /// The same as a part of a reading that others add to, before it is finished.
@@ -93,7 +93,7 @@ class Fields {
   template <class Item>
   Group& maps(const std::string& name, std::vector<std::unique_ptr<Item>>& target, const std::string& help);
 
-  /// Puts these keys, which are declared, before all others in what is resolved.
+  /// Puts these declared keys before all others in the resolved recipe.
   void put_first(const std::vector<std::string>& names);
 
   enum class Form {
@@ -107,7 +107,7 @@ class Fields {
 
   const std::deque<Field>& list() const { return fields_; }
 
-  /// Everything declared, in order: exactly one of the two is set.
+  /// All declarations, in order: exactly one of the two is set.
   struct Key {
     const Field* field;
     const Group* group;
@@ -121,7 +121,7 @@ class Fields {
   Group& add_group(Group::Kind kind, const std::string& name, const std::string& help);
   Field* find_field(const std::string& name);
   Group* find_group(const std::string& name);
-  /// Reports a key that this map had under another name; false if it had none such.
+  /// Reports a key that this map had under another name; returns false if there was none.
   bool refuse_old_key(const Value::Entry& entry, const std::string& path, Reading& reading);
   void check_is_new(const std::string& name) const;
 
@@ -155,11 +155,12 @@ class Fields {
   std::deque<Field> fields_;
   std::deque<Group> groups_;
   std::vector<Key> keys_;
-  std::map<std::string, Value::Entry> given_;  // what the recipe gives of the keys
+  std::map<std::string, Value::Entry> given_;  // the recipe's values for the keys
 };
 
 /// The candidate nearest to `name` (edit distance, at most a third of its length, at least 1), or nullopt. Of
-/// two equally near ones that which shares more first letters, or else the first. Nothing if `name` itself
+/// two equally near ones, the one that shares more leading letters, otherwise the first. Nothing if `name`
+/// itself
 /// is one.
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates);
 

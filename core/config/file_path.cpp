@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A recipe that comes through a pipe is nowhere.
+/// A recipe from a pipe has no folder.
 bool is_pipe(const std::string& file) {
   std::error_code ignored;
   const fs::file_status status = fs::status(file, ignored);
@@ -108,7 +108,7 @@ std::string from_anywhere(const FilePath& path, const std::string& raw) {
   if (!path.is_list) return below_base(raw);
   const std::vector<std::string> expanded = parts_of(path.written);
   std::vector<std::string> parts = parts_of(raw);
-  if (parts.size() != expanded.size()) return raw;  // a variable holds several: they are not known apart
+  if (parts.size() != expanded.size()) return raw;  // a variable holds several, with unknown borders
   for (size_t i = 0; i < parts.size(); ++i)
     if (!is_anchored(expanded[i])) parts[i] = below_base(parts[i]);
   return fmt::format("{}", fmt::join(parts, ","));

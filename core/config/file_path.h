@@ -9,11 +9,12 @@
 
 namespace trainer {
 
-/// A path as a value of a recipe. A relative one begins at the folder of the recipe's file, or at the working
-/// directory where the command line gives it.
+/// A path as a value of a recipe. A relative one starts at the folder of the recipe's file, or at the working
+/// directory if it is given on the command line.
 struct FilePath {
   FilePath() = default;
-  // A path stands where a text is wanted, and the other way round. NOLINTBEGIN(google-explicit-constructor)
+  // A path converts to text and back implicitly.
+  // NOLINTBEGIN(google-explicit-constructor)
   /// One that no recipe gives: it is taken as it is.
   template <class Text>
   requires std::convertible_to<Text, std::filesystem::path> FilePath(const Text& text)
@@ -23,7 +24,7 @@ struct FilePath {
   operator const std::string&() const { return resolved; }
   // NOLINTEND(google-explicit-constructor)
 
-  std::string written;   ///< what identifies a run, so that it may be resumed from elsewhere
+  std::string written;   ///< identifies a run, so that it may be resumed from elsewhere
   std::string resolved;  ///< what is opened
   std::string base;      ///< the folder that a relative path begins at; empty: the working directory
   bool has_base = false, is_of_recipe = false, is_list = false;
@@ -32,18 +33,18 @@ struct FilePath {
 /// `~` and `~/x` with the home directory in place of the tilde; other texts as they are.
 std::string expand_home(const std::string& text);
 
-/// The path that stands at `where`.
+/// The path at `where`.
 FilePath resolve_path(const std::string& written, const Location& where);
-/// The same of several that stand there in one text, separated by commas.
+/// The same for several paths in one text, separated by commas.
 FilePath resolve_list(const FilePath& paths);
 
-/// What leads there from any working directory: a relative path from the root, others as they are written.
+/// The path as seen from any working directory: absolute if it is relative, otherwise as written.
 std::string from_anywhere(const FilePath& path);
-/// The same of its text before environment variables were expanded, whose values are relative paths.
+/// The same for its unexpanded text; the values of its environment variables are relative paths.
 std::string from_anywhere(const FilePath& path, const std::string& raw);
 
-/// For messages about what is missing: `file`, which `path` or a part of it is resolved to, and where it was
-/// looked for: "x.idx, relative to the recipe's folder F".
+/// For messages about a missing file: `file`, to which `path` or a part of it resolves, and the folder that
+/// was searched: "x.idx, relative to the recipe's folder F".
 std::string with_base(const FilePath& path, const std::string& file);
 std::string with_base(const FilePath& path);
 

@@ -14,7 +14,7 @@ std::string shown(const std::string& text);
 /// A scalar's text for a message; unexpanded if it is written with `${env:NAME}`.
 std::string shown_text(const Value& value);
 
-/// What a message says was found: "a map", "a list", "nothing", "'text'".
+/// The kind of the value that was found, for a message: "a map", "a list", "nothing", "'text'".
 std::string describe(const Value& value);
 
 /// "a, b, c".

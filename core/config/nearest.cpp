@@ -6,19 +6,19 @@
 namespace trainer {
 namespace {
 
-// One edit costs ten; a replaced letter a little more, so that of two candidates one edit away the one with a
-// letter too many, too few or swapped wins: `l` is rather `lr` than `p`.
+// One edit costs ten, a replaced letter a little more. Of two candidates one edit away, one with an extra,
+// missing or swapped letter wins: `l` is more likely `lr` than `p`.
 constexpr size_t kEdit = 10;
 constexpr size_t kReplacement = 11;
-/// A text longer than any name is no slip of a name.
+/// A text longer than any name is not a misspelt name.
 constexpr size_t kLongestName = 256;
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// Damerau-Levenshtein distance (optimal string alignment), blind to case; any number from `enough` on where
-/// it is no less than that.
+/// Damerau-Levenshtein distance (optimal string alignment), ignoring case. From `enough` on any number may be
+/// returned.
 size_t distance(const std::string& a, const std::string& b, size_t enough) {
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j * kEdit;
@@ -46,7 +46,7 @@ size_t common_prefix(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates) {
-  // The typed name itself is no advice.
+  // The typed name itself is not a suggestion.
   if (name.size() > kLongestName || std::ranges::find(candidates, name) != candidates.end())
     return std::nullopt;
   const size_t edits = std::max<size_t>(1, name.size() / 3);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of an installed program, and of one where it was built.
+/// Of an installed program, and of one in its build folder.
 std::vector<fs::path> shipped_folders() {
   const fs::path program = program_directory();
   return {(program / "../share/trainer/configs/models").lexically_normal(),

@@ -9,11 +9,11 @@
 
 namespace trainer {
 
-/// Whether a text stands for a network that comes with the program, as `resnet18` does, and not for a file.
+/// Whether a text names a network that is shipped with the program, such as `resnet18`, rather than a file.
 bool is_network_name(const std::string& text);
 
-/// Reads the file of a network that `named` gives: a shipped one by its name, or a path. A name that cannot
-/// be found or read is an error at `where`, and `reported`.
+/// Reads the network file `named`: a shipped one by its name, or a path. If it cannot be found or read, the
+/// error is at `where`, and the value is `reported`.
 Value load_network(const Value& named, const Location& where, Diagnostics& diagnostics);
 
 }  // namespace trainer

@@ -5,11 +5,11 @@
 
 namespace trainer {
 
-/// What PyTorch's scripts call a key of recipes.
+/// The name of a recipe's key in PyTorch's scripts.
 struct OtherName {
   const char* theirs;
   const char* ours;          ///< the whole path
-  const char* example = "";  ///< a value, where it is written otherwise than theirs
+  const char* example = "";  ///< a value, if it is written differently there
 };
 
 /// The row of a key that no recipe has, or null.

@@ -123,7 +123,7 @@ void apply_override(Value& root, const std::string& argument, int number, Diagno
         parse_document(argument.substr(equals + 1), in_value, shown(path), diagnostics);
     if (diagnostics.problems().size() != problems) return;
     if (!value) value.emplace().where = place(offset);
-    Value changed = root;  // a refused argument leaves no half-made maps behind
+    Value changed = root;  // a refused argument leaves no partial maps
     set(changed, steps, std::move(*value), number);
     root = std::move(changed);
   } catch (const Refused& refused) {

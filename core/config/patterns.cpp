@@ -20,8 +20,8 @@ size_t end_of_part(const std::string& name, size_t parts) {
   return end;
 }
 
-/// What the pattern could have been: its parts before the first wildcard are replaced by each name's. Each
-/// matches some name.
+/// Suggestions for the pattern: its parts before the first wildcard are replaced by those of each name. Each
+/// suggestion matches a name.
 std::vector<std::string> candidates(const std::string& pattern, const std::vector<std::string>& names) {
   const size_t wild = std::min(pattern.find_first_of("*?["), pattern.size());
   const std::string plain = pattern.substr(0, wild);

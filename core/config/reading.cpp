@@ -25,7 +25,7 @@ std::string without_indices(const std::string& path) {
   return shorter;
 }
 
-/// Whether a finding stands in a template and has been made already, for another use of it.
+/// Whether a finding in a template has been reported already, for another use of it.
 template <class Finding>
 bool is_repeated(const Finding& finding, std::set<std::string>& known) {
   return finding.where.used_at != nullptr &&
@@ -70,15 +70,15 @@ bool Reading::is_missing(const Declared& key) const {
   });
 }
 
-/// Drops complaints about what is missing because the key at `path` stands under another name or elsewhere.
+/// Drops errors about missing keys because the key at `path` was found under another name or elsewhere.
 void Reading::forgive(const std::string& path) {
   std::erase_if(missing_, [&](const Missing& missing) {
     return is_at_or_under(join_path(missing.map_path, missing.key), path);
   });
 }
 
-/// The places of the recipe that know a key of this name: one that misses it, else those without it, else
-/// all.
+/// The places in the recipe that allow a key of this name: those that lack it, otherwise those with no such
+/// key, otherwise all.
 std::vector<Reading::Declared> Reading::elsewhere(const Unknown& unknown) const {
   std::vector<Declared> places;
   for (const Declared& key : declared_) {

@@ -19,8 +19,8 @@ class Reading {
     Location where;
     std::string map_path, key;
     std::string expected;   ///< "missing key 'KEY', expected EXPECTED"
-    Origin named = {};      ///< where the recipe names what is missing,
-    std::string text = "";  ///< and what is said of that instead
+    Origin named = {};      ///< where the recipe names the missing part,
+    std::string text = "";  ///< and the message about that instead
   };
   struct Unknown {
     Location where;
@@ -38,7 +38,7 @@ class Reading {
   void missing(Missing key);
   void unknown(Unknown key);
 
-  /// Every key that the recipe may have, wherever: needed only where some key is unknown.
+  /// Every key that the recipe may have, at any place: needed only if some key is unknown.
   bool needs_declared() const { return !unknown_.empty(); }
   void declared(Declared key) { declared_.push_back(std::move(key)); }
 

@@ -17,7 +17,7 @@ void place(Value& value, const Location& where) {
   for (Value& item : value.items) place(item, where);
 }
 
-/// A relative path leads elsewhere once the recipe is elsewhere.
+/// A relative path changes its meaning if the recipe moves.
 struct FromAnywhere {
   Value& value;
   void operator()(const FilePath* path) const {

@@ -55,7 +55,8 @@ struct WithUnit<ByteSize> {
   static int64_t count(const ByteSize& size) { return size.bytes; }
 };
 
-// parse(): reads a scalar, returns what was expected if it is not that, else nothing.
+// parse(): reads a scalar; returns a description of the expected value if it is something else, otherwise
+// nothing.
 
 inline std::string parse(const Value& value, bool& out) {
   if (value.quoted || (value.text != "true" && value.text != "false")) return "true or false";
@@ -116,7 +117,7 @@ inline std::string parse(const Value& value, AutoCount& out) {
   return expected.empty() ? "" : expected + " or auto";
 }
 
-// article(): what a value that is no scalar should have been.
+// article(): the expected kind, for a value that is not a scalar.
 inline const char* article(bool) {
   return "true or false";
 }

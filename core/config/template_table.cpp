@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// Whether an expression can call something by this name, and no part of a use is called so already.
+/// Whether an expression can use this name, and it is not reserved for uses of templates.
 bool can_be_argument(const std::string& name) {
   const std::vector<std::string> reserved = {"name", "inputs", "input", "index", "true", "false"};
   try {
@@ -117,7 +117,7 @@ void TemplateTable::read_layers(Template& made, const Value::Entry& entry, const
   }
 }
 
-/// False if it cannot be known which arguments there are.
+/// False if the arguments cannot be known.
 bool TemplateTable::read_arguments(Template& made, const Value::Entry& entry, const std::string& path,
                                    Reading& reading) {
   if (entry.value.kind != Value::Kind::map && entry.value.kind != Value::Kind::null) {
@@ -148,7 +148,7 @@ bool TemplateTable::read_arguments(Template& made, const Value::Entry& entry, co
   return true;
 }
 
-/// Reports malformed expressions and names that are no arguments, each once, whatever uses the template.
+/// Reports malformed expressions and names that are not arguments, each once, for all uses of the template.
 void TemplateTable::check_names(Template& made, const std::string& path, Reading& reading) {
   const std::string arguments_path = path + ".arguments";
   std::vector<std::pair<const Value*, Origin>> expressions;

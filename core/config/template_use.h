@@ -13,15 +13,15 @@ namespace trainer {
 /// One item of a list of layers, taken apart: `- LAYER: {...}` with `when` and `repeat` beside it.
 struct Item {
   Value::Entry layer;                  ///< its name, and its parameters
-  bool is_layer = false;               ///< false: no single layer; its readers say what is wrong
+  bool is_layer = false;               ///< false: not a single layer; its readers report why
   bool is_bare = false;                ///< just a name
   bool is_empty = false;               ///< there is nothing beside `when` or `repeat`
-  const Value::Entry* when = nullptr;  ///< parts of what was taken apart
+  const Value::Entry* when = nullptr;  ///< parts of the original value
   const Value::Entry* repeat = nullptr;
   const Value::Entry* stray = nullptr;  ///< `when` or `repeat` misspelt
 };
 
-/// The keys that may stand beside a layer's: `when` and `repeat`.
+/// The keys that are allowed beside a layer's: `when` and `repeat`.
 const std::vector<std::string>& controls();
 bool is_control(const std::string& key);
 

@@ -48,7 +48,7 @@ struct Block {
   const Template* of = nullptr;
   int depth = 0;
   std::string prefix;                             ///< of its layers' names
-  std::string input, current;                     ///< names of what the block reads, and its next layer
+  std::string input, current;                     ///< names of the block's input, and of its next layer's
   Scope scope = {};                               ///< its arguments, and `index` beside `repeat`
   std::map<std::string, std::string> names = {};  ///< of its layers: here, and in the network
   std::shared_ptr<const Location> used_at = nullptr;
@@ -80,7 +80,7 @@ class Expander {
   }
 
  private:
-  /// The path of the next layer; what stands before it has been written out.
+  /// The path of the next layer; everything before it has been written out.
   std::string next_path() const { return fmt::format("{}[{}]", path_, layers_.size()); }
 
   void add_items(const Value& list, Block& block) {
@@ -272,7 +272,7 @@ class Expander {
     }
   }
 
-  /// A missing index may be due to a `repeat` that stands elsewhere or is misspelt.
+  /// A missing index may be due to a `repeat` elsewhere or a misspelt one.
   void report(const BadExpression& bad, const Origin& origin, const Block& block) {
     if (bad.unknown.empty()) return reading_.error(origin, bad.text);
     std::vector<std::string> known;

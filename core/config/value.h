@@ -9,10 +9,10 @@
 
 namespace trainer {
 
-/// What the places of overrides say instead of a file.
+/// The text for the places of overrides, in place of a file name.
 constexpr const char* kCommandLine = "command line";
 
-/// One value of a recipe and where it stands. Map entries keep their order; keys are unique once parsed.
+/// One value of a recipe and its place. Map entries keep their order; keys are unique once parsed.
 struct Value {
   enum class Kind { null, scalar, list, map };
   struct Entry;
@@ -36,13 +36,13 @@ struct Value::Entry {
   Value value;
 };
 
-/// Parses one YAML document; an empty one is an empty map. Duplicate keys, nesting deeper than 64, more than
-/// 100,000 keys and values after aliases are expanded, undefined environment variables and syntax errors are
-/// reported, each at its place; an unreadable value is null and `reported`.
+/// Parses one YAML document; an empty one is an empty map. Reports, each at its place: duplicate keys,
+/// nesting deeper than 64, more than 100,000 keys and values after alias expansion, undefined environment
+/// variables and syntax errors. An unreadable value is null and `reported`.
 Value parse_yaml(const std::string& text, const std::string& file, Diagnostics& diagnostics);
 
-/// Reads and parses a file; a file that cannot be read is an error at `mentioned_at`, which calls it `name`
-/// where that is not empty.
+/// Reads and parses a file. If it cannot be read, that is an error at `mentioned_at`, which calls it `name`
+/// unless that is empty.
 Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnostics& diagnostics,
                 const std::string& name = "");
 
@@ -51,11 +51,12 @@ Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnosti
 /// changes nothing.
 void apply_override(Value& root, const std::string& argument, int number, Diagnostics& diagnostics);
 
-/// YAML text that parses back to the same values, `raw` if it is set. With `sources`, each leaf is
+/// YAML text that parses back to the same values, using `raw` if set. With `sources`, each leaf is
 /// followed by a comment that says where it came from: the place of its key.
 std::string to_yaml(const Value& value, bool sources);
 
-/// What to_yaml writes on one line each, by its path: `optimizer.lr` is "0.1", `model.layers[2]` is "relu".
+/// The values that to_yaml writes on one line each, by path: `optimizer.lr` is "0.1", `model.layers[2]` is
+/// "relu".
 std::map<std::string, std::string> leaves(const Value& value);
 
 }  // namespace trainer

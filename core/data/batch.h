@@ -13,7 +13,7 @@
 
 namespace trainer {
 
-/// One array of a batch: what an input of the program holds for each row.
+/// One array of a batch: the rows of one input of the program.
 struct BatchInput {
   std::string name;  ///< see input_name
   DType dtype = DType::f32;

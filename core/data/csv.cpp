@@ -62,7 +62,7 @@ void CsvReader::read_plain(std::string& field) {
   left_.remove_prefix(end);
 }
 
-/// Takes what separates two fields or ends a record.
+/// Takes a field separator or the end of a record.
 bool CsvReader::ends_record() {
   if (left_.empty()) return true;
   if (left_.starts_with(',')) {

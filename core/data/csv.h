@@ -21,7 +21,7 @@ class CsvReader {
   CsvReader(std::string_view text, std::string file);
 
   /// The next record; false at the end. Throws Error (exit 65) with file and line if a quoted field does
-  /// not end, or where quotes or carriage returns stand where they may not.
+  /// not end, or if quotes or carriage returns are misplaced.
   bool next(CsvRow& row);
 
   /// Throws Error (exit 65): "FILE:LINE: message".

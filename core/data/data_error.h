@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// Throws Error (exit 65): what a file should have at an offset, and what it has.
+/// Throws Error (exit 65): the expected and the actual contents of a file at an offset.
 [[noreturn]] void fail_in_file(const std::string& path, int64_t offset, const std::string& expected,
                                const std::string& found);
 

@@ -15,15 +15,15 @@ namespace trainer {
 struct ErrorBudget {
   double percent = 0;
   std::string split;      ///< the split's key, for the message
-  std::string list_file;  ///< the file where reports are listed, for the message
-  /// Several processes find them: what each has found is counted by count(), which alone refuses then, so
-  /// that all decide the same.
+  std::string list_file;  ///< the file that lists them, for the message
+  /// Several processes read: count() counts the findings of each, and it alone refuses, so that all decide
+  /// the same.
   bool is_shared = false;
 };
 
-/// Counts a source's unreadable samples against a budget and reads others in their place. What is known to be
-/// unreadable is tried again each time: whether a damaged file can be read may depend on the view, and only
-/// then is each sample a function of (seed, epoch, index) whatever was read before.
+/// Counts a source's unreadable samples against a budget and reads others in their place. Samples known to be
+/// unreadable are tried again each time, because a damaged file may be readable in some views. Only then is
+/// each sample a function of (seed, epoch, index), whatever was read before.
 class BudgetedReads {
  public:
   BudgetedReads(ErrorBudget budget, int64_t size) : budget_(std::move(budget)), size_(size) {}

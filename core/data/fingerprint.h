@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-/// Properties that tell one set of samples from another, by name: how many there are, and checksums of what
-/// is known of all and of the bytes of a few. Where the files are and when they were written does not count.
+/// Properties that distinguish sets of samples, by name: their number, and checksums of known properties of
+/// all and of the bytes of a few. Paths and times of the files do not count.
 using Fingerprint = std::map<std::string, std::string>;
 
 // Its properties. A format gives those it has.

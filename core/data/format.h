@@ -17,7 +17,7 @@ namespace trainer {
 
 struct DataSection;
 
-/// The samples to open, and what is known of them from the network.
+/// The samples to open, and the requirements of the network.
 struct SourceRequest {
   Split split = Split::train;
   Shape network_shape;                                  ///< one sample as the network takes it
@@ -31,7 +31,7 @@ struct SourceRequest {
   InputKind network_kind = InputKind::pixels;  ///< that the network reads
 };
 
-/// Where a key of the recipe stands.
+/// The place of a key of the recipe.
 using OriginOf = std::function<Origin(const std::string& key)>;
 
 /// Where samples come from: a format of files, or samples that are made up. It declares keys of `data` that
@@ -55,22 +55,22 @@ class DataFormat : public Component {
   /// Of a sample, if it is known without a file.
   virtual std::optional<Shape> shape() const { return std::nullopt; }
 
-  /// Reports what is wrong with its own keys.
+  /// Reports errors in its own keys.
   virtual void check(const OriginOf& /*origin_of*/, Diagnostics& /*diagnostics*/) const {}
   /// Opens a split's samples as they are stored; with data.val_fraction, images of both splits.
   virtual std::unique_ptr<DataSource> open(const DataSection& section,
                                            const SourceRequest& request) const = 0;
-  /// What open() would give, without loading; no file is missing.
+  /// Properties of the result of open(), without loading; no file is missing.
   virtual SourceInfo peek(const DataSection& section, const SourceRequest& request) const = 0;
-  /// The files of a split that are not there; by default the path itself.
+  /// The missing files of a split; by default the path itself.
   virtual std::vector<std::string> missing(const std::string& path, Split split) const;
   /// The files of a split that hold several samples, or their labels.
   virtual std::vector<std::string> files(const std::string& /*path*/, Split /*split*/) const { return {}; }
-  /// Of the classes of what is stored at a path; none if the format has no names.
+  /// Of the classes of the data at a path; none if the format has no names.
   virtual std::vector<std::string> class_names(const std::string& /*path*/) const { return {}; }
 };
 
-/// What rows of one kind have in common, whatever their format. It declares keys of `data` that are about
+/// Common properties of rows of one kind, whatever their format. It declares keys of `data` that are about
 /// such rows only.
 class RowKind : public Component {
  public:

@@ -32,7 +32,7 @@ void require_training_classes(const DataSection& section, Split split) {
               fmt::format("{} in the same order, found '{}' in the place of '{}'", there, *instead, *wanted));
 }
 
-/// What the rows have in common that the network reads, or else those that the format gives.
+/// The kind of rows that the network reads, or otherwise the format's.
 const RowKind& rows_of(const DataSection& section, const SourceRequest& request) {
   const DataFormat& format = section.chosen_format();
   return section.rows(format.gives(request.network_kind) ? request.network_kind : format.kinds().front());

@@ -9,8 +9,8 @@
 #include "core/data/format.h"
 #include "core/data/section.h"
 
-/// The table of data formats: one line for each, a function that its own file defines and that returns its
-/// row. A row's help says what data.train names.
+/// The table of data formats: one line for each, a function in its own file that returns its row. A row's
+/// help says what data.train names.
 // clang-format off
 #define TRAINER_DATA_FORMATS(row) \
   row(idx_format) \
@@ -37,7 +37,7 @@ std::vector<std::string> formats_that(const std::function<bool(const DataFormat&
 /// False for a split that the recipe leaves out.
 bool has_split(const DataSection& section, Split split);
 
-/// The split whose files hold the samples of another: with a fraction set aside, both are in training's.
+/// The split whose files store the samples of another: with a validation fraction, those of training.
 Split stored_in(const DataSection& section, Split split);
 
 /// Loads a split's samples as they are stored, whatever the network.
@@ -50,7 +50,7 @@ std::unique_ptr<DataSource> open_source(const DataSection& section, const Source
 /// Size and shape without loading; nullopt if files are missing. Bad headers throw Error (exit 65).
 std::optional<SourceInfo> peek_source(const DataSection& section, const SourceRequest& request);
 
-/// Every file that the section, or one split of it, needs and that is not there.
+/// Every missing file that the section, or one split of it, needs.
 std::vector<std::string> missing_files(const DataSection& section, std::optional<Split> only = std::nullopt);
 
 /// The files that hold the section's samples, if they are there; not those of single samples.

@@ -116,7 +116,7 @@ class BmpDecoder final : public ImageDecoder {
     if (is_miscounted) pixels_at_ = after;
   }
 
-  /// The masks are where a longer header has them, also if they follow a short one.
+  /// The masks are in the place of a longer header's, also if they follow a short one.
   void read_masks() {
     const uint64_t at = kFileHead + kInfoHead;
     const uint64_t red = number(at, 4), green = number(at + 4, 4), blue = number(at + 8, 4);

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <new>
 
-// After <cstdio>, whose types it uses without including it.
+// After <cstdio>: it uses types from it without including it.
 #include <jerror.h>
 #include <jpeglib.h>
 
@@ -31,7 +31,7 @@ constexpr int64_t kColourReach = 2;
 /// others.
 constexpr std::array<int64_t, 3> kEighths = {1, 2, 4};
 
-/// What libjpeg works with. Its functions leave by longjmp, so that nothing in here may need a destructor.
+/// libjpeg's working state. Its functions leave by longjmp, so that nothing in here may need a destructor.
 struct JpegState {
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;
@@ -88,7 +88,7 @@ class JpegDecoder final : public ImageDecoder {
     return {state_.info.image_height, state_.info.image_width, orientation()};
   }
 
-  /// Decodes what the view needs into image.spare; then makes the view of it.
+  /// Decodes the part of the image that the view needs into image.spare; then makes the view of it.
   void decode(View view, Image& image) override {
     start(view);
     const int64_t eighths = state_.info.scale_num;
@@ -137,7 +137,7 @@ class JpegDecoder final : public ImageDecoder {
     }
   }
 
-  /// The smallest size that is not smaller than what is wanted.
+  /// The smallest size that is at least the requested one.
   static int64_t eighths_for(const View& view) {
     const double least = std::min(view.y.scale(), view.x.scale());
     for (int64_t eighths : kEighths) {
@@ -150,14 +150,14 @@ class JpegDecoder final : public ImageDecoder {
     state_.info.out_color_space = colours();
     state_.info.scale_num = static_cast<unsigned>(eighths_for(view));
     state_.info.scale_denom = 8;
-    // It would guess what later scans bring, and ours are all there.
+    // Smoothing would guess the contents of later scans, but all of them are available.
     state_.info.do_block_smoothing = FALSE;
     guarded([this] { jpeg_start_decompress(&state_.info); });
     scan_.take_over(state_.info);
     require_end();
   }
 
-  /// Rows after the window are not decoded, and a file cut off there would pass. The marker that ends a
+  /// Rows after the window are not decoded, and a file cut off there would pass. The marker that ends an
   /// image cannot occur within its data.
   void require_end() {
     if (jpeg_has_multiple_scans(&state_.info)) return;  // it has read to the end
@@ -171,7 +171,8 @@ class JpegDecoder final : public ImageDecoder {
     return {std::max<int64_t>(0, range.first - kColourReach), std::min(size, range.end + kColourReach)};
   }
 
-  /// Rows of output_width pixels; columns begin where libjpeg can begin, at or before those asked for.
+  /// Rows of output_width pixels. Columns begin at a position that libjpeg supports, at or before the
+  /// requested ones.
   void read_pixels(const PixelRange& rows, PixelRange& columns, std::vector<uint8_t>& pixels) {
     auto left = static_cast<JDIMENSION>(columns.first);
     auto width = static_cast<JDIMENSION>(columns.end - columns.first);
@@ -194,7 +195,7 @@ class JpegDecoder final : public ImageDecoder {
     });
   }
 
-  /// As printing does: what paper each ink leaves white. Adobe's programs store 255 - ink, all others ink.
+  /// As in print: the paper that each ink leaves white. Adobe's programs store 255 - ink, all others ink.
   void cmyk_to_rgb(std::vector<uint8_t>& pixels) const {
     const int flip = state_.info.saw_Adobe_marker ? 0 : 255;
     for (size_t i = 0; i < pixels.size(); i += 4) {

@@ -19,10 +19,10 @@ namespace {
 /// Type and checksum of the chunk that ends every PNG; its length, 0, comes before them.
 constexpr std::array<uint8_t, 8> kEnd = {'I', 'E', 'N', 'D', 0xAE, 0x42, 0x60, 0x82};
 
-/// What a chunk may need beyond the file's own size: unpacked colour profiles.
+/// Memory that a chunk may need beyond the file's own size: unpacked colour profiles.
 constexpr size_t kLeastChunkLimit = size_t{1} << 20;
 
-/// What libpng works with. Its functions leave by longjmp, so that nothing in here may need a destructor.
+/// libpng's working state. Its functions leave by longjmp, so that nothing in here may need a destructor.
 struct PngState {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -32,8 +32,7 @@ struct PngState {
   std::array<char, 128> message{};
 };
 
-/// libpng reports a lack of memory in as many words as there are places where it may happen, or says that the
-/// file is damaged.
+/// libpng reports a lack of memory with a different text at each place, or says that the file is damaged.
 void* allocate(png_structp png, png_alloc_size_t bytes) {
   void* const memory = std::malloc(bytes);
   if (memory == nullptr) static_cast<PngState*>(png_get_mem_ptr(png))->lacks_memory = true;
@@ -87,7 +86,7 @@ class PngDecoder final : public ImageDecoder {
             orientation()};
   }
 
-  /// Unpacks what the view needs into image.spare; then makes the view of it.
+  /// Unpacks the part of the image that the view needs into image.spare; then makes the view of it.
   void decode(View view, Image& image) override {
     require_end();
     int passes = 1;
@@ -121,8 +120,7 @@ class PngDecoder final : public ImageDecoder {
     return exif == nullptr ? 1 : exif_orientation({exif, bytes});
   }
 
-  /// Of the chunks before the pixels: for some libpng takes the memory that they claim to need whatever the
-  /// limit is.
+  /// A chunk before the pixels; libpng allocates the memory that some claim to need, whatever the limit.
   void check_lengths() const {
     for (size_t at = 8; at + 8 <= file_.size();) {
       const uint8_t* chunk = file_.data() + at;
@@ -139,7 +137,7 @@ class PngDecoder final : public ImageDecoder {
     if (found == file_.end()) throw DecodeError("the file ends within the image");
   }
 
-  /// Returns how many times rows are gone over.
+  /// Returns the number of passes over the rows.
   int read_as_rgbx() {
     png_set_expand(state_.png);
     png_set_scale_16(state_.png);
@@ -155,7 +153,7 @@ class PngDecoder final : public ImageDecoder {
     return passes;
   }
 
-  /// Rows [0, first) are unpacked too, each over the one before, as they hold what the next ones refer to.
+  /// Rows [0, first) are unpacked too, each over the one before, because later rows refer to them.
   void read_rows(const PixelRange& rows, int64_t stride, int passes, uint8_t* to) {
     guarded([this, &rows, stride, passes, to] {
       for (int pass = 0; pass < passes; ++pass) {

@@ -58,7 +58,7 @@ class WebpDecoder final : public ImageDecoder {
     return {config_.input.height, config_.input.width, orientation()};
   }
 
-  /// Decodes what the view needs into image.spare; then makes the view of it.
+  /// Decodes the part of the image that the view needs into image.spare; then makes the view of it.
   void decode(View view, Image& image) override {
     const PixelRange rows = with_reach(pixels_read(view.y), config_.input.height);
     const PixelRange columns = with_reach(pixels_read(view.x), config_.input.width);
@@ -83,7 +83,7 @@ class WebpDecoder final : public ImageDecoder {
     return {first - first % 2, std::min(size, range.end + kWebpColourReach)};
   }
 
-  /// Of the chunk EXIF, which some programs begin as a JPEG's segment begins.
+  /// Of the EXIF chunk, which some programs start with a JPEG segment's prefix.
   int orientation() const {
     for (size_t at = kRiffHead; at + kChunkHead <= file_.size();) {
       const uint8_t* chunk = file_.data() + at;

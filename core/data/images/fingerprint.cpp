@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// Enough that another set shows, and few enough to be read from a network's disk within a second.
+/// Enough to detect another set, and few enough to read from a network disk within a second.
 constexpr int64_t kSamplesRead = 64;
 
 void add_to(Checksum& sum, int64_t number) {

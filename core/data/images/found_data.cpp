@@ -79,7 +79,7 @@ FoundData find_in_file(const fs::path& file) {
                             "data.format text or tokens, as docs/text.md shows",
                             one_line(name)));
   }
-  open_record(name, kMaxPixels);  // throws if it is none
+  open_record(name, kMaxPixels);  // throws otherwise
   return {"record", file, {}};
 }
 

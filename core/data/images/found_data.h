@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// What data.format, data.train and data.val are for what is at a path.
+/// Values of data.format, data.train and data.val for the data at a path.
 struct FoundData {
   std::string format;
   std::filesystem::path train, val;  ///< `val` is empty if the path holds one split only
@@ -14,7 +14,7 @@ struct FoundData {
 };
 
 /// Recognises images in a folder for each class (also below `train` and `val`), CIFAR's and MNIST's files,
-/// and a record file. Throws Error (exit 65) that says what was expected if it is none of them.
+/// and a record file. Throws Error (exit 65) with the expected kinds if it is none of them.
 FoundData find_data(const std::filesystem::path& path);
 
 }  // namespace trainer

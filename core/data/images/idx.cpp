@@ -24,7 +24,7 @@ constexpr std::array<const char*, 2> kEndings = {"", ".gz"};
 constexpr uint32_t kUnsignedBytes =
     0x0800;  // the third byte of the magic number; the fourth counts dimensions
 
-/// What an error about the contents of a file says.
+/// The text of an error about a file's contents.
 struct Place {
   std::string path;
   bool is_compressed;
@@ -81,7 +81,7 @@ class IdxFile {
     return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
   }
 
-  /// A damaged header must not make the program ask for memory that the file cannot fill.
+  /// A damaged header must not cause an allocation that the file cannot fill.
   void check_size() {
     std::string product;
     bool too_large = false;
@@ -117,7 +117,7 @@ std::optional<std::string> find_file(const std::string& path) {
   return std::nullopt;
 }
 
-/// Both files of a prefix, with as many labels as images.
+/// Both files of a prefix, with equal numbers of labels and images.
 struct IdxPair {
   explicit IdxPair(const std::string& prefix)
       : images(find_file(prefix + kImagesSuffix).value_or(prefix + kImagesSuffix), 3),

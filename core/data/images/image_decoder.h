@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// One image while it is decoded, whose bytes must outlive this. Errors throw DecodeError.
+/// One image while it is decoded; its bytes must outlive this. Errors throw DecodeError.
 class ImageDecoder {
  public:
   ImageDecoder() = default;
@@ -17,15 +17,15 @@ class ImageDecoder {
   ImageDecoder& operator=(const ImageDecoder&) = delete;
 
   virtual ImageHeader read_header() = 0;
-  /// After read_header(): makes the view, which is in pixels as stored, as planar RGB.
+  /// After read_header(): makes the view (in pixels as stored) as planar RGB.
   virtual void decode(View view, Image& into) = 0;
 };
 
 /// decode_image with a decoder of its format.
 void decode_image(ImageDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into);
 
-/// Runs a step of a C library whose functions leave by longjmp to `jump`; then fail() throws. What longjmp
-/// throws away is this one call: the step captures references only and makes no objects.
+/// Runs a step of a C library whose functions leave by longjmp to `jump`; then fail() throws. longjmp skips
+/// this one call only: the step captures references and creates no objects.
 template <class Step, class Fail>
 void run_guarded(std::jmp_buf& jump, const Step& step, const Fail& fail) {
   static_assert(std::is_trivially_destructible_v<Step> && std::is_trivially_destructible_v<Fail>);

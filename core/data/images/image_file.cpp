@@ -20,7 +20,7 @@ constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
 class OpenFile {
  public:
-  // Without O_NONBLOCK a pipe that has just taken the file's place would be waited for.
+  // Without O_NONBLOCK, open would wait for a pipe that has just replaced the file.
   explicit OpenFile(const std::string& path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   ~OpenFile() {

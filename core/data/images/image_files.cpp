@@ -26,7 +26,7 @@ bool is_image_name(const fs::path& path) {
   return std::find(kImageEndings.begin(), kImageEndings.end(), ending) != kImageEndings.end();
 }
 
-/// Planar RGB to brightness, by the shares of ITU-R 601 in 16 bits, as Pillow does; grey stays what it is.
+/// Planar RGB to brightness, with the weights of ITU-R 601 in 16 bits, as Pillow does; grey stays unchanged.
 void make_grey(Image& image) {
   constexpr uint32_t kRed = 19595, kGreen = 38470, kBlue = 7471, kHalf = 1u << 15;
   const auto area = static_cast<size_t>(image.height * image.width);
@@ -66,7 +66,7 @@ class ImageFilesSource final : public ImageSource {
   int64_t classes() const override { return 1; }
   int64_t resident_bytes() const override { return 0; }
   void check_labels(const AllowedLabels&) const override {}
-  bool has_label_sets() const override { return true; }  // which nobody knows: none
+  bool has_label_sets() const override { return true; }  // which are unknown: none
   std::span<const int32_t> label_set(const Image&) const override { return {}; }
   std::string sample_file(int64_t index) const override { return files_[static_cast<size_t>(index)]; }
 

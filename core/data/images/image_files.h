@@ -17,12 +17,12 @@ bool is_hidden_name(const std::filesystem::path& path);
 /// ones passed over: their paths from there, sorted. Throws std::filesystem::filesystem_error.
 std::vector<std::string> images_below(const std::filesystem::path& folder);
 
-/// The files that words of a command line mean, in their order: a folder stands for the images below it.
-/// Throws Error: exit 65 for a folder without images, 74 from the system.
+/// The files given by words of a command line, in their order: a folder means the images below it. Throws
+/// Error: exit 65 for a folder without images, 74 from the system.
 std::vector<std::string> image_files(const std::vector<std::string>& words);
 
-/// JPEG, PNG, WebP and BMP files without labels as samples of `shape` (C, H, W), C of which is 3 or, for grey
-/// ones, 1; see is_fixed. An unreadable file, or one of another size, throws UnreadableSampleError.
+/// JPEG, PNG, WebP and BMP files without labels as samples of `shape` (C, H, W); C is 3 or, for grey ones, 1;
+/// see is_fixed. An unreadable file, or one of another size, throws UnreadableSampleError.
 std::unique_ptr<ImageSource> open_image_files(std::vector<std::string> files, const Shape& shape,
                                               int64_t max_pixels);
 

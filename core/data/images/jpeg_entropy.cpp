@@ -17,8 +17,8 @@ constexpr std::array<uint8_t, 64 + 16> kNatural = {
     29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
     47, 55, 62, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63};
 
-/// The value that `size` bits, the highest of `bits`, stand for: negative ones begin with 0. Without
-/// branches, as signs cannot be predicted.
+/// The value of `size` bits, the highest of `bits`: negative ones begin with 0. Without branches, as signs
+/// cannot be predicted.
 inline int value_of(uint64_t bits, uint32_t size) {
   const auto raw = static_cast<int>(bits >> 1 >> (63 - size));
   const auto is_positive = static_cast<int>(static_cast<int64_t>(bits) >> 63);
@@ -103,7 +103,7 @@ JpegTable::Entry JpegTable::long_code(uint64_t bits) const {
   return 0;
 }
 
-/// Moves what is left to the buffer's beginning and adds to it.
+/// Moves the remaining bytes to the buffer's beginning and appends more.
 void JpegStream::refill() {
   // Past the end there are only zeros, and no more of them are taken than a block can need.
   const int64_t left = std::max<int64_t>(0, end_ - bits.at), beyond = std::max<int64_t>(0, bits.at - end_);
@@ -148,7 +148,7 @@ inline __attribute__((always_inline)) void fill(JpegBits& stream) {
   stream.count |= 56;
 }
 
-/// The next code's run and value; false if there is no such code.
+/// The next code's run and value; false if the code does not exist.
 inline __attribute__((always_inline)) bool next(JpegBits& stream, const JpegTable& table, uint32_t& run,
                                                 int& value) {
   JpegTable::Entry entry = table.lookup(stream.bits);
@@ -202,8 +202,7 @@ TRAINER_MULTIVERSION bool decode_jpeg_block(JpegBits& stream, const JpegTable& d
   return k <= 64 || k >= JpegTable::kEndRun;
 }
 
-/// Several codes at once, but for those at the end of a block that has no code for its end: what follows is
-/// the next block's.
+/// Several codes at once, but not at the end of a block without an end code: the next block's bits follow.
 TRAINER_MULTIVERSION bool skip_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac,
                                           int& last_dc) {
   JpegBits bits = stream;

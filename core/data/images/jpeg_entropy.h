@@ -22,19 +22,19 @@ class JpegTable {
   /// images of 8 bits have.
   bool build(const JpegCode& code, bool is_ac);
 
-  /// What the next bits stand for: bits 0 to 7 are how many of them code and value take together, which is
-  /// all that the next look-up waits for; 8 to 15 the zeros before the value, kEndRun for all that are left;
-  /// 16 to 31 the value. With kSplit the value is beyond the bits looked up: 16 to 23 then are its bits, 24
-  /// to 31 the code's. With kSplit and nothing else the code is longer than kBits.
+  /// Meaning of the next bits. Bits 0 to 7: the bits of code and value together, which is all that the next
+  /// look-up waits for. Bits 8 to 15: the zeros before the value, kEndRun for all that are left. Bits 16 to
+  /// 31: the value. With kSplit the value is beyond the bits looked up: 16 to 23 are then its bits, 24 to 31
+  /// the code's. With kSplit alone the code is longer than kBits.
   using Entry = uint32_t;
   static constexpr Entry kSplit = 0x4000;
   static constexpr uint32_t kEndRun = 128;
 
   Entry lookup(uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
 
-  /// For passing over a block: as many codes as begin and end within the bits looked up, with their values.
-  /// Bits 0 to 7: how many bits these take; 8 to 15: by how much they advance; 16: the last one is the end of
-  /// the block, which is not in the advance. Nothing taken: the code is longer than kBits, or none.
+  /// For skipping a block: all codes that begin and end within the bits looked up, with their values. Bits 0
+  /// to 7: the number of bits they take; 8 to 15: by how much they advance; 16: the last one is the end of
+  /// the block, which is not in the advance. Zero: the code is longer than kBits, or invalid.
   uint32_t lookup_run(uint64_t bits) const { return runs_[bits >> (64 - kBits)]; }
   static constexpr uint32_t kEnds = 1 << 16;
   /// A code of more than kBits bits, with kSplit; 0 if there is none.
@@ -97,7 +97,7 @@ class JpegStream {
 bool decode_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac, int& last_dc,
                        int16_t* block);
 
-/// The same for a block that nobody wants to see.
+/// The same for a block that is not needed.
 bool skip_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac, int& last_dc);
 
 }  // namespace trainer

@@ -3,17 +3,17 @@
 
 #include <cstdio>
 
-// After <cstdio>, whose types it uses without including it.
+// After <cstdio>: it uses types from it without including it.
 #include <jerror.h>
 #include <jpeglib.h>
-// After <jpeglib.h>: what libjpeg's parts know of each other.
+// After <jpeglib.h>: declarations shared by libjpeg's parts.
 #include <jpegint.h>
 
 #include "core/data/images/jpeg_entropy.h"
 
 namespace trainer {
 
-/// libjpeg's decoders of entropy begin with the part that it knows; what follows is their own.
+/// libjpeg's entropy decoders begin with a public part; the rest is their own.
 struct JpegScan::Decoder {
   jpeg_entropy_decoder shared{};
   JpegStream stream;
@@ -37,7 +37,8 @@ void JpegScan::Decoder::restart(j_decompress_ptr info) {
   last_dc.fill(0);
 }
 
-/// libjpeg has set the blocks to zero. It looks at none if there is no pointer, nor beside the window.
+/// libjpeg has set the blocks to zero. It reads neither blocks without a pointer nor those outside the
+/// window.
 boolean JpegScan::Decoder::decode_mcu(j_decompress_ptr info, JBLOCKROW* blocks) {
   auto& decoder = *reinterpret_cast<Decoder*>(info->entropy);
   if (info->restart_interval != 0) {

@@ -10,8 +10,8 @@ struct jpeg_decompress_struct;
 
 namespace trainer {
 
-/// Reads a baseline JPEG's Huffman codes in libjpeg's place, which takes most of the time of decoding a
-/// image: with one look-up for code, run and value where libjpeg needs three steps. Everything else stays
+/// Reads a baseline JPEG's Huffman codes in libjpeg's place, which takes most of the time of decoding an
+/// image. One look-up gives code, run and value; libjpeg needs three steps. Everything else remains
 /// libjpeg's.
 class JpegScan {
  public:

@@ -15,15 +15,15 @@ namespace trainer {
 namespace {
 
 std::unique_ptr<ImageSource> as_images(std::unique_ptr<DataSource> source) {
-  as_images(*source);  // throws if it is none
+  as_images(*source);  // throws otherwise
   return std::unique_ptr<ImageSource>(static_cast<ImageSource*>(source.release()));
 }
 
-/// If files of the format may have any size, the transforms must make them all what the network takes.
+/// If files of the format may have any size, the transforms must bring all to the network's size.
 void check_split(const DataSection& section, Split split, const Shape& network_shape,
                  const OriginOf& origin_of, Diagnostics& diagnostics) {
   const DataFormat& format = section.chosen_format();
-  // What nobody reads may suit the network's own size: `trainer predict` takes single images with it.
+  // Files that no split reads may have the network's own size: `trainer predict` takes single images with it.
   const bool is_read = has_split(section, split);
   const Shape expected = is_read ? format.shape().value_or(network_shape) : network_shape;
   const size_t problems = diagnostics.problems().size();

@@ -11,7 +11,7 @@
 
 namespace trainer {
 
-/// Rows that are images: their transforms, and where they are kept.
+/// Rows that are images: their transforms and their storage.
 class ImageKind final : public RowKind {
  public:
   int64_t max_pixels = kMaxPixels;

@@ -46,7 +46,7 @@ class NamedImages {
     return image;
   }
 
-  /// Throws at the last row's line where an image has none.
+  /// Throws at the last row's line if an image has no row.
   void require_all(int64_t last_line) const {
     const auto missing = std::ranges::count(line_of_, 0);
     if (missing == 0) return;
@@ -103,7 +103,7 @@ LabelFile read_labels(CsvReader& reader, NamedImages& images) {
   return found;
 }
 
-/// The classes that a header names behind `file`.
+/// The classes that a header names after `file`.
 std::vector<std::string> classes_of_header(const CsvReader& reader, const CsvRow& header) {
   std::vector<std::string> classes(header.fields.begin() + 1, header.fields.end());
   std::set<std::string> known;

@@ -14,7 +14,7 @@ struct LabelFile {
   std::vector<std::string> classes;  ///< sorted; of columns in their order
   std::vector<size_t> image;         ///< of each row: place in the list of images
   std::vector<int32_t> label;        ///< of each row: place in classes; none if classes have columns
-  std::vector<size_t> set_end;       ///< of each row, if classes have columns: where its part of `sets` ends
+  std::vector<size_t> set_end;       ///< of each row, if classes have columns: end of its part of `sets`
   std::vector<int32_t> sets;         ///< places in classes, ascending in each row
 };
 

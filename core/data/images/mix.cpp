@@ -33,7 +33,7 @@ double draw_log_gamma(double shape, RandomStream& random) {
   }
 }
 
-// The third word of the counter of what is drawn once a step; rows are numbered from 0.
+// The third word of the counter for draws made once per step; rows are numbered from 0.
 constexpr uint32_t kWholeStep = std::numeric_limits<uint32_t>::max();
 
 /// A window of the share 1 - lambda of the image about a uniform centre, cut at the edges.

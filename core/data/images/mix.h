@@ -17,7 +17,7 @@ struct Mix {
   bool any() const { return mixup > 0 || cutmix > 0; }
 };
 
-/// What one row of a batch becomes: within the window, `kept` times itself and 1 - kept times its partner.
+/// The mixture for one row of a batch: within the window, `kept` times itself and 1 - kept times its partner.
 struct Mixing {
   int64_t partner = 0;  ///< number of the other sample within the global batch
   int64_t top = 0, left = 0, height = 0, width = 0;

@@ -7,7 +7,7 @@
 namespace trainer {
 namespace {
 
-/// Numbers of a TIFF structure, which says itself in which order its bytes are. Zero outside.
+/// Numbers in a TIFF structure, which declares its own byte order. Zero outside.
 class TiffReader {
  public:
   explicit TiffReader(std::span<const uint8_t> bytes)
@@ -27,8 +27,8 @@ class TiffReader {
   bool little_;
 };
 
-// The eight orientations are made of three steps, in this order: the stored image is mirrored left to right,
-// and top to bottom, and then rows become columns.
+// The eight orientations are combinations of three steps, in this order: mirror the stored image left to
+// right, mirror it top to bottom, then turn rows into columns.
 bool mirrors_columns(int orientation) {
   return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
 }

@@ -10,10 +10,10 @@
 
 namespace trainer {
 
-/// The orientation in a TIFF structure, as EXIF holds it; 1 if it is missing, damaged or not of 1 to 8.
+/// The orientation in a TIFF structure, as EXIF holds it; 1 if it is missing, damaged or not 1 to 8.
 int exif_orientation(std::span<const uint8_t> tiff);
 
-/// The view of the image as it is stored that makes, once turned upright, what `chooser` wants.
+/// The view of the stored image that becomes the view of `chooser` once it is turned upright.
 View stored_view(const ImageHeader& header, const ViewChooser& chooser);
 
 /// Turns the pixels of a stored view upright.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kMostClasses = uint64_t{1} << 31;  // labels are i32
 
-/// A file whose head, tail, index and names have been checked against one another and against its size.
+/// A file; its head, tail, index and names have been checked against one another and against its size.
 class RecordFile {
  public:
   explicit RecordFile(const std::string& path) : path_(path), file_(path) {
@@ -112,7 +112,7 @@ class RecordFile {
     }
   }
 
-  /// Of samples that are pixels; nothing if dimensions are not, or do not fit into the file.
+  /// Of samples that are pixels; nothing if the dimensions are not pixels', or do not fit into the file.
   std::optional<uint64_t> bytes_per_sample() const {
     uint64_t bytes = 1;
     for (int64_t size : shape()) {
@@ -170,7 +170,7 @@ class RecordFile {
   RecordHead head_;
   RecordTail tail_;
   uint64_t tail_at_ = 0;
-  uint64_t next_ = sizeof(RecordHead);  // where the next sample must begin
+  uint64_t next_ = sizeof(RecordHead);  // offset at which the next sample must begin
   std::vector<std::string> names_;
 };
 
@@ -182,7 +182,7 @@ class RecordSource final : public ImageSource {
   Shape sample_shape() const override { return file_.shape(); }
   int64_t classes() const override { return file_.classes(); }
   std::vector<std::string> class_names() const override { return file_.names(); }
-  // The mapping's pages are the system's to give back.
+  // The system may reclaim the mapping's pages.
   int64_t resident_bytes() const override { return 0; }
   std::optional<int32_t> label_of(int64_t index) const override {
     return static_cast<int32_t>(file_.entry(index).label);
@@ -248,7 +248,7 @@ std::unique_ptr<ImageSource> open_record(const std::string& path, int64_t max_pi
 
 SourceInfo peek_record(const std::string& path) {
   const RecordFile file(path);
-  // Without names the number is the highest label that whoever packed the samples had seen, plus one.
+  // Without names the number is the packed samples' highest label plus one.
   const auto classes = file.names().empty() ? std::nullopt : std::optional(file.classes());
   return SourceInfo{file.size(), file.shape(), classes, 0};
 }

@@ -10,16 +10,15 @@
 namespace trainer {
 
 // A record file: head, the samples' bytes one after another, the index (one entry per sample), the names of
-// the classes (their number, then of each its length and bytes, all counts u32), tail. Numbers are
-// little-endian, nothing is padded. Written from front to end; each byte is covered by a checksum or has one
-// possible value.
+// the classes (a count, then length and bytes of each, all counts u32), tail. Numbers are little-endian
+// without padding. Written from front to end. A checksum covers each byte, or it has only one possible value.
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
 constexpr uint32_t kRecordVersion = 1;
 constexpr std::array<char, 8> kRecordHead = {'t', 'r', 'a', 'i', 'n', 'r', 'e', 'c'};
 constexpr std::array<char, 8> kRecordTail = {'c', 'e', 'r', 'n', 'i', 'a', 'r', 't'};
 
-/// What a sample's bytes are: pixels in planar order (C, H, W), or the file of an image.
+/// The kind of a sample's bytes: pixels in planar order (C, H, W), or an image file.
 enum class RecordKind : uint32_t { pixels = 0, encoded = 1 };
 
 struct RecordHead {

@@ -16,7 +16,7 @@ Bytes bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-/// Index and names, as they stand in the file.
+/// Index and names, as stored in the file.
 std::vector<std::byte> index_bytes(const std::vector<RecordEntry>& index,
                                    const std::vector<std::string>& names) {
   std::vector<std::byte> bytes;
@@ -30,7 +30,7 @@ std::vector<std::byte> index_bytes(const std::vector<RecordEntry>& index,
   return bytes;
 }
 
-/// The label is known of a file that cannot be read, too.
+/// The label is known even for a file that cannot be read.
 Bytes read_bytes(const ImageSource& source, int64_t index, Image& image) {
   if (!source.is_encoded()) {
     source.read(index, image);

@@ -37,7 +37,7 @@ Taps make_taps(const AxisView& axis) {
   taps.range = {axis.high, axis.low};
   for (int64_t i = 0; i < axis.out; ++i) {
     const double center = axis.begin + (static_cast<double>(i) + 0.5) * scale;
-    // Pixels whose centres, at j + 0.5, are within the triangle: 0 at its ends.
+    // Pixels with centres, at j + 0.5, within the triangle: 0 at its ends.
     const auto begin = static_cast<int64_t>(std::floor(center - reach - 0.5)) + 1;
     const auto end = static_cast<int64_t>(std::ceil(center + reach - 0.5));
     const int64_t first = std::clamp(begin, axis.low, axis.high - 1);
@@ -83,7 +83,7 @@ TRAINER_MULTIVERSION void blend_rows(const uint8_t* rows, int64_t stride, const 
 /// Four channels at once; unaligned, as the compiler may not assume more of the vectors' memory.
 using Float4 [[gnu::vector_size(16), gnu::aligned(4), gnu::may_alias]] = float;
 
-/// Pixels of 4 floats: dst[i] = weighted sum of kTaps pixels of `line`, whose first is number
+/// Pixels of 4 floats: dst[i] = weighted sum of kTaps pixels of `line`; the first is number
 /// `taps.range.first`.
 template <int kTaps>
 TRAINER_MULTIVERSION void blend_pixels(const float* __restrict line, const Taps& taps, int64_t out,
@@ -113,7 +113,7 @@ TRAINER_MULTIVERSION void blend_many_pixels(const float* __restrict line, const 
 
 using BlendPixels = void (*)(const float*, const Taps&, int64_t, float*);
 
-/// All sums of an image are as long as the longest, so that the loop over them has no end that varies.
+/// All sums of an image have the longest one's length, so that the loop over them has a constant end.
 BlendPixels blend_pixels_for(int64_t longest) {
   constexpr std::array<BlendPixels, 9> kBySize = {nullptr,         blend_pixels<1>, blend_pixels<2>,
                                                   blend_pixels<3>, blend_pixels<4>, blend_pixels<5>,
@@ -122,7 +122,7 @@ BlendPixels blend_pixels_for(int64_t longest) {
                                                         : blend_many_pixels;
 }
 
-/// Weights are not negative and add up to 1, so that only rounding can pass 255.
+/// Weights are non-negative and add up to 1, so that only rounding can exceed 255.
 inline uint8_t to_byte(float value) {
   const float raised = value + 0.5f;
   return static_cast<uint8_t>(std::min(static_cast<int32_t>(raised), 255));

@@ -10,11 +10,10 @@
 
 namespace trainer {
 
-/// Fills `images` (numbers, or bytes where the input is u8), `labels` (a number, or a map of the image's
-/// size), or `targets` (1 for each class that an image has), and, if the inputs have them, `other_labels`
-/// and `mix_weights` from images. Training augments
-/// and mixes them by seed and order; `training` is null for a pass in the stored order. Source and transforms
-/// must outlive it. Mixup makes numbers, never bytes.
+/// Fills `images` (numbers, or bytes if the input is u8), `labels` (a number, or a map of the image's size)
+/// or `targets` (1 for each class of an image). Fills `other_labels` and `mix_weights` if the inputs have
+/// them. Training augments and mixes by seed and order; `training` is null for a pass in the stored order.
+/// Source and transforms must outlive it. Mixup makes numbers, never bytes.
 std::unique_ptr<RowReader> make_image_rows(const ImageSource& source, TransformChain chain,
                                            const BatchInputs& inputs,
                                            const TrainingBatches* training = nullptr, const Mix& mix = {});

@@ -13,17 +13,17 @@ namespace trainer {
 class ImageSource : public DataSource {
  public:
   virtual void read(int64_t index, Image& into) const = 0;
-  /// The view of the sample that `chooser` wants. Encoded images decode no more than that.
+  /// The view of the sample that `chooser` selects. Encoded images decode no more than that.
   virtual void read_view(int64_t index, const ViewChooser& chooser, Image& into) const;
-  /// Whether samples are images in files of their own; read_encoded() then gives the bytes of one, into
-  /// `encoded`, undecoded, and its label, also if it throws UnreadableSampleError.
+  /// Whether samples are image files. If so, read_encoded() returns the undecoded bytes in `encoded`, and the
+  /// label, which is set even if it throws UnreadableSampleError.
   virtual bool is_encoded() const { return false; }
   virtual void read_encoded(int64_t index, Image& into) const;
   /// Only for formats that give label maps: the class of each pixel, (H, W), of an image that read() gave
   /// and transforms may have changed.
   virtual void map_labels(const Image& image, int32_t* map) const;
-  /// Whether an image has any number of labels; label_set() then gives those of one that read() gave,
-  /// ascending, and its own `label` only tells the set.
+  /// Whether an image has any number of labels. label_set() then returns those of an image from read(),
+  /// ascending; its own `label` only identifies the set.
   virtual bool has_label_sets() const { return false; }
   virtual std::span<const int32_t> label_set(const Image& image) const;
 
@@ -36,7 +36,7 @@ class ImageSource : public DataSource {
   std::unique_ptr<RowReader> rows(const RowRequest& request) const final;
 };
 
-/// The source as one of images. Throws Error (exit 78) if its samples are none.
+/// The source as one of images. Throws Error (exit 78) if its samples are not images.
 const ImageSource& as_images(const DataSource& source);
 
 }  // namespace trainer

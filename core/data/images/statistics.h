@@ -13,7 +13,7 @@ struct Sizes {
   int64_t least = 0, median = 0, most = 0;
 };
 
-/// What the samples of a split are. All but `samples` and `unreadable` is about those that can be read.
+/// Properties of a split's samples. All but `samples` and `unreadable` are about those that can be read.
 struct SplitStatistics {
   int64_t samples = 0;
   std::vector<int64_t> per_class;
@@ -23,7 +23,7 @@ struct SplitStatistics {
   std::vector<UnreadableSample> unreadable;
 };
 
-/// Reads every sample once, on as many threads; the result does not depend on their number.
+/// Reads every sample once, on this number of threads; the result does not depend on it.
 SplitStatistics measure(const ImageSource& source, int64_t threads);
 
 }  // namespace trainer

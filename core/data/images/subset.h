@@ -8,7 +8,7 @@
 namespace trainer {
 
 /// The part of a source that (fraction, seed) sets aside for validation, or the rest; in the stored order.
-/// Throws Error (exit 65) if the source has but one sample.
+/// Throws Error (exit 65) if the source has only one sample.
 std::unique_ptr<ImageSource> take_split(std::unique_ptr<ImageSource> source, Split split, double fraction,
                                         uint64_t seed);
 

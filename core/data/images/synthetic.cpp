@@ -30,8 +30,8 @@ class RandomBytes {
   int left_ = 0;
 };
 
-// Textures are constant over cells of this many pixels, so that a crop shifted by a pixel or two, or a
-// convolution, still finds most of them.
+// Textures are constant over cells of this many pixels. After a crop shifted by a pixel or two, or a
+// convolution, most of them are still found.
 constexpr int64_t kCell = 4;
 
 class SyntheticSource : public ImageSource {
@@ -57,8 +57,8 @@ class SyntheticSource : public ImageSource {
   void check_labels(const AllowedLabels&) const override {}
   Fingerprint fingerprint() const override { return {}; }
 
-  /// The mean of the first channel over the 3x3 pixels about each, cut into equal steps of the range that
-  /// textures give it: what a network with a view of a few pixels can learn.
+  /// The mean of the first channel over the surrounding 3x3 pixels, divided into equal steps of the textures'
+  /// range: a network with a receptive field of a few pixels can learn it.
   void map_labels(const Image& image, int32_t* map) const override {
     for (int64_t y = 0; y < image.height; ++y) {
       for (int64_t x = 0; x < image.width; ++x) {

@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// What the views at the head of a list make of an image's size.
+/// The image size that results from the views at the head of a list.
 class HeadView final : public ViewChooser {
  public:
   HeadView(const std::vector<const ViewTransform*>& head, const RandomStream& random)

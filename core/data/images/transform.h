@@ -14,7 +14,7 @@
 
 namespace trainer {
 
-/// What each channel's bytes become as numbers: scale * byte + offset.
+/// The mapping of each channel's bytes to numbers: scale * byte + offset.
 struct PixelMap {
   std::vector<float> scale, offset;  ///< one per channel
 };
@@ -23,7 +23,7 @@ struct PixelMap {
 /// once.
 class Transform : public Component {
  public:
-  /// Draws its random numbers from `random` and nowhere else.
+  /// Draws its random numbers only from `random`.
   virtual void apply(Image& image, RandomStream& random) const = 0;
   virtual bool is_random() const { return false; }
 
@@ -41,7 +41,8 @@ class Transform : public Component {
   virtual PixelMap pixel_map(int64_t /*channels*/) const { return {}; }
 };
 
-/// A step that cuts out a window and scales it. At the head of a list it determines what the source decodes.
+/// A step that cuts out a window and scales it. At the head of a list it determines the part that the source
+/// decodes.
 class ViewTransform : public Transform {
  public:
   virtual View view(int64_t height, int64_t width, RandomStream& random) const = 0;
