@@ -31,12 +31,12 @@ namespace {
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<MappedRange*>::is_always_lock_free,
               "a signal's handler may not wait for a lock");
 
-// Signals belong to the process, and so does what their handler needs.
+// Signals belong to the process, and so does their handler's data.
 std::atomic<MappedRange*> first_range{nullptr};
 struct sigaction previous_action;
 
-/// Puts zeros if the file has no bytes any more, and notes that. The thread then reads on, and asks
-/// whether what it read is to be trusted. Other accesses end the process as they would have.
+/// Maps zeros if the file has no bytes there any more, and records it. The thread reads on, and asks
+/// later whether its data can be trusted. Other faults end the process as before.
 void handle_bus_error(int number, siginfo_t* info, void* /*context*/) {
   const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
   for (MappedRange* range = first_range.load(); range != nullptr; range = range->next) {
@@ -45,7 +45,7 @@ void handle_bus_error(int number, siginfo_t* info, void* /*context*/) {
     range->is_damaged.store(true);  // before another thread can read a zero
     const int problem = errno;
     const uintptr_t page = at & ~(static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)) - 1);
-    // The rest of the file, of which no more is wanted: a page at a time would be a signal for each.
+    // The rest of the file, which is worthless now: a page at a time would cause a signal for each.
     const void* zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     errno = problem;

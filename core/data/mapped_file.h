@@ -11,11 +11,11 @@ namespace trainer {
 
 struct MappedRange;
 
-/// A file's bytes as memory that the system reads when they are touched, and may take back. Throws Error:
-/// exit 78 if there is no such file, 65 if it is not a regular one, 74 if the system fails.
+/// A file's bytes as memory that the system reads on first access, and may reclaim. Throws Error: exit 78 if
+/// the file is missing, 65 if it is not a regular one, 74 if the system fails.
 ///
 /// Pages that are lost while it is mapped, because the file has become shorter or its disk fails, read as
-/// zeros. Whoever has read bytes calls require_intact before using what they say.
+/// zeros. Readers call require_intact before they use the bytes.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);

@@ -21,9 +21,9 @@ uint32_t feistel_rounds(int bits) {
 
 }  // namespace
 
-/// A Feistel network whose two parts may differ in width by a bit permutes [0, 2^bits). Following the cycle
-/// until it comes back below `size` makes that a permutation of [0, size); as size > 2^bits / 2, two steps on
-/// average.
+/// A Feistel network with parts that may differ in width by a bit permutes [0, 2^bits). Following the cycle
+/// until it returns below `size` gives a permutation of [0, size): two steps on average, as size > 2^bits /
+/// 2.
 int64_t shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t size) {
   const uint64_t key = random_key(seed, "shuffle"), period = static_cast<uint64_t>(epoch);
   const int bits = std::bit_width(static_cast<uint64_t>(size - 1)), low_bits = bits / 2;

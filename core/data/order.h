@@ -28,8 +28,8 @@ class TrainingOrder {
 
   int64_t size() const { return size_; }
   int64_t global_batch() const { return global_batch_; }
-  /// Steps until every one of `epochs` epochs is done, its dropped remainder aside. Not exact if 63 bits
-  /// cannot count the samples: more steps than any run has.
+  /// Steps until all `epochs` epochs are done, without their dropped remainders. Not exact if 63 bits cannot
+  /// count the samples: more steps than any run has.
   int64_t steps_in(int64_t epochs) const;
   /// Of batches with this many tokens.
   int64_t steps_in(const Duration& duration, int64_t tokens_of_batch = 0) const;
@@ -39,8 +39,8 @@ class TrainingOrder {
   bool drop_last_;
 };
 
-/// Which of the processes that train together makes batches. Of a step's micro-batches each makes as many; of
-/// an evaluation's batches every one whose number leaves this rank as remainder.
+/// The process's share among those that train together. Each makes the same number of a step's micro-batches,
+/// and those evaluation batches with a number that leaves this rank as remainder.
 struct RankShare {
   int64_t rank = 0, ranks = 1;
 };
@@ -62,7 +62,8 @@ struct TrainingBatches {
   int64_t micro_batch;
   int64_t first_step = 0;
   RankShare share = {};
-  /// Whether ranks take micro-batches in turn, so that what all compute at once is adjacent in the
+  /// Whether ranks take micro-batches in turn, so that the samples that all compute at once are adjacent in
+  /// the
   /// step. Otherwise the first rank makes the first ones, and so on.
   bool takes_turns = false;
 };

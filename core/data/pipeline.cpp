@@ -109,7 +109,7 @@ const Batch& DataPipeline::next(std::exception_ptr* failure) {
 void DataPipeline::wait_for(int64_t number) {
   std::unique_lock lock(mutex_);
   released_ = std::max(maker_.first(), number - kept_ + 1);
-  // Woken without the lock, so that the worker does not stop again at once, waiting for it.
+  // Notified without the lock; otherwise the worker would wake and wait for it at once.
   lock.unlock();
   can_make_.notify_one();
   lock.lock();
@@ -124,7 +124,7 @@ bool DataPipeline::ready_within(std::chrono::milliseconds time) {
   return made_.wait_until(lock, deadline, [this] { return slot(next_).made == next_; });
 }
 
-/// Nothing is begun any more. False if what is being made is not done by the deadline.
+/// Stops new batches. Returns false if those in progress are not done by the deadline.
 bool DataPipeline::stop_making(std::unique_lock<std::mutex>& lock, const Deadline& deadline) {
   const auto is_quiet = [this] { return making_ == 0; };
   is_paused_ = true;
@@ -154,7 +154,7 @@ void DataPipeline::restart(int64_t number) {
   if (ring_->user == this) begin();
 }
 
-/// Makes batches from next() on, in whatever the ring holds.
+/// Makes batches from next() on, as far as the ring has room.
 void DataPipeline::begin() {
   {
     std::unique_lock lock(mutex_);

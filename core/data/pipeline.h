@@ -20,14 +20,14 @@ namespace trainer {
 
 class DataPipeline;
 
-/// Memory of a ring of batches. Pipelines of one consumer may share it: it belongs to whichever was asked
-/// last, and the other makes its batches again when it is asked again.
+/// Memory of a ring of batches. Pipelines of one consumer may share it: it belongs to the one asked last, and
+/// another makes its batches again on its next request.
 struct BatchRing {
   std::vector<Buffer> slots;
   DataPipeline* user = nullptr;
 };
 
-/// Threads and ring of a pipeline. None of it changes a single bit of the batches.
+/// Threads and ring of a pipeline. Batches are bitwise identical for all values.
 struct Loading {
   int64_t workers = 1;   ///< 0: next() makes each batch on the caller's thread
   int64_t prefetch = 2;  ///< batches made ahead; never fewer than workers + 1
@@ -44,9 +44,9 @@ class DataPipeline {
   DataPipeline(const DataPipeline&) = delete;
   DataPipeline& operator=(const DataPipeline&) = delete;
 
-  /// Batches in order; the reference holds for `kept` calls, this one included. Allocates nothing. What went
-  /// wrong in making a batch is thrown here, in that batch's place; with `failure` it is put there instead,
-  /// and the batch is all zeros.
+  /// Batches in order; the reference is valid for `kept` calls, this one included. Allocates nothing. A
+  /// batch's error is thrown in its place; with `failure` it is stored there instead, and the batch is all
+  /// zeros.
   const Batch& next(std::exception_ptr* failure = nullptr);
 
   /// Micro-batches left: the whole pass after restart(); practically without end in training.
@@ -57,10 +57,10 @@ class DataPipeline {
   bool ready_within(std::chrono::milliseconds time);
 
   int64_t rows() const { return maker_.rows(); }
-  /// What each batch holds.
+  /// The contents of each batch.
   const BatchInputs& inputs() const { return maker_.inputs(); }
 
-  /// Back to the first batch, or to wherever training is to go on: micro-batch `number`.
+  /// Back to the first batch, or to where training continues: micro-batch `number`.
   /// If another pipeline has the ring, it is asked for only when a batch is.
   void restart() { restart(maker_.first()); }
   void restart(int64_t number);
@@ -97,15 +97,15 @@ class DataPipeline {
   std::vector<std::unique_ptr<RowMemory>> memories_;  // one per thread that makes batches
   int64_t next_;  // number of the batch that next() returns; the consumer's own
 
-  std::mutex mutex_;  // guards what follows, and a slot's `made` and `error`
+  std::mutex mutex_;  // guards the members below, and a slot's `made` and `error`
   int64_t claimed_;   // batches below it are made or in the making
-  int64_t released_;  // batches below it are no longer read by the consumer
+  int64_t released_;  // batches below it are no longer in use by the consumer
   int64_t making_ = 0;
   bool is_paused_;  // nothing is begun: another pipeline has the ring, or this one is being restarted
   std::condition_variable_any can_make_;
   std::condition_variable made_;
   std::atomic<bool> interrupt_ = false;
-  std::vector<std::jthread> threads_;  // last, so that they end before what they use
+  std::vector<std::jthread> threads_;  // last, so that threads end before the members they use
 };
 
 }  // namespace trainer

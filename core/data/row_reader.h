@@ -13,7 +13,7 @@ namespace trainer {
 
 struct DataSection;
 
-/// What rows are to be made of a source's samples.
+/// The rows to make of a source's samples.
 struct RowRequest {
   const DataSection& section;
   Split split;

@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-/// What each format of files calls training samples.
+/// The name of training samples in each format of files.
 std::string help_of_train() {
   std::string help = "training samples";
   const char* separator = "; ";
@@ -21,7 +21,7 @@ std::string help_of_train() {
   return help;
 }
 
-/// Reports the keys of a component with values that are not its own defaults.
+/// Reports a component's keys with values other than its defaults.
 void refuse_keys(Component& defaults, const Value& resolved, const std::string& reason,
                  const OriginOf& origin_of, Diagnostics& diagnostics) {
   Fields fields;
@@ -105,7 +105,7 @@ void DataSection::check(InputKind kind, const Shape& shape, const Value& resolve
               fmt::format("is for {}, and the samples are {}; remove it", other.name(), rows(kind).name()),
               origin_of, diagnostics);
   rows(kind).check(*this, shape, origin_of, diagnostics);
-  if (!chosen_format().reads_files()) return;  // made-up samples may stand in for those of any format
+  if (!chosen_format().reads_files()) return;  // made-up samples may replace those of any format
   if (train.empty()) diagnostics.error(origin_of("data.train"), "required by data.format " + format);
   chosen_format().check(origin_of, diagnostics);
   for (const Registered<DataFormat>& row : data_formats()) {

@@ -28,8 +28,8 @@ struct DataSection {
   DataSection();
   void declare(Fields& fields);
 
-  /// Reports what can be known without samples, for a network that reads this kind and shape of them, which
-  /// the format gives. `resolved` has all keys in canonical form.
+  /// Reports errors that can be found without samples, for a network that reads this kind and shape, which
+  /// the format provides. `resolved` has all keys in canonical form.
   void check(InputKind kind, const Shape& shape, const Value& resolved, const OriginOf& origin_of,
              Diagnostics& diagnostics) const;
 
@@ -37,7 +37,7 @@ struct DataSection {
   void resolve_lists();
 
   const DataFormat& chosen_format() const;
-  /// What the rows of a network that reads `kind` have in common.
+  /// The common properties of rows for a network that reads `kind`.
   const RowKind& rows(InputKind kind) const;
 
   /// Where a split's samples are; with val_fraction both are taken from the same.

@@ -25,7 +25,7 @@ struct UnreadableSample {
   std::string reason;
 };
 
-/// Thrown by a source in place of such a sample; another one can take its place.
+/// Thrown by a source in place of an unreadable sample; another one can replace it.
 class UnreadableSampleError : public std::runtime_error {
  public:
   explicit UnreadableSampleError(UnreadableSample sample)
@@ -48,7 +48,7 @@ inline bool is_fixed(const Shape& shape) {
 struct SourceInfo {
   int64_t size = 0;                ///< samples
   Shape shape;                     ///< of one sample; see is_fixed
-  std::optional<int64_t> classes;  ///< unknown if only labels tell: a part of a set may lack the last ones
+  std::optional<int64_t> classes;  ///< unknown if only labels show it: a part of a set may lack the last ones
   int64_t resident_bytes = 0;      ///< host memory that the opened source will hold
   bool has_label_sets = false;     ///< a sample has any number of labels
   bool is_shared = false;          ///< that memory is both splits'
@@ -59,7 +59,7 @@ struct SourceInfo {
   std::string summary, warning;  ///< what a run says of its data at its start, or empty
 };
 
-/// What labels may be: those below `classes`, and the one that the loss ignores, whatever it is.
+/// The allowed labels: those below `classes`, and the one that the loss ignores, whatever it is.
 struct AllowedLabels {
   int64_t classes;
   std::optional<int64_t> ignored = std::nullopt;
@@ -77,11 +77,11 @@ class DataSource {
   virtual Shape sample_shape() const = 0;  ///< see is_fixed
   virtual int64_t classes() const = 0;     ///< the highest label plus one
   virtual int64_t resident_bytes() const = 0;
-  /// Throws Error (exit 65) naming file and offset of the first label that is not allowed.
+  /// Throws Error (exit 65) with file and offset of the first label that is not allowed.
   virtual void check_labels(const AllowedLabels& allowed) const = 0;
-  /// Names of the classes, as many as there are; none if the format has none.
+  /// Names of all classes; none if the format has none.
   virtual std::vector<std::string> class_names() const { return {}; }
-  /// What tells these samples from others, val_fraction aside; reads a few of them. Empty if the recipe
+  /// Properties that identify these samples, without val_fraction; reads a few of them. Empty if the recipe
   /// alone determines them.
   virtual Fingerprint fingerprint() const { return {}; }
   /// The path of a sample's own file; empty if it has none.
@@ -93,8 +93,8 @@ class DataSource {
   /// Counts these as found before, in an earlier part of the run or by another of its processes. Throws Error
   /// (exit 65) if they are more than the budget.
   virtual void count_unreadable(const std::vector<int64_t>& /*samples*/) {}
-  /// What fills the rows of batches from these samples. The source and the request's section must outlive it.
-  /// Throws Error (exit 78) if the samples do not become what the network takes.
+  /// The reader that fills the rows of batches from these samples. The source and the request's section must
+  /// outlive it. Throws Error (exit 78) if the samples do not fit the network's input.
   virtual std::unique_ptr<RowReader> rows(const RowRequest& request) const = 0;
 };
 

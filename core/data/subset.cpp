@@ -15,7 +15,7 @@ int64_t validation_count(int64_t size, double fraction) {
   return std::clamp<int64_t>(std::llround(fraction * static_cast<double>(size)), 1, size - 1);
 }
 
-/// The first places of a shuffled order of their own, so that the choice does not depend on epochs.
+/// The first samples of a separate shuffled order, so that the choice does not depend on epochs.
 std::vector<int64_t> split_samples(int64_t size, Split split, double fraction, uint64_t seed) {
   const int64_t of_validation = validation_count(size, fraction);
   const uint64_t order = random_key(seed, "validation split");

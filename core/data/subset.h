@@ -9,7 +9,7 @@
 namespace trainer {
 
 /// How many of `size` samples a fraction of them sets aside for validation: at least one, and not all. Throws
-/// Error (exit 65) if there is but one sample.
+/// Error (exit 65) if there is only one sample.
 int64_t validation_count(int64_t size, double fraction);
 
 /// The numbers of the samples that (fraction, seed) sets aside for validation, or of the rest; ascending.

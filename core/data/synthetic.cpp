@@ -36,7 +36,7 @@ class SyntheticFormat final : public DataFormat {
                     .classes = request.network_classes,
                     .has_label_sets = request.wants_label_sets};
     if (request.network_kind == InputKind::tokens)
-      info.label_bytes = info.size * request.network_shape[0];  // each token stands for one
+      info.label_bytes = info.size * request.network_shape[0];  // each token counts as one
     return info;
   }
 

@@ -32,7 +32,7 @@ Arrangement arrange_in(const std::vector<Lifetime>& lifetimes, const std::vector
   return result;
 }
 
-/// Position in `order` of what reaches the end of the arrangement.
+/// Position in `order` of the lifetime that reaches the end of the arrangement.
 size_t topmost(const std::vector<Lifetime>& lifetimes, const std::vector<size_t>& order,
                const Arrangement& found) {
   size_t top = 0;
@@ -43,11 +43,11 @@ size_t topmost(const std::vector<Lifetime>& lifetimes, const std::vector<size_t>
 /// Beyond the lifetimes of any network that comes with the program.
 constexpr size_t kMany = 3000;
 
-/// Tries one order, then again and again with whatever ended up on top placed earlier.
+/// Tries one order, then repeatedly one with the topmost lifetime placed earlier.
 Arrangement improve(const std::vector<Lifetime>& lifetimes, std::vector<size_t> order, int64_t enough) {
   constexpr double kAttempts = 24;  // networks with skip connections settle within ten
   const double share = static_cast<double>(kMany) / static_cast<double>(std::max(kMany, lifetimes.size()));
-  const auto attempts = static_cast<size_t>(kAttempts * share * share);  // each takes longer, too
+  const auto attempts = static_cast<size_t>(kAttempts * share * share);  // each attempt takes longer, too
   Arrangement best = arrange_in(lifetimes, order), now = best;
   for (size_t attempt = 0; attempt < attempts && best.bytes > enough; ++attempt) {
     const auto top = order.begin() + static_cast<std::ptrdiff_t>(topmost(lifetimes, order, now));

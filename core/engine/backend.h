@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// Runs operations: one half makes plans, the other executes them.
+/// Runs operations: one half plans, the other executes.
 struct Backend {
   std::unique_ptr<Planner> planner;
   std::unique_ptr<Device> device;  ///< null for a device that is only described

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `text` says what is wrong and how to mend it; the other way out is always the same.
+/// `text` gives the error and its remedy; the alternative is always the same.
 [[noreturn]] void refuse_device(const std::string& name, const std::string& text) {
   throw Error(ExitCode::no_device, fmt::format("device.type={}: {}, or write device.type=cpu", name, text));
 }

@@ -13,18 +13,18 @@
 
 namespace trainer {
 
-/// Where a node's tensors are. A slot holds an address that may change between runs (inputs are bound to
-/// whichever buffer the batch is in); absent tensors have a null slot.
+/// Where a node's tensors are. A slot holds an address that may change between runs (inputs are bound to the
+/// batch's buffer); absent tensors have a null slot.
 struct Slots {
   std::vector<void* const*> inputs;
   std::vector<void* const*> outputs;
   void* const* workspace = nullptr;
 
-  /// That of an output that nobody may want, or the operation may not have: nullptr then.
+  /// That of an output that may not be needed, or may not exist: nullptr then.
   void* const* output(size_t i) const { return i < outputs.size() ? outputs[i] : nullptr; }
 };
 
-/// A node made ready to run, any number of times.
+/// A compiled node, which may run any number of times.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -48,7 +48,7 @@ class Stopwatch {
   virtual double seconds(size_t i) const = 0;
 };
 
-/// How a device is doing at one moment; what it does not tell is absent.
+/// A device's condition at one moment; values that it does not report are absent.
 struct DeviceReading {
   std::optional<double> utilization;  ///< 0 to 1
   std::optional<double> memory_bytes, power_w, temperature_c, clock_mhz;
@@ -62,7 +62,7 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  /// Device memory, zeroed; throws Error (exit 71) with what was asked and what is free.
+  /// Device memory, zeroed; throws Error (exit 71) with the requested and the free size.
   virtual Buffer allocate(int64_t bytes) = 0;
   /// Host memory that the device copies from and to fastest: pinned, for a GPU.
   virtual Buffer allocate_batch(int64_t bytes) = 0;
@@ -70,9 +70,10 @@ class Device {
   /// The kernel of a node that the planner of this device chose for.
   virtual std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                           const Slots& slots) const = 0;
-  /// Captures what `work` enqueues, to be replayed as one graph; null if that saves nothing. `work` must
-  /// have run once before; capturing does not run it. If that fails it throws Error, and the device goes
-  /// on as before.
+  /// Captures the work that `work` enqueues, to be replayed as one graph; null if that saves nothing. `work`
+  /// must
+  /// have run once before; capturing does not run it. On failure it throws Error, and the device
+  /// remains usable.
   virtual std::unique_ptr<Kernel> capture_graph(const std::function<void()>& /*work*/) { return nullptr; }
 
   /// Records an event after everything enqueued so far.
@@ -95,11 +96,11 @@ class Device {
   /// whatever is enqueued later comes after them. Asynchronous devices only: others read a batch in place.
   virtual void copy_to_device_async(std::span<const HostCopy> copies, int64_t after);
 
-  /// Where several ranks train: joins their devices, so that kernels can add up over them. Every rank calls
-  /// it at once, before it compiles any. Throws Error (exit 69).
+  /// For several ranks: joins their devices, so that kernels can add up over them. Every rank calls it at
+  /// once, before it compiles any kernel. Throws Error (exit 69).
   virtual void join_ranks() {}
 
-  /// Asks the device; takes up to a few milliseconds.
+  /// Queries the device; takes up to a few milliseconds.
   virtual DeviceReading read_device() const { return {}; }
 };
 

@@ -18,7 +18,7 @@ struct Property {
   Kind kind;
 };
 
-/// What cuDNN refuses to do without.
+/// Properties that cuDNN requires.
 constexpr Property kProperties[] = {{"deviceVer", Kind::number},
                                     {"deviceName", Kind::text},
                                     {"multiProcessorCount", Kind::number},

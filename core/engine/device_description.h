@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-/// A GPU as it is known without having it, so that a run can be planned for it.
+/// A GPU's description, so that a run can be planned without it.
 struct DeviceDescription {
   std::string name;            ///< "NVIDIA H200"
   int compute_capability = 0;  ///< 90 for 9.0
@@ -18,9 +18,9 @@ struct DeviceDescription {
   std::optional<DeviceRates> rates = std::nullopt;
 };
 
-/// Reads `{"deviceVer": 900, "deviceName": …}`: every property that cuDNN needs, and perhaps `rates`, without
-/// which no times are predicted, and `sources`, which says where all come from. Throws Error (exit 65) that
-/// names `file` and what is missing or wrong in it.
+/// Reads `{"deviceVer": 900, "deviceName": …}`: every property that cuDNN needs, optionally `rates`, without
+/// which no times are predicted, and `sources`, the origin of all values. Throws Error (exit 65) with `file`
+/// and the missing or wrong value.
 DeviceDescription read_device_description(const std::string& text, const std::string& file);
 
 }  // namespace trainer

@@ -3,8 +3,8 @@
 
 namespace trainer {
 
-/// What a device reaches at most, by its maker: bytes from and to its memory, and floating point operations
-/// of products by the type of their factors, in a second. Those of tf32, f16 and bf16 are the tensor cores',
+/// A device's peak rates according to its maker, per second: bytes from and to its memory, and floating point
+/// operations of products by the type of their factors. Those of tf32, f16 and bf16 are the tensor cores',
 /// without sparsity.
 struct DeviceRates {
   double bytes = 0;

@@ -60,7 +60,7 @@ void Executable::hold_elsewhere() {
   }
 }
 
-/// Compiles the nodes of an entry, whose workspaces have the slots from `workspace_slot` on.
+/// Compiles the nodes of an entry; the slots of their workspaces begin at `workspace_slot`.
 Executable::Prepared Executable::prepare(const PlannedEntry& entry, size_t workspace_slot) {
   Prepared prepared;
   prepared.phase_ends.assign(kPhases, 0);
@@ -119,7 +119,7 @@ void Executable::run(size_t entry, std::optional<size_t> stopwatch) {
   while (stopwatch && prepared.stopwatches.size() <= *stopwatch)
     prepared.stopwatches.push_back(device_.make_stopwatch(kPhases + 1));
   Stopwatch* timer = stopwatch ? prepared.stopwatches[*stopwatch].get() : nullptr;
-  // The first run executes the nodes: what libraries only do once they do then.
+  // The first run executes the nodes: libraries do their one-time work in it.
   const bool replays = replay_ && prepared.has_run && !observer_;
   Kernel* kernel = replays ? captured(prepared, timer) : nullptr;
   if (kernel != nullptr) {
@@ -153,7 +153,8 @@ Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
   return entry.graphs.back().kernel.get();
 }
 
-/// A device that has failed for good fails the execution as well, so any of its errors may be warned of here.
+/// A device that has failed permanently fails the execution as well, so any of its errors may become a
+/// warning here.
 std::unique_ptr<Kernel> Executable::capture(const Prepared& entry, Stopwatch* stopwatch) {
   try {
     return device_.capture_graph([&] { execute(entry, stopwatch); });

@@ -30,8 +30,8 @@ using NodeObserver = std::function<void(const PlannedNode& node, double begin, d
 /// device captured of an earlier execution. After construction and the first runs nothing is allocated.
 class Executable {
  public:
-  /// Keeps a reference to the device, for whose planner the plan was made; with `replay` false every run
-  /// executions. Throws Error (exit 71) if the device has not enough memory.
+  /// Keeps a reference to the device that the plan was made for; with `replay` false every run executes the
+  /// nodes. Throws Error (exit 71) if the device has not enough memory.
   Executable(Plan plan, Device& device, bool replay = true);
 
   const Plan& plan() const { return plan_; }
@@ -51,7 +51,7 @@ class Executable {
   PhaseSeconds phases(size_t entry, size_t stopwatch) const;
 
   /// If the device fails to capture a run, calls `warn` with the reason, once; this run and all later ones
-  /// execution then. Without a `warn`, run() throws the device's error.
+  /// then execute the nodes. Without a `warn`, run() throws the device's error.
   void on_failed_capture(std::function<void(const std::string& reason)> warn) { warn_ = std::move(warn); }
 
   /// From now on the device finishes each node before the next one starts, so that each can be timed; an
@@ -73,11 +73,11 @@ class Executable {
   std::span<std::byte> persistent() const {
     return {persistent_.data(), static_cast<size_t>(persistent_.bytes())};
   }
-  /// Memory whose content no run passes to the next; tests fill it with NaN.
+  /// Memory with no content that outlives a run; tests fill it with NaN.
   std::span<std::byte> scratch() const { return {scratch_.data(), static_cast<size_t>(scratch_.bytes())}; }
 
-  /// Allocates memory for what other ranks hold (Region::elsewhere), whose address is null until then: for
-  /// the rank that saves and restores it.
+  /// Allocates memory for tensors that other ranks hold (Region::elsewhere) and that have no address until
+  /// then: for the rank that saves and restores them.
   void hold_elsewhere();
 
   int64_t allocated_bytes() const { return persistent_.bytes() + scratch_.bytes() + elsewhere_.bytes(); }
@@ -121,9 +121,9 @@ class Executable {
   NodeObserver observer_;
 };
 
-/// Gives a persistent tensor its first value: a parameter's from (seed, name, element), others as they state.
+/// Gives a persistent tensor its initial value: a parameter's from (seed, name, element), others' as stated.
 void initialize(Executable& executable, TensorId id, uint64_t seed);
-/// Gives every persistent tensor that has memory here its first value.
+/// Initialises every persistent tensor that has memory here.
 void initialize(Executable& executable, uint64_t seed);
 
 }  // namespace trainer

@@ -14,17 +14,17 @@
 namespace trainer {
 namespace {
 
-/// Values are drawn in blocks of four, as many as one Philox counter gives.
+/// Values are drawn in blocks of four, the number that one Philox counter gives.
 constexpr size_t kBlock = 4;
 /// This many values take a millisecond, a thread's start a twentieth of that.
 constexpr size_t kValuesWorthAThread = size_t{1} << 16;
-/// More of them would wait for memory.
+/// More threads would wait for memory.
 constexpr size_t kMostThreads = 16;
 /// Standard deviations.
 constexpr double kTruncatedAt = 2;
 
 /// Calls body(begin, end) on parts of [0, count) that begin at multiples of a block, on several threads if
-/// that pays. A system that allows no further thread costs time only.
+/// that pays. If the system allows no further thread, this only takes longer.
 template <class Body>
 void in_parallel(size_t count, const Body& body) {
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
@@ -43,8 +43,8 @@ void in_parallel(size_t count, const Body& body) {
   body(begin, count);
 }
 
-/// Element i comes from word i % 4 of counter i / 4. `block` makes four values of the words that its argument
-/// gives for the number of a try.
+/// Element i comes from word i % 4 of counter i / 4. `block` turns the words that its argument returns for a
+/// try's number into four values.
 template <class Block>
 std::vector<float> drawn_values(size_t count, uint64_t key, const Block& block) {
   std::vector<float> values(count);
@@ -106,7 +106,7 @@ void initialize(Executable& executable, TensorId id, uint64_t seed) {
   const Initial& initial = tensor.initial;
   switch (initial.kind) {
     case Initial::Kind::fill:
-      // Every backend begins with the same numbers, however wide it stores them.
+      // Every backend starts with the same numbers, however wide it stores them.
       return executable.fill(id, is_floating(tensor.spec.dtype) ? static_cast<float>(initial.a) : initial.a);
     case Initial::Kind::uniform:
       return executable.write(id, uniform_values(count, key, initial.a, initial.b));

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// One input of a batch and where its values are, in memory from allocate_batch.
+/// One input of a batch and the place of its values, in memory from allocate_batch.
 struct InputData {
   TensorId input = kNone;
   void* data = nullptr;
@@ -21,11 +21,11 @@ class InputFeed {
   /// Throws Error (exit 71) if the device has no room for the slots.
   explicit InputFeed(Executable& executable);
 
-  /// Call before requesting a batch: waits until the batch `kept()` before it is no longer read, because it
-  /// may reuse that memory.
+  /// Call before requesting a batch: waits until the batch `kept()` before it is no longer in use, because
+  /// its memory may be reused.
   void make_room();
-  /// Binds the inputs to this batch. In one piece: its arrays are in one allocation, and may travel in one
-  /// copy.
+  /// Binds the inputs to this batch. In one piece: its arrays are in one allocation, and may be copied at
+  /// once.
   void give(std::span<const InputData> batch, bool in_one_piece = false);
   /// After the last run that reads the batch.
   void done();

@@ -9,9 +9,10 @@
 
 namespace trainer {
 
-/// How a tensor's elements are arranged in memory. Default: row-major, without padding. Otherwise `dims` is a
-/// shape with as many elements in the same order, each dimension rounded up to `padded`, outer blocks are at
-/// `strides` (in elements) and inner blocks of `block_sizes` along `block_dims` follow, the last one densest.
+/// The arrangement of a tensor's elements in memory. Default: row-major, without padding. Otherwise `dims` is
+/// a shape with the same number of elements in the same order, and each dimension is rounded up to `padded`.
+/// Outer blocks are at `strides` (in elements). Inner blocks of `block_sizes` along `block_dims` follow, the
+/// last one densest.
 struct Layout {
   Shape dims;
   Shape padded;
@@ -35,7 +36,7 @@ std::string to_string(const Layout& layout);
 /// Elements that a tensor of `shape` takes in memory, padding included.
 int64_t stored_elements(const Layout& layout, const Shape& shape);
 
-/// What each index along each dimension adds to an element's place: an element is at the sum of its own.
+/// The offset that each index along each dimension contributes: an element is at the sum of its own.
 std::vector<std::vector<int64_t>> dimension_steps(const Layout& layout);
 
 /// For each element in row-major order, its place in memory. Calls visit(place).

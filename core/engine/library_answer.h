@@ -10,8 +10,8 @@
 
 namespace trainer {
 
-/// Where a library of our own writes text for the program that has opened it: no exception leaves it, since
-/// the two may have been built apart.
+/// A buffer in which a library of our own writes text for the program that opened it. No exception may leave
+/// the library, since the two may have been built separately.
 struct LibraryAnswer {
   char* text;
   size_t bytes;
@@ -23,7 +23,7 @@ struct LibraryAnswer {
     text[count] = '\0';
   }
 
-  /// What a factory returns: runs `make` if both sides have one interface, else writes why not.
+  /// The result of a factory: runs `make` if both sides have one interface, otherwise writes the difference.
   template <class Make>
   ExitCode to_request(const char* library, const std::string& expected, const char* own,
                       const Make& make) const try {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostParts = 48;  // of a block, and of a group
 
-/// The last of those that begin at `begin` at the latest, or the first.
+/// The last block that begins at or before `begin`, or the first.
 template <class Wholes, class Begin>
 auto last_before(Wholes& all, int64_t begin, const Begin& begin_of) {
   const auto after = std::ranges::upper_bound(all, begin, {}, begin_of);
@@ -23,7 +23,7 @@ auto last_before(Wholes& all, int64_t begin, const Begin& begin_of) {
 
 }  // namespace
 
-/// Goes over what is taken at the steps from `first` to `last`, from the lowest begin on.
+/// Visits the ranges taken at the steps from `first` to `last`, from the lowest begin on.
 class OccupiedSpace::Search {
  public:
   Search(int64_t first, int64_t last, int64_t bytes, int64_t alignment)

@@ -11,20 +11,19 @@ struct TakenBytes {
   int64_t first, last, begin, end;
 };
 
-/// Which bytes are taken at which steps. Ranges are in the order of its begins, in blocks and in
-/// groups of blocks. Each is skipped as a whole if nothing in it, or all of it without a gap that is large
-/// enough, is taken at the steps that are looked at. In a deep network most are such: they hold the same
-/// tensor of consecutive layers.
+/// The bytes taken at each step. Ranges are in the order of their begins, in blocks and in groups of blocks.
+/// A block or group is skipped as a whole if it is free at the steps in question, or taken without a large
+/// enough gap. In a deep network most are: they hold the same tensor of consecutive layers.
 class OccupiedSpace {
  public:
   void take(const TakenBytes& taken);
-  /// The start, a multiple of `alignment`, of the smallest gap that holds `bytes` at all steps from `first`
-  /// to `last` between what is taken at any of them; else past its end.
+  /// The start, a multiple of `alignment`, of the smallest gap that holds `bytes` and is free at all steps
+  /// from `first` to `last`; otherwise the end of all ranges.
   int64_t best_gap(int64_t first, int64_t last, int64_t bytes, int64_t alignment) const;
 
  private:
-  /// Of several that are taken: their steps, where they begin and end, and the largest gap between them if
-  /// all are taken at the same time.
+  /// Several taken ranges: bounds of their steps and bytes, and the largest gap between them if all are taken
+  /// at the same time.
   struct Summary {
     int64_t least_first, most_first, least_last, most_last, begin, end, largest_gap;
   };

@@ -11,8 +11,8 @@
 
 namespace trainer {
 
-/// The scalar outputs of an entry's runs, read asynchronously: asked for when a run is enqueued and taken
-/// when it is done, so that neither host nor device waits. What is adjacent on the device travels in
+/// The scalar outputs of an entry's runs, read asynchronously: requested when a run is enqueued and taken
+/// when it is done, so that neither host nor device waits. Adjacent outputs on the device are read in
 /// one copy.
 class Outputs {
  public:
@@ -34,7 +34,7 @@ class Outputs {
   size_t index(const std::string& name) const;
 
  private:
-  /// Bytes that travel together, to `place` of a run's row.
+  /// Bytes that are copied together, to `place` of a run's row.
   struct Range {
     TensorId first = kNone;
     int64_t bytes = 0, place = 0;
@@ -43,7 +43,7 @@ class Outputs {
   void find_ranges();
   /// Adds a range after the others.
   void add_range(TensorId first, int64_t bytes);
-  /// Of what one run puts out.
+  /// Of one run's outputs.
   int64_t row_bytes() const;
   std::byte* place(int64_t run, int64_t in_row) const;
 

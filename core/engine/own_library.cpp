@@ -30,8 +30,7 @@ fs::path find_library(const OwnLibrary::Names& names, const fs::path& directory)
                      file, directory.string(), (directory.parent_path() / "lib").string(), names.to_build));
 }
 
-/// What the loader says, "libx.so.1: cannot open shared object file: No such file…", with what to do about
-/// it.
+/// The loader's message, "libx.so.1: cannot open shared object file: No such file…", with a remedy.
 std::string why_not_opened(const fs::path& path, const std::string& words) {
   const size_t end = words.find(": cannot open shared object file");
   if (end == std::string::npos || words.starts_with(path.string())) {

@@ -8,15 +8,16 @@
 
 namespace trainer {
 
-/// A library of this program that it opens at run time, libtrainer_NAME.so, so that what it needs need not be
-/// on every machine. It stays loaded, since objects that it made run its code as long as they live.
+/// A library of this program that is opened at run time, libtrainer_NAME.so, so that its dependencies need
+/// not be on every machine. It remains loaded, because objects that it made run its code for their whole
+/// life.
 class OwnLibrary {
  public:
-  /// What a message ends with that says where and how to build a library that is not there.
+  /// The end of a message about a missing library: where and how to build it.
   struct Names {
     std::string name;                                     ///< "cuda"
     std::string to_build;                                 ///< "build it if nvcc is installed"
-    std::function<void(const std::string& text)> refuse;  ///< throws Error: `text` says what is wrong
+    std::function<void(const std::string& text)> refuse;  ///< throws Error: `text` gives the reason
   };
 
   /// In `directory`, or in lib/ beside it.

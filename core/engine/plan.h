@@ -11,8 +11,8 @@
 
 namespace trainer {
 
-/// Which allocation a tensor is in. Inputs are wherever the caller binds them. What is elsewhere, another
-/// rank holds.
+/// The allocation that a tensor is in. Inputs are in memory that the caller binds. A tensor that is
+/// `elsewhere` is held by another rank.
 enum class Region { none, persistent, scratch, input, elsewhere };
 
 struct Placement {
@@ -21,13 +21,13 @@ struct Placement {
   int64_t bytes = 0;
   int64_t element_bytes = 0;  ///< of one stored element
   Layout layout;
-  TensorId viewed_input = kNone;  ///< in Region::input: the input in whose memory this tensor is
+  TensorId viewed_input = kNone;  ///< in Region::input: the input that shares its memory with this tensor
 };
 
 struct PlannedNode {
   Node node;
   Choice choice;
-  bool runs = true;  ///< false for views, assigns that happen in place, and what another rank does
+  bool runs = true;              ///< false for views, assigns that happen in place, and nodes of another rank
   int64_t workspace_offset = 0;  ///< in the scratch region
 };
 
@@ -35,19 +35,20 @@ struct PlannedEntry {
   std::string name;
   std::vector<PlannedNode> nodes;
   std::vector<NamedTensor> outputs;
-  int64_t scratch_bytes = 0;                    ///< what the entry's offsets need
-  int64_t live_bytes = 0;                       ///< largest sum of live tensors: no arrangement needs less
+  int64_t scratch_bytes = 0;  ///< size required by the entry's offsets
+  /// Largest sum of live tensors: a lower bound of any arrangement
+  int64_t live_bytes = 0;
   std::map<std::string, int64_t> peak_by_kind;  ///< that sum by kind: activations, gradients, workspace
 
   /// The output of that name, or kNone.
   TensorId output(std::string_view wanted) const { return tensor_named(outputs, wanted); }
 };
 
-/// What a person who watches a run sees of a node: "conv2d model.layers[4].conv2d".
+/// A node's name for people who watch a run: "conv2d model.layers[4].conv2d".
 std::string label_of(const Node& node);
 
-/// A program with everything decided: implementations, layouts, reorders, addresses. Immutable once made;
-/// memory is exact: these bytes are what an Executable allocates.
+/// A program with all decisions made: implementations, layouts, reorders, addresses. Immutable once made. Its
+/// memory is exact: an Executable allocates these bytes.
 struct Plan {
   std::vector<Tensor> tensors;  ///< the program's, then those that reorders add
   std::vector<Placement> placements;
@@ -69,7 +70,7 @@ struct Plan {
 /// refuses. Ranks of one program have plans that differ only in which tensors they hold and nodes they run.
 Plan make_plan(const Program& program, const Planner& planner, int64_t rank = 0);
 
-/// Whether a workspace in it is only a bound, so that its memory is one too.
+/// Whether a workspace in it is only a bound, so that its memory is a bound too.
 bool has_bounds(const Plan& plan);
 
 /// One line per node: implementation, layouts, workspace; with rates also its kernels, bytes, FLOPs and

@@ -14,10 +14,10 @@
 namespace trainer {
 namespace {
 
-/// Chooses an implementation for each node in order; a tensor wanted in another layout than it has is
-/// reordered once per entry and layout. A cast waits for its first reader and writes the layout that this one
-/// wants; of what persists, it is made again for a reader that wants another. It fixes no layout of what it
-/// reads: so weights in f32 have the layout of their gradient. Reading pixels is such a cast.
+/// Chooses an implementation for each node in order. A tensor that is wanted in another layout is reordered
+/// once per entry and layout. A cast is placed at its first reader and writes that reader's layout; a cast of
+/// a persistent tensor is repeated for a reader with another layout. It does not fix the layout of its
+/// source, so f32 weights have the layout of their gradient. Reading pixels is such a cast.
 class LayoutChooser {
  public:
   LayoutChooser(Plan& plan, const Planner& planner)
@@ -105,7 +105,7 @@ class LayoutChooser {
     return planner_.select(context, now);
   }
 
-  /// Of a cast that waits: its source's, which costs least.
+  /// For a cast not yet placed: its source's layout, since converting there is cheapest.
   std::optional<Layout> layout_so_far(TensorId id) const {
     const auto cast = casts_.find(id);
     if (cast != casts_.end() && !cast->second.is_placed) id = cast->second.node.inputs[Cast::kX];
@@ -189,11 +189,11 @@ class LayoutChooser {
 
   Plan& plan_;
   const Planner& planner_;
-  std::vector<bool> open_;  ///< persistent tensors whose layout nobody has chosen yet
+  std::vector<bool> open_;  ///< persistent tensors without a chosen layout
   PlannedEntry planned_;
   Phase phase_ = Phase::forward;                     ///< of the node that is being looked at
-  std::map<TensorId, PendingCast> casts_;            ///< of this entry, by what they make
-  std::map<TensorId, std::set<TensorId>> casts_of_;  ///< the same, by what they read
+  std::map<TensorId, PendingCast> casts_;            ///< of this entry, by result
+  std::map<TensorId, std::set<TensorId>> casts_of_;  ///< the same, by source
   std::map<std::pair<TensorId, std::string>, TensorId> reordered_;
 };
 

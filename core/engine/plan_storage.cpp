@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kNever = -1;
 
-/// Decides for one entry which tensors are in one piece of memory (a storage), when each storage is alive,
-/// and where it is. A storage is named by one of its tensors.
+/// Decides for one entry which tensors share one piece of memory (a storage), when each storage is alive, and
+/// its offset. A storage is named by one of its tensors.
 class StoragePlanner {
  public:
   StoragePlanner(Plan& plan, PlannedEntry& entry, int64_t workspace_alignment)
@@ -61,7 +61,7 @@ class StoragePlanner {
     last_read_ = last_use_;
   }
 
-  /// An assigned value is computed in the state's own memory where nothing reads the old value later.
+  /// An assigned value is computed in the state's own memory if nothing reads the old value later.
   void share_assigned() {
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
       PlannedNode& planned = entry_.nodes[n];
@@ -75,7 +75,7 @@ class StoragePlanner {
     }
   }
 
-  /// What a value is computed from in place, if nothing else reads that later.
+  /// The tensor that a value is computed from in place, if nothing else reads it later.
   TensorId made_of(TensorId value) {
     const int producer = defined_[index(value)];
     const Node& node = entry_.nodes[static_cast<size_t>(producer)].node;
@@ -91,7 +91,7 @@ class StoragePlanner {
     return found != kNone && reads_once(static_cast<size_t>(producer), found) ? found : kNone;
   }
 
-  /// Asked for one node after another, of which some have very many inputs.
+  /// Called for one node after another, some of which have very many inputs.
   bool reads_once(size_t n, TensorId id) {
     if (sorted_inputs_of_ != n) {
       sorted_inputs_ = entry_.nodes[n].node.inputs;
@@ -114,7 +114,7 @@ class StoragePlanner {
     });
   }
 
-  /// The tensor whose memory this one is, by whatever number of views.
+  /// The owner of this tensor's memory, through any number of views.
   TensorId viewed(TensorId id) const { return viewed_[index(id)]; }
 
   void share(TensorId id, TensorId owner) {
@@ -166,7 +166,7 @@ class StoragePlanner {
     size_t input;
   };
 
-  /// Those of this node that are there. Outputs of the node change nothing about its inputs.
+  /// Those of this node that exist. Outputs of the node do not affect its inputs.
   std::span<const Operand> operands_in(const Node& node, TensorId owner) {
     if (operands_.empty()) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -177,7 +177,7 @@ class StoragePlanner {
     return {begin, std::ranges::upper_bound(operands_, owner, {}, &Operand::owner)};
   }
 
-  /// Numbers that the entry puts out are adjacent, so that they can travel together (outputs.h).
+  /// An entry's scalar outputs are adjacent, so that they can be copied together (outputs.h).
   void find_numbers() {
     for (const NamedTensor& output : entry_.outputs) {
       if (output.tensor == kNone || region(root(output.tensor)) != Region::scratch) continue;
@@ -187,7 +187,7 @@ class StoragePlanner {
     }
   }
 
-  /// The storage that stands for those that get their place together.
+  /// The storage that represents those that are placed together.
   TensorId block_of(TensorId owner) const {
     return numbers_.contains(owner) ? numbers_.begin()->first : owner;
   }
@@ -252,7 +252,7 @@ class StoragePlanner {
     record_peak(lifetimes, owners);
   }
 
-  /// What the live bytes consist of at the first step where they are most.
+  /// The live bytes by kind, at the first step at which they peak.
   void record_peak(const std::vector<Lifetime>& lifetimes, const std::vector<TensorId>& owners) {
     if (lifetimes.empty()) return;
     const std::vector<int64_t> live = live_bytes(lifetimes);
@@ -304,7 +304,8 @@ class StoragePlanner {
   std::vector<Operand> operands_;             ///< of the node that shares now
   std::vector<TensorId> sorted_inputs_;
   size_t sorted_inputs_of_ = SIZE_MAX;
-  std::map<TensorId, int64_t> numbers_;  ///< storages of the entry's numbers, and where each is among them
+  /// Storages of the entry's numbers, and each one's offset among them
+  std::map<TensorId, int64_t> numbers_;
 };
 
 }  // namespace

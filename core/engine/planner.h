@@ -24,21 +24,21 @@ struct OpContext {
   std::string label = {};  ///< "conv2d model.layers[4]" for profilers; only set while a node is compiled
 
   bool has_input(size_t i) const { return i < inputs.size() && is_given(inputs[i]); }
-  /// Whether somebody wants this output, which the operation may not have.
+  /// Whether this output exists and is needed.
   bool has_output(size_t i) const { return i < outputs.size() && is_given(outputs[i]); }
 };
 
-/// How a backend runs one node: what layouts it takes and gives, by which implementation, in how much
-/// workspace. Whatever is decided is here; `Device::compile` adds nothing to it.
+/// How a backend runs one node: layouts of inputs and outputs, implementation, workspace. It holds every
+/// decision; `Device::compile` adds none.
 struct Choice {
   std::vector<Layout> inputs;
   std::vector<Layout> outputs;
   std::string implementation;
-  std::string algorithm;  ///< where an implementation offers several
+  std::string algorithm;  ///< if an implementation offers several
   int64_t workspace_bytes = 0;
   bool workspace_is_bound = false;  ///< an upper bound: the real size is known on the device only
 
-  // What one run costs, for planners that have rates().
+  // The cost of one run, for planners that have rates().
   int kernels = 1;            ///< that it starts, copies included; perhaps fewer if it works in place
   int64_t again_bytes = 0;    ///< that it moves beside each input and output once; below 0 if it picks rows
   bool tensor_cores = false;  ///< its products run on them
@@ -51,7 +51,7 @@ using OpenLayouts = std::vector<std::optional<Layout>>;
 namespace fact_name {
 constexpr const char* kDevice = "device";
 constexpr const char* kThreads = "threads";
-constexpr const char* kRanks = "ranks";  ///< only where there are several
+constexpr const char* kRanks = "ranks";  ///< only if there are several
 }  // namespace fact_name
 
 /// Half of a backend: whether, how and in what memory a device runs operations. It needs no device: a GPU
@@ -61,36 +61,37 @@ class Planner {
   virtual ~Planner() = default;
 
   virtual std::string_view name() const = 0;
-  /// Sets the run's precision, once, before anything is planned. Returns why the device does not support it,
-  /// and what to write instead, or nothing.
+  /// Sets the run's precision, once, before anything is planned. Returns nothing, or the reason why the
+  /// device does not support it, with an alternative.
   virtual std::optional<std::string> set_precision(Precision precision);
-  /// The reason why this operation cannot run here, or nothing. Asked before anything is planned.
+  /// The reason why this operation cannot run here, or nothing. Called before anything is planned.
   virtual std::optional<std::string> why_not(const OpContext& context) const = 0;
   virtual Choice select(const OpContext& context, const OpenLayouts& inputs) const = 0;
-  /// Bytes of workspace that select() would choose if nothing is timed; nothing if the operation cannot
-  /// run. What passes decide by it does not depend on a measurement. Known of convolutions on a GPU only.
+  /// Bytes of workspace that select() would choose without timing; nothing if the operation cannot
+  /// run. Passes use it so that their decisions do not depend on a measurement. Known for convolutions on a
+  /// GPU only.
   virtual std::optional<int64_t> untimed_workspace(const OpContext& /*context*/) const {
     return std::nullopt;
   }
-  /// How to turn layout `from` of the input into layout `to` of the output; for a cast, which need not have
-  /// one type on both sides, only where the two differ.
+  /// How to convert layout `from` of the input to layout `to` of the output. A cast may have two types; it is
+  /// passed only if the layouts differ.
   virtual Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const = 0;
 
   /// Whether the device runs asynchronously and in memory of its own.
   virtual bool is_async() const { return false; }
   /// Bytes of one stored element; the reference backend stores floating types as double.
   virtual int64_t element_bytes(DType dtype) const { return bytes_per_element(dtype); }
-  /// What a workspace's address must be a multiple of.
+  /// A workspace's address must be a multiple of this.
   virtual int64_t workspace_alignment() const { return kArenaAlignment; }
   /// Bytes that a program may use on the device.
   virtual int64_t memory_bytes() const = 0;
 
-  /// What times are predicted from; nothing if it is not known.
+  /// The rates for predicting times; nothing if they are unknown.
   virtual std::optional<DeviceRates> rates() const { return std::nullopt; }
 
   /// Notes for whoever reads the plan, a sentence each.
   virtual std::vector<std::string> remarks() const { return {}; }
-  /// What a run's bits depend on beside the recipe: versions of libraries, processor, threads.
+  /// Facts on which bitwise results depend besides the recipe: versions of libraries, processor, threads.
   virtual std::map<std::string, std::string> facts() const { return {}; }
 };
 

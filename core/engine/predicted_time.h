@@ -8,8 +8,8 @@
 
 namespace trainer {
 
-/// The shares of a device's rates that kernels reach, and what each kernel costs beside: one set for all
-/// devices and networks. scripts/gpu/published.py holds it against what others have published.
+/// The shares of a device's rates that kernels reach, and the fixed cost of a kernel: one set for all devices
+/// and networks. scripts/gpu/published.py compares it with published results.
 struct Efficiency {
   double bytes = 0.68;
   double flops = 0.60;
@@ -17,7 +17,7 @@ struct Efficiency {
 };
 constexpr Efficiency kEfficiency;
 
-/// What one run of a node, or several, costs. If a node runs on tensor cores, so do all of its FLOPs.
+/// The cost of one or several runs of a node. If a node runs on tensor cores, so do all of its FLOPs.
 struct Cost {
   int64_t kernels = 0;
   double bytes = 0, flops = 0;
@@ -25,8 +25,9 @@ struct Cost {
   void add(const Cost& other, double times = 1);
 };
 
-/// Of a node that runs on this rank: the stored bytes of its tensors, each read or written once, and what its
-/// Choice says beside. Its time is the longer of memory's and arithmetic's, and that of starting its kernels.
+/// The cost of a node on this rank. Its bytes are those stored of its tensors, each read or written once, and
+/// its Choice's additional ones. Its time is the longer of memory's and arithmetic's, plus that of starting
+/// its kernels.
 Cost cost_of(const Plan& plan, const PlannedNode& planned, const DeviceRates& rates);
 
 /// Of one run of an entry.

@@ -10,8 +10,8 @@ namespace trainer {
 namespace {
 
 constexpr size_t kLeastPiece = size_t{64} << 10, kLargestPiece = size_t{1} << 20;  // in bytes
-/// Elements of a blocked layout that are adjacent mostly belong to as many rows: read together, a
-/// line of the cache is used whole.
+/// Adjacent elements of a blocked layout mostly belong to different rows: reading these together uses
+/// whole cache lines.
 constexpr size_t kRowsTogether = 16;
 
 /// Calls visit(Unit{}) with the unsigned number of an element's size.
@@ -24,7 +24,7 @@ void with_element(int64_t bytes, Visit visit) {
   throw std::logic_error("an element of unknown size");
 }
 
-/// Where elements are: each at the step of its first index and the step of all others.
+/// Positions of elements: each at the step of its first index plus the step of all others.
 struct Rows {
   std::vector<int64_t> first, others;
 };

@@ -11,8 +11,8 @@
 namespace trainer {
 
 /// A copy in host memory of everything persistent in an executable, at one moment. The executable may run
-/// while the copy is read. What other ranks hold is not copied: it is read and written where the executable
-/// holds it (Executable::hold_elsewhere), and no step touches that.
+/// while the copy is read. Tensors of other ranks are not copied: they are read and written in the
+/// executable's own memory (Executable::hold_elsewhere), and no step touches that.
 class StateImage {
  public:
   /// own: allocates image_bytes(plan). shared: uses the device's memory itself, which must be host memory;

@@ -23,8 +23,8 @@ struct StoredType {
 template <class T>
 std::vector<std::byte> to_stored(std::span<const T> numbers, StoredType type);
 
-/// double is exact, float rounds only double. Throws std::logic_error if T does not hold every number of
-/// the type: f32 is no int32_t, i32 no float.
+/// double is exact, float rounds only double. Throws std::logic_error if T cannot hold every number of
+/// the type: int32_t cannot hold f32, nor float i32.
 template <class T>
 std::vector<T> from_stored(std::span<const std::byte> stored, StoredType type);
 

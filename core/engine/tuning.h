@@ -6,11 +6,11 @@
 
 namespace trainer {
 
-/// Which of several algorithms was the fastest, by a text that names operation, shapes and threads. A backend
-/// with a tuning times what is missing in it, and adds the result.
+/// The fastest of several algorithms, by a text with operation, shapes and threads. A backend with a tuning
+/// times the missing ones, and adds the results.
 struct Tuning {
   std::map<std::string, std::string> fastest;
-  bool keeps_own = false;  ///< what other runs found does not count
+  bool keeps_own = false;  ///< results of other runs do not count
 };
 
 }  // namespace trainer

@@ -20,9 +20,9 @@ using Size2d = std::array<int64_t, 2>;
 using AttributeValue =
     Variant<bool, int64_t, double, std::string, Size2d, std::vector<int64_t>, std::vector<double>>;
 
-/// How the text form of programs shows an attribute. It shows a bool by its name, and only where it is true.
+/// How the text form of programs shows an attribute. It shows a bool by its name, and only if it is true.
 struct AttributeStyle {
-  bool hidden = false;  ///< a default value, or what the tensors' shapes tell
+  bool hidden = false;  ///< a default value, or one that follows from the tensors' shapes
   bool named = true;    ///< NAME=VALUE; otherwise the value alone
   int digits = 0;       ///< of a real; 0: all
 };

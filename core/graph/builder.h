@@ -26,7 +26,7 @@ class Builder {
   /// The role that new tensors get: activation, or gradient while the backward part is written.
   void set_role(Role role) { role_ = role; }
 
-  /// All outputs of the operation. Inputs that are left out at the end are absent. A shape that does not fit
+  /// All outputs of the operation. Trailing inputs that are not passed are absent. A shape that does not fit
   /// throws Error (exit 78) with the origin's place.
   std::vector<TensorId> emit_all(std::shared_ptr<const Operation> op, std::vector<TensorId> inputs);
 

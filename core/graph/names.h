@@ -5,14 +5,14 @@
 /// N: rows of a micro-batch.
 namespace trainer {
 
-/// What a network reads of each sample, and a source has: an image (C, H, W), T tokens, or F numbers.
+/// A network's input per sample, and a source's output: an image (C, H, W), T tokens, or F numbers.
 enum class InputKind { pixels, tokens, features };
 
 namespace entry_name {
 constexpr const char* kTrainStep = "train_step";
 constexpr const char* kAccumulateFirst = "accumulate_first";
 constexpr const char* kAccumulateNext = "accumulate_next";
-constexpr const char* kAccumulateLast = "accumulate_last";  ///< only where ranks add up their gradients
+constexpr const char* kAccumulateLast = "accumulate_last";  ///< only if ranks add up their gradients
 constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kEvaluateAverages = "evaluate_averages";
@@ -23,7 +23,7 @@ constexpr const char* kDecode = "decode";             ///< generation: logits of
 }  // namespace entry_name
 
 namespace input_name {
-constexpr const char* kImages = "images";  ///< f32 (N, C, H, W), or u8 where the device scales them
+constexpr const char* kImages = "images";  ///< f32 (N, C, H, W), or u8 if the device scales them
 constexpr const char* kTokens = "tokens";  ///< i32 (N, T), a piece of T in `prefill`
 /// i32 (N, T), where in its window each token's document begins; only where documents are separate
 constexpr const char* kDocumentStart = "document_start";
@@ -31,13 +31,13 @@ constexpr const char* kDocumentStart = "document_start";
 constexpr const char* kNextTokens = "next_tokens";
 /// i32 (1), in generation: place of the first token
 constexpr const char* kFirstPosition = "first_position";
-constexpr const char* kFeatures = "features";         ///< f32 (N, F)
-constexpr const char* kLabels = "labels";             ///< i32 (N), (N, T) or (N, H, W)
-constexpr const char* kTargets = "targets";           ///< f32 (N, C), 1 for each class that a sample has
-constexpr const char* kWeights = "weights";           ///< f32 (N)
-constexpr const char* kSampleIndex = "sample_index";  ///< i32 (N), within the global batch
-constexpr const char* kOtherLabels = "other_labels";  ///< i32 (N), only where samples are mixed
-constexpr const char* kMixWeights = "mix_weights";    ///< f32 (N), of `labels`; only where samples are mixed
+constexpr const char* kFeatures = "features";             ///< f32 (N, F)
+constexpr const char* kLabels = "labels";                 ///< i32 (N), (N, T) or (N, H, W)
+constexpr const char* kTargets = "targets";               ///< f32 (N, C), 1 for each class that a sample has
+constexpr const char* kWeights = "weights";               ///< f32 (N)
+constexpr const char* kSampleIndex = "sample_index";      ///< i32 (N), within the global batch
+constexpr const char* kOtherLabels = "other_labels";      ///< i32 (N), only if samples are mixed
+constexpr const char* kMixWeights = "mix_weights";        ///< f32 (N), of `labels`; only if samples are mixed
 constexpr const char* kSampleNumbers = "sample_numbers";  ///< i32 (N), of samples on the device
 constexpr const char* kSampleEpochs = "sample_epochs";    ///< i32 (N), of samples on the device
 }  // namespace input_name
@@ -50,15 +50,15 @@ constexpr const char* kSampleLabels = "sample_labels.";  ///< i32 (size)
 
 /// All but the logits and the cells have one element.
 namespace output_name {
-constexpr const char* kLoss = "loss";               ///< a weighted sum over samples
-constexpr const char* kLossWeight = "loss_weight";  ///< by which the sum is to be divided, where it counts
+constexpr const char* kLoss = "loss";                   ///< a weighted sum over samples
+constexpr const char* kLossWeight = "loss_weight";      ///< the divisor of the sum, if it is counted
 constexpr const char* kValidTargets = "valid_targets";  ///< positions that the loss does not ignore
 constexpr const char* kLogits = "logits";  ///< f32 (N, classes), (N, T, classes) or (N, classes, H, W)
 constexpr const char* kConfusionCells = "confusion_cells";  ///< i32, a cell for each label
 constexpr const char* kLearningRate = "lr";
 constexpr const char* kGradientNorm = "grad_norm";      ///< before clipping
 constexpr const char* kLossScale = "loss_scale";        ///< of the next step
-constexpr const char* kOverflows = "skipped";           ///< steps so far whose gradients overflowed
+constexpr const char* kOverflows = "skipped";           ///< steps so far with gradients that overflowed
 constexpr const char* kGuardReason = "guard_reason";    ///< a SkipReason
 constexpr const char* kGuardSkipped = "guard_skipped";  ///< steps so far
 constexpr const char* kGuardInARow = "guard_in_a_row";

@@ -14,8 +14,8 @@
 
 namespace trainer {
 
-/// What a gradient rule gets: the node, the gradient of each of its outputs (kNone: zero), and which of its
-/// inputs want one.
+/// Arguments of a gradient rule: the node, the gradient of each of its outputs (kNone: zero), and which of
+/// its inputs need one.
 struct Backward {
   Builder& build;
   const Node& node;
@@ -27,9 +27,9 @@ struct Backward {
   Shape shape(size_t i) const;
 };
 
-/// Which element type mixed precision gives to an input, as PyTorch's autocast does: products take the low
-/// type; losses, statistics and optimisers f32; what goes element by element the widest type among such
-/// inputs. `as_made` computes in f32 too, but is stored in the type in which it was made, if the device
+/// The element type that mixed precision gives to an input, as in PyTorch's autocast: products take the low
+/// type; losses, statistics and optimisers f32; element-wise operations the widest type among such inputs.
+/// `as_made` computes in f32 too, but is stored in the type in which it was made, if the device
 /// reads that.
 enum class InputType { low, f32, widest, as_made };
 
@@ -38,48 +38,47 @@ struct InputRange {
   size_t begin = 0, end = 0;
 };
 
-/// A primitive operation: pure, without state. Its rules for shapes, gradient and cost are all here;
-/// how it runs is the backends' business. Shapes that do not fit throw std::invalid_argument with a text
-/// that says what was expected; the caller adds the origin.
+/// A primitive operation: pure, without state. It has the rules for shapes, gradient and cost;
+/// backends decide how it runs. Shapes that do not fit throw std::invalid_argument with the expected
+/// shape; the caller adds the origin.
 class Operation {
  public:
   virtual ~Operation() = default;
 
   virtual std::string_view name() const = 0;
-  /// The inputs of each node, absent ones included, which are kNone; an input keeps its place whichever
+  /// The number of inputs of each node; absent ones count and are kNone. An input keeps its position if
   /// others are absent. Nothing for operations that take a list.
   virtual std::optional<size_t> input_count() const { return std::nullopt; }
-  /// Reports what the operation was made with, each attribute once; not what its name tells.
+  /// Reports the operation's attributes, each once, without those that its name implies.
   virtual void describe(AttributeVisitor& /*visit*/) const {}
   /// An absent optional input has an empty shape.
   virtual std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const = 0;
-  /// Asked for floating point inputs only.
+  /// Called for floating point inputs only.
   virtual InputType input_type(size_t /*input*/) const { return InputType::f32; }
-  /// One gradient per input, kNone only where none is wanted: differentiation refuses what lacks one.
+  /// One gradient per input, kNone only for inputs that need none: differentiation refuses missing ones.
   virtual std::vector<TensorId> gradient(const Backward& backward) const;
   /// Floating point operations of one run, a multiply-add counting as two.
   virtual double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const;
   /// Whether this output may be written over this input, element by element.
   virtual bool in_place(size_t input, size_t output) const;
-  /// The inputs among which this output finds those: fewer than all if there are very many.
+  /// The inputs that in_place may accept for this output: fewer than all if there are very many.
   virtual InputRange in_place_inputs(size_t output, size_t inputs) const;
-  /// Inputs from which another run gives the node's first output again, bit for bit: its own, or fewer if
-  /// another output, which exists then, stands for some of them.
+  /// Inputs that reproduce the node's first output bit for bit: its own, or fewer if another output, which
+  /// exists then, replaces some of them.
   virtual std::vector<TensorId> inputs_again(const Node& node) const { return node.inputs; }
   /// Whether the output is the input's memory under another shape, and perhaps in another layout.
   virtual bool is_view() const { return false; }
 
-  // What passes, optimisers and generation ask of an operation. Whoever asks has no list of operations.
+  // Queries of passes, optimisers and generation, which have no list of operations.
 
-  /// Of a loss the input that it compares with targets: what the network puts out. Other operations have
-  /// none.
+  /// Of a loss: the input that it compares with targets, the network's output. Other operations have none.
   virtual std::optional<size_t> judged_input() const { return std::nullopt; }
-  /// The input that is a table, of which it reads whole rows: those of tokens or positions.
+  /// The input that is a table, of which whole rows are read: those of tokens or positions.
   virtual std::optional<size_t> table_input() const { return std::nullopt; }
   /// Whether a sample's outputs depend on the other samples that are computed at the same time.
   virtual bool has_batch_statistics() const { return false; }
-  /// Whether each position of a sequence, (N, T, ...), is computed from that position of the inputs alone,
-  /// and from what caches hold of earlier ones.
+  /// Whether each position of a sequence, (N, T, ...), is computed only from that position of the inputs, and
+  /// from earlier ones in caches.
   virtual bool is_by_position(std::span<const TensorSpec> /*inputs*/,
                               std::span<const TensorSpec> /*outputs*/) const {
     return false;
@@ -91,7 +90,7 @@ void expect(bool holds, const std::string& text);
 /// Throws it unless there are this many inputs, absent ones included.
 void expect_count(std::span<const TensorSpec> inputs, size_t count, const std::string& text);
 void expect_count(std::span<const TensorSpec> inputs, size_t count);
-/// Throws it unless those of the inputs `which` that are present have one element type, or that given.
+/// Throws it unless those of the inputs `which` that are present have one element type, or the given one.
 void expect_one_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which);
 void expect_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which, DType dtype);
 

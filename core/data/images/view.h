@@ -22,7 +22,7 @@ struct AxisView {
   AxisView scaled(int64_t eighths) const;
 };
 
-/// Which part of an image is wanted and how large it is to be made.
+/// The wanted part of an image, and its size in the result.
 struct View {
   AxisView y, x;
 
@@ -31,11 +31,11 @@ struct View {
   }
 };
 
-/// `inner` cuts, without scaling, a window out of what `outer` makes: both in one.
+/// `inner`, a window without scaling, applied to the result of `outer`: both in one.
 View narrowed(const View& outer, const View& inner);
 
-/// Asked once an image's size is known, so that only what is wanted need be decoded. An image that turns
-/// out to be unreadable makes a second question about its replacement: the answer depends on the size alone.
+/// Called once an image's size is known, so that only the wanted part is decoded. If the image turns
+/// out to be unreadable, it is called again for the replacement: the answer depends on the size alone.
 class ViewChooser {
  public:
   virtual ~ViewChooser() = default;

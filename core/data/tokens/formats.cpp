@@ -14,7 +14,7 @@
 namespace trainer {
 namespace {
 
-/// What makes tokens of the section's texts, if that is known.
+/// The tokenizer of the section's texts, if known.
 std::optional<std::string> tokenizer_path(const DataSection& section) {
   if (section.tokens.tokenizer) return section.tokens.tokenizer->resolved;
   if (section.chosen_format().is_text()) return kBytesTokenizer;
@@ -46,7 +46,7 @@ WindowRequest windows_of(const TokenStream& stream, const DataSection& section,
   return windows;
 }
 
-/// What tokenizing has come to, if files were tokenized.
+/// A summary of tokenization, if files were tokenized.
 void describe(const DataSection& section, const std::vector<std::string>& paths, const TokenStream& stream,
               SourceInfo& info) {
   if (!section.chosen_format().is_text() || tokenizer_path(section) == kBytesTokenizer) return;
@@ -62,7 +62,7 @@ void describe(const DataSection& section, const std::vector<std::string>& paths,
   }
 }
 
-/// Files of tokens, or of what becomes tokens.
+/// Files of tokens, or of text to tokenize.
 class TokenFormat : public DataFormat {
  public:
   virtual TokenStream stream(const DataSection& section, const std::vector<std::string>& paths) const = 0;

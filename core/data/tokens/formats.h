@@ -13,12 +13,12 @@
 
 namespace trainer {
 
-/// What made the section's tokens, which the section keeps; null if shards do not say. Throws what
+/// The tokenizer of the section's tokens, owned by the section; null if the shards do not name one. Throws as
 /// open_tokenizer does.
 const Tokenizer* tokenizer_of(const DataSection& section);
-/// Whether the bytes of the section's text can be counted: made-up tokens stand for one each.
+/// Whether the bytes of the section's text can be counted: made-up tokens count as one each.
 bool knows_bytes(const DataSection& section);
-/// The token that ends a document, as the section or else the tokenizer says.
+/// The token that ends a document, from the section, otherwise from the tokenizer.
 std::optional<int32_t> end_of_text_of(const DataSection& section);
 
 /// The part [begin, end) of the stream that a split has: with data.val_fraction, validation has its last

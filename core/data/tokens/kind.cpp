@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// The tokenizer can be read, and knows the token that ends a text.
+/// Checks that the tokenizer can be read, and has the token that ends a text.
 void check_tokenizer(const DataSection& section, const OriginOf& origin_of, Diagnostics& diagnostics) {
   const Tokenizer* tokenizer = nullptr;
   try {

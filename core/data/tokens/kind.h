@@ -12,13 +12,13 @@ namespace trainer {
 
 class Texts;
 
-/// Rows that are windows of tokens: what made the tokens, and where documents end.
+/// Rows that are windows of tokens, with the tokenizer and the end of documents.
 class TokenKind final : public RowKind {
  public:
-  std::optional<FilePath> tokenizer;  ///< or "bytes", which is what a text has without it
+  std::optional<FilePath> tokenizer;  ///< or "bytes", the default for text
   std::optional<int64_t> end_of_text;
-  bool mask_documents = false;   ///< tokens of a stream do not see those of other documents
-  std::shared_ptr<Texts> texts;  ///< what has been tokenized already; not a key
+  bool mask_documents = false;   ///< tokens do not attend to those of other documents
+  std::shared_ptr<Texts> texts;  ///< texts tokenized so far; not a key
 
   TokenKind();
   void declare(Fields& fields) override;

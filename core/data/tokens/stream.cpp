@@ -80,7 +80,7 @@ void read_piece(const TokenPiece& piece, int64_t begin, int64_t vocabulary, std:
   if (piece.width == 4) widen<uint32_t>(bytes, into);
   if (piece.file) piece.file->require_intact();
   for (size_t i = 0; i < into.size(); ++i) {
-    // What 31 bits do not hold has become negative.
+    // A value above 31 bits has become negative.
     if (into[i] >= 0 && into[i] < vocabulary) continue;
     fail_in_file(piece.path, piece.offset + (begin + static_cast<int64_t>(i)) * piece.width,
                  fmt::format("a token below {}, the network's outputs", vocabulary),
@@ -108,7 +108,7 @@ void TokenStream::read(int64_t begin, int64_t vocabulary, std::span<int32_t> int
   }
 }
 
-/// Pieces of all that is there: few enough to be read from a network's disk within a second.
+/// Pieces from all over the stream: few enough to read from a network disk within a second.
 Fingerprint TokenStream::fingerprint() const {
   constexpr int64_t kPlaces = 64, kTokens = 256;
   Checksum contents;

@@ -9,11 +9,11 @@
 namespace trainer {
 namespace {
 
-/// So few different tokens that a network learns what follows each within some hundred steps.
+/// Few enough tokens that a network learns each one's successor within some hundred steps.
 constexpr int64_t kMostTokens = 64;
 
-/// Windows in which three tokens of four are followed by the one that the seed has chosen to follow them, and
-/// the others by any.
+/// Windows in which three of four tokens are followed by a fixed successor, which the seed determines, and
+/// the others by any token.
 class SyntheticTokens final : public DataSource {
  public:
   SyntheticTokens(uint64_t seed, Split split, int64_t size, int64_t length, int64_t vocabulary)

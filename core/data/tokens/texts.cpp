@@ -30,7 +30,7 @@ class TokenKeeper {
   void add(std::span<const int32_t> tokens) {
     for (const int32_t token : tokens) {
       std::array<char, 4> bytes{};
-      std::memcpy(bytes.data(), &token, sizeof token);  // little-endian, as all that this program runs on
+      std::memcpy(bytes.data(), &token, sizeof token);  // little-endian, as all platforms of this program
       waiting_.insert(waiting_.end(), bytes.begin(), bytes.begin() + width_);
     }
     if (waiting_.size() >= kPieceBytes) end_piece();
@@ -39,7 +39,7 @@ class TokenKeeper {
   std::vector<TokenPiece> finish() {
     if (!waiting_.empty() || pieces_.empty()) end_piece();
     if (folder_.empty()) return std::move(pieces_);
-    // Its mapping keeps a file that has neither a name nor a descriptor.
+    // Its mapping keeps the file, which has neither a name nor a descriptor.
     const auto file = std::make_shared<const MappedFile>("/proc/self/fd/" + std::to_string(file_.get()));
     return {{.path = path_, .file = file, .bytes = file->bytes(), .width = width_}};
   }

@@ -17,19 +17,19 @@ namespace trainer {
 struct TokenizedText {
   TokenStream stream;
   int64_t bytes = 0;                 ///< of the files
-  int64_t malformed = 0;             ///< parts of them that were no UTF-8, and were read as U+FFFD
+  int64_t malformed = 0;             ///< parts that were not UTF-8, and were read as U+FFFD
   std::string first_malformed = {};  ///< the file that the first of these is in
 };
 
-/// Tokenizes files, in as many threads as the machine has, into memory or, if a folder is named, into
-/// files there that have no name: 2 bytes a token if the vocabulary allows it, else 4. The token
-/// `end_of_text`, if any, stands between files. Bytes stay where they are, in files. Throws Error: exit 78
-/// if a file is missing, 65 if it is empty, 74 if the folder has no room.
+/// Tokenizes files, in one thread per processor of the machine. The result is in memory or, if a folder is
+/// given, in unnamed files there: 2 bytes a token if the vocabulary allows it, else 4. The token
+/// `end_of_text`, if any, separates files. Bytes are not copied from their files. Throws Error: exit 78 if a
+/// file is missing, 65 if it is empty, 74 if the folder has no room.
 TokenizedText tokenize_files(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
                              std::optional<int32_t> end_of_text, const std::string& folder = "");
 
-/// What a recipe has of tokenizers and tokenized files, each made once: planning looks at the samples that
-/// training opens. For one thread.
+/// A recipe's tokenizers and tokenized files, each made once: planning and training open the same samples.
+/// For one thread.
 class Texts {
  public:
   /// Of a path, or of "bytes". Throws Error as open_tokenizer does.
@@ -45,7 +45,7 @@ class Texts {
   std::map<std::vector<std::string>, TokenizedText> texts_;
 };
 
-/// The word of data.tokenizer for no file.
+/// The value of data.tokenizer for bytes without a tokenizer file.
 constexpr const char* kBytesTokenizer = "bytes";
 
 }  // namespace trainer

@@ -67,7 +67,7 @@ class TokenWindows final : public DataSource {
   Shape sample_shape() const override { return {windows_.length}; }
   int64_t classes() const override { return windows_.vocabulary; }
   int64_t resident_bytes() const override { return stream_.resident_bytes(); }
-  /// Each window is checked when it is read: reading all that there is may take minutes.
+  /// Each window is checked when it is read: reading the whole stream may take minutes.
   void check_labels(const AllowedLabels&) const override {}
   Fingerprint fingerprint() const override {
     Fingerprint all = stream_.fingerprint();
@@ -112,7 +112,7 @@ int64_t window_count(const TokenStream& stream, const WindowRequest& request) {
                 fmt::format("{}: expected at least {} tokens, model.input and the one after it, found {}",
                             stream.path(), request.length + 1, tokens));
   }
-  // Any shift below a window's length leaves as many, so that epochs are equally long.
+  // Any shift below a window's length leaves the same number of windows, so that epochs are equally long.
   return request.shifts ? std::max<int64_t>(1, (tokens - request.length) / request.length) : count;
 }
 

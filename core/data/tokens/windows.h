@@ -30,15 +30,16 @@ struct WindowRequest {
 /// Reads the tokens of one window and the next one.
 using WindowReader = std::function<void(const RowPlace& place, std::span<int32_t> tokens)>;
 
-/// Rows whose inputs `tokens` (length) and `labels` (length) are windows, and `document_start` (length): for
-/// each token the place in the window at which its document begins, after the last `end_of_text`.
+/// Rows with the inputs `tokens` (length) and `labels` (length), which are windows, and `document_start`
+/// (length): for each token the position in the window at which its document begins, after the last
+/// `end_of_text`.
 std::unique_ptr<RowReader> window_rows(WindowReader read, int64_t length, std::optional<int32_t> end_of_text,
                                        const BatchInputs& inputs);
 
 /// Windows of a part, how many there are. Throws Error (exit 65) if there is not one.
 int64_t window_count(const TokenStream& stream, const WindowRequest& request);
 
-/// Bytes of the text that all labels of the windows as evaluation takes them stand for.
+/// Bytes of text for all labels of the windows, in evaluation's order.
 int64_t label_bytes(const TokenStream& stream, const WindowRequest& request, const Tokenizer& tokenizer);
 
 /// The windows as samples.

@@ -5,9 +5,9 @@
 
 namespace trainer {
 
-/// Any number of tensors (f32) -> the same: begins to add each up over all ranks. What the outputs hold is
-/// read by AllReduceDone alone. Every rank begins the same sums in the same order; `bucket` is unique in an
-/// entry. Where a process is alone there is no such operation.
+/// Any number of tensors (f32) -> the same: starts to add each up over all ranks. Only AllReduceDone reads
+/// the outputs. Every rank starts the same sums in the same order; `bucket` is unique in an entry. A process
+/// that is alone has no such operation.
 class AllReduceStart final : public Operation {
  public:
   explicit AllReduceStart(int64_t number) : bucket(number) {}
@@ -21,7 +21,7 @@ class AllReduceStart final : public Operation {
   const int64_t bucket;
 };
 
-/// What AllReduceStart gave -> the sums, bitwise identical on every rank.
+/// Outputs of AllReduceStart -> the sums, bitwise identical on every rank.
 class AllReduceDone final : public Operation {
  public:
   explicit AllReduceDone(int64_t number) : bucket(number) {}
@@ -35,8 +35,8 @@ class AllReduceDone final : public Operation {
   const int64_t bucket;
 };
 
-/// Any number of tensors (f32) -> the same: begins to give each rank those of rank `from`. What the outputs
-/// hold is read by BroadcastDone alone. Every rank begins the same ones in the same order.
+/// Any number of tensors (f32) -> the same: starts to send each of rank `from` to all ranks. Only
+/// BroadcastDone reads the outputs. Every rank starts the same ones in the same order.
 class BroadcastStart final : public Operation {
  public:
   explicit BroadcastStart(int64_t rank) : from(rank) {}
@@ -50,7 +50,7 @@ class BroadcastStart final : public Operation {
   const int64_t from;
 };
 
-/// What BroadcastStart gave -> what rank `from` has sent.
+/// Outputs of BroadcastStart -> the tensors of rank `from`.
 class BroadcastDone final : public Operation {
  public:
   explicit BroadcastDone(int64_t rank) : from(rank) {}
@@ -64,8 +64,8 @@ class BroadcastDone final : public Operation {
   const int64_t from;
 };
 
-/// x -> x * decay^(ranks - 1 - rank). Ranks do the micro-batches of a step in their order: what an earlier
-/// one has found would have decayed once for each later one.
+/// x -> x * decay^(ranks - 1 - rank). Ranks process the micro-batches of a step in rank order: an earlier
+/// rank's value would have decayed once for each later one.
 class DecayByRank final : public Operation {
  public:
   enum : size_t { kX, kInputs };

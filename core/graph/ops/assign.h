@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-/// state := value. The plan lets the value be computed in the state's own memory wherever nothing reads the
-/// old value afterwards; then it costs nothing.
+/// state := value. The plan lets the value be computed in the state's own memory if nothing reads the old
+/// value afterwards; then it costs nothing.
 class Assign final : public Operation {
  public:
   enum : size_t { kState, kValue, kInputs };

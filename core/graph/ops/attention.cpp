@@ -157,7 +157,7 @@ double AttentionBackward::flops(std::span<const TensorSpec> inputs, std::span<co
   return attention_flops(rule, inputs, kSeenBackwardFlops);
 }
 
-/// If keys come from a cache, and none is later than its query.
+/// If keys come from a cache, and no key is later than its query.
 bool Attention::is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return rule.causal && !inputs[attention_input::kFirstPosition].shape.empty();
 }

@@ -10,7 +10,8 @@
 
 namespace trainer {
 
-/// Which keys a query sees, and how its scores are made. Heads are adjacent in the last dimension, so
+/// The keys that a query sees, and the computation of its scores. Heads are adjacent in the last dimension,
+/// so
 /// that sequences have rank 3: (N, T, heads * size).
 struct AttentionRule {
   int64_t heads = 1;
@@ -21,7 +22,7 @@ struct AttentionRule {
   std::optional<DropoutRule> dropout = {};  ///< of the probabilities
 
   void describe(AttributeVisitor& visit) const;
-  /// What q . k is multiplied with, for heads of this size.
+  /// The factor of q . k, for heads of this size.
   double factor(int64_t size) const;
   /// The keys [first, end) that the query at `position` sees of `keys`; those before `start` are of another
   /// document.
@@ -56,14 +57,14 @@ constexpr size_t kY = kInputCount + 1;
 constexpr size_t kLogSum = kInputCount + 2;
 }  // namespace attention_input
 
-/// How far one use reaches, from the shapes of q and k; k is empty if q is packed.
+/// Sizes of one use, from the shapes of q and k; k is empty if q is packed.
 struct AttentionSizes {
   AttentionSizes(const AttentionRule& rule, const Shape& q, const Shape& k);
   int64_t samples, queries, keys;
   int64_t heads, kv_heads, size;  ///< size: of one head
   bool packed;
 
-  /// Elements between a tensor's rows, and where the first key and the first value begin in their tensor's
+  /// Elements between a tensor's rows, and the offsets of the first key and the first value in their tensor's
   /// row.
   int64_t q_row() const { return packed ? (heads + 2 * kv_heads) * size : heads * size; }
   int64_t kv_row() const { return packed ? q_row() : kv_heads * size; }

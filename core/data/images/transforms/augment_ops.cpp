@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// In equal steps from the nearer end, with the very roundings of torch.linspace on processors with AVX2: its
+/// In equal steps from the nearer end, with the exact rounding of torch.linspace on processors with AVX2: the
 /// middle one of 31 translations up to 32 is just below 16, and moves by 15 pixels.
 double between(double first, double last, AugmentLevel at) {
   const auto low = static_cast<float>(first), high = static_cast<float>(last);
@@ -57,7 +57,7 @@ double wide_bits(AugmentLevel at, int64_t, int64_t) {
 }
 
 void keep(Image&, double) {}
-// Shears leave the first row, or the first column, where it is.
+// Shears leave the first row, or the first column, in place.
 void shear_x(Image& image, double m) {
   warp(image, {.xy = m, .x0 = m * static_cast<double>(image.height) / 2}, Sampling::nearest);
 }

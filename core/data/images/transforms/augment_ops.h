@@ -14,8 +14,8 @@ struct AugmentLevel {
   int64_t level, count;
 };
 
-/// One of the operations that AutoAugment, RandAugment and TrivialAugment draw. `magnitude` gives what
-/// `apply` takes in the first two, `wide_magnitude` in TrivialAugment's wide variant.
+/// One of the operations that AutoAugment, RandAugment and TrivialAugment draw. `magnitude` is the argument
+/// of `apply` in the first two, `wide_magnitude` in TrivialAugment's wide variant.
 struct AugmentOp {
   using Magnitude = double (*)(AugmentLevel at, int64_t height, int64_t width);
 
@@ -48,7 +48,7 @@ constexpr int64_t kRandAugmentLevels = 31;
 constexpr int64_t kDrawnAugmentOps =
     14;  ///< RandAugment and TrivialAugment draw from the first 14: all but invert
 
-/// With the operations and magnitudes of torchvision, for tensors of bytes.
+/// Uses the operations and magnitudes of torchvision, for tensors of bytes.
 const std::array<AugmentOp, 15>& augment_ops();
 
 inline const AugmentOp& augment_op(AugmentKind kind) {

@@ -12,14 +12,14 @@ namespace trainer {
 struct AutoAugmentStep {
   AugmentKind op;
   double p;
-  int64_t level = 0;  ///< of no meaning for operations without a strength
+  int64_t level = 0;  ///< meaningless for operations without a strength
 };
 
 constexpr int64_t kAutoAugmentLevels = 10;
 using AutoAugmentPair = std::array<AutoAugmentStep, 2>;
 using AutoAugmentPolicy = std::array<AutoAugmentPair, 25>;
 
-/// The policies that Cubuk et al., "AutoAugment: learning augmentation strategies from data" (2019) found.
+/// The policies of Cubuk et al., "AutoAugment: learning augmentation strategies from data" (2019).
 struct NamedAutoAugmentPolicy {
   std::string_view name;
   const AutoAugmentPolicy& pairs;

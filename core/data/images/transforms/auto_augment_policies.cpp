@@ -5,9 +5,9 @@ namespace trainer {
 namespace {
 namespace policies {
 
-using enum AugmentKind;  // here, where no function of the same name is nearer
+using enum AugmentKind;  // here, because no function of the same name is nearer
 
-// Appendix of the paper, with strengths from 0 to 9, as torchvision has them.
+// Appendix of the paper, with strengths from 0 to 9, as in torchvision.
 
 constexpr AutoAugmentPolicy kPolicyForImagenet = {{
     {{{posterize, 0.4, 8}, {rotate, 0.6, 9}}}, {{{solarize, 0.6, 5}, {autocontrast, 0.6}}},

@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-constexpr int64_t kLanes = 64;  // neighbours whose medians are found together, in vector registers
+constexpr int64_t kLanes = 64;  // neighbours with medians that are found together, in vector registers
 constexpr int64_t kMostSide = 5;
 using Lanes = std::array<uint8_t, kLanes>;
 
@@ -39,8 +39,8 @@ struct Neighbours {
   }
 };
 
-/// Of half of the values and two more, neither the least nor the greatest can be the median: both go, one of
-/// the others comes, until three are left.
+/// Of half of the values and two more, neither the least nor the greatest can be the median. Both are dropped
+/// and one of the others is added, until three are left.
 TRAINER_MULTIVERSION Lanes find_median(const Neighbours& neighbours, int64_t side) {
   std::array<Lanes, kMostSide * kMostSide / 2 + 2> held;
   const int64_t all = side * side;

@@ -10,8 +10,8 @@ namespace trainer {
 namespace {
 
 /// A window of random area and shape at a random place (Szegedy et al., "Going deeper with convolutions",
-/// 2015), drawn as torchvision does: at most ten windows; if none fits, the largest one in the middle
-/// whose shape is allowed.
+/// 2015), drawn as in torchvision. After ten windows that do not fit, the largest central one of an allowed
+/// shape is taken.
 class RandomResizedCrop : public ViewTransform {
  public:
   void declare(Fields& fields) override {

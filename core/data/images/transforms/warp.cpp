@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-/// The pixels that one is made of: places within a channel, and their weights, 0 for those outside.
+/// The source pixels of one result: positions within a channel, and their weights, 0 for those outside.
 struct Neighbours {
   std::array<int64_t, 4> place{};
   std::array<float, 4> weight{};

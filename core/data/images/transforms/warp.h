@@ -12,12 +12,12 @@ struct Affine {
   double yx = 0, yy = 1, y0 = 0;
 };
 
-/// A turn by this many degrees, counter-clockwise as one sees it.
+/// A rotation by this many degrees, counter-clockwise for the viewer.
 Affine rotation_by(double degrees);
 
 enum class Sampling { nearest, bilinear };
 
-/// Redraws the image in its size; pixels from outside are 0.
+/// Warps the image at its own size; pixels from outside are 0.
 void warp(Image& image, const Affine& from, Sampling sampling);
 
 }  // namespace trainer
