@@ -35,9 +35,8 @@ struct PlannedEntry {
   std::string name;
   std::vector<PlannedNode> nodes;
   std::vector<NamedTensor> outputs;
-  int64_t scratch_bytes = 0;  ///< size required by the entry's offsets
-  /// Largest sum of live tensors: a lower bound of any arrangement
-  int64_t live_bytes = 0;
+  int64_t scratch_bytes = 0;                    ///< size required by the entry's offsets
+  int64_t live_bytes = 0;                       ///< largest sum of live tensors: no arrangement needs less
   std::map<std::string, int64_t> peak_by_kind;  ///< that sum by kind: activations, gradients, workspace
 
   /// The output of that name, or kNone.

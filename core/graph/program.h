@@ -29,15 +29,15 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-/// Of an input whether it is there, of an output whether it is wanted.
+/// Whether an input is present, or an output is needed.
 inline bool is_given(const TensorSpec& spec) {
   return !spec.shape.empty();
 }
 
-/// What a tensor is for. Parameters, optimizer (moments, the scale of the loss), gradient sums (of
-/// micro-batches), low-precision copies (of parameters, made anew in each step), state (counters,
-/// statistics), caches (of a sequence's tokens so far) and constants persist across entry points; inputs come
-/// from outside, and so do samples, once for all runs; activations and gradients live within one run of an
+/// The purpose of a tensor. These persist across entry points: parameters, optimizer (moments, the scale of
+/// the loss), gradient sums (of micro-batches), low-precision copies (of parameters, recomputed in each
+/// step), state (counters, statistics), caches (of a sequence's tokens so far) and constants. Inputs come
+/// from outside, and so do samples, once for all runs. Activations and gradients exist within one run of an
 /// entry.
 enum class Role {
   input,
@@ -73,7 +73,7 @@ struct Initial {
   std::vector<double> table;
 };
 
-/// What the integers of a tensor stand for: scale * (integer - zero_point).
+/// The meaning of a tensor's integers: scale * (integer - zero_point).
 struct Quantization {
   double scale = 1;
   int64_t zero_point = 0;
@@ -85,7 +85,7 @@ struct Tensor {
   TensorSpec spec;
   Role role = Role::activation;
   Initial initial;
-  bool frozen = false;  ///< parameters: training leaves it as it is
+  bool frozen = false;  ///< parameters: not changed by training
   std::optional<Quantization> quantization = {};
   std::optional<int64_t> rank = {};  ///< persistent: of several ranks the only one that holds it
 };
@@ -98,10 +98,10 @@ std::string_view to_string(Phase phase);
 struct Node {
   std::shared_ptr<const Operation> op;
   std::vector<TensorId> inputs;   ///< kNone for an optional input that is absent
-  std::vector<TensorId> outputs;  ///< kNone for an output that nobody wants
+  std::vector<TensorId> outputs;  ///< kNone for an output that is not needed
   Origin origin;
   Phase phase = Phase::forward;
-  bool again = false;  ///< made a second time, to save memory in between
+  bool again = false;  ///< recomputed, to save memory in between
 };
 
 struct NamedTensor {
@@ -124,7 +124,7 @@ struct Entry {
 
   std::string name;
   std::vector<Node> nodes;
-  std::vector<NamedTensor> outputs;          ///< what a caller may read after a run
+  std::vector<NamedTensor> outputs;          ///< outputs that a caller may read after a run
   std::vector<ParameterGradient> gradients;  ///< filled by autodiff, consumed by the update
 };
 
@@ -142,7 +142,7 @@ struct Program {
 
   /// The input or persistent tensor of that name, or kNone.
   TensorId find(std::string_view name) const;
-  /// Appends a tensor. Names are given here alone, so that `find` knows them.
+  /// Appends a tensor. Names are given only here, so that `find` has them all.
   TensorId add(Tensor tensor);
   /// The tensor of that name, made on first use; later uses must agree with the first in shape and type.
   TensorId persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial);
@@ -152,7 +152,7 @@ struct Program {
 /// Of several ranks the only one that runs a node: that which holds a tensor it reads. Nothing: all do.
 std::optional<int64_t> only_rank(std::span<const Tensor> tensors, const Node& node);
 
-/// What the tensors hold; an absent one has an empty shape.
+/// The tensors' types and shapes; an absent one has an empty shape.
 std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors, std::span<const TensorId> ids);
 
 struct NodeSpecs {
@@ -163,7 +163,7 @@ NodeSpecs node_specs(const Program& program, const Node& node);
 /// Stable text: one line per tensor that has a name, then one line per node. Tests compare it.
 std::string to_text(const Program& program);
 
-/// Checks our own invariants: tensors are defined once and before use, shapes are what the operations infer,
+/// Checks our own invariants: tensors are defined once and before use, shapes match the operations' rules,
 /// nothing reads a state after it was assigned, names find their tensors. Throws std::logic_error; a failure
 /// is a bug in a pass.
 void verify(const Program& program);

@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// Traverses one entry in order and remembers what is defined and what was assigned.
+/// Traverses one entry in order and remembers the defined and the assigned tensors.
 class EntryCheck {
  public:
   EntryCheck(const Program& program, const Entry& entry)
@@ -78,7 +78,7 @@ class EntryCheck {
   const Entry& entry_;
   const Node* node_ = nullptr;  ///< that is checked
   std::vector<bool> defined_, assigned_;
-  std::vector<TensorId> viewed_;  ///< in whose memory each tensor is
+  std::vector<TensorId> viewed_;  ///< the owner of each tensor's memory
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-/// What a command printed, or why nothing is known ("" if it ended well).
+/// A command's output, or the reason why it is unknown ("" if it ended well).
 struct CommandOutput {
   std::string text;  ///< of its standard output, 64 KiB at most
   std::string problem;

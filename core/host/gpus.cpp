@@ -42,7 +42,7 @@ bool is_gpu(const fs::path& file) {
          name.find_first_not_of("0123456789", kBegin.size()) == std::string::npos;
 }
 
-/// A file that a job may not open is the GPU of another job.
+/// A device file that a job may not open is another job's GPU.
 bool is_ours(const fs::path& file) {
   return std::getenv("SLURM_JOB_ID") == nullptr || ::access(file.c_str(), R_OK | W_OK) == 0;
 }

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// Whether this process has a GPU, usable or not, and what shows it.
+/// Whether this process has a GPU, usable or not, and the evidence.
 struct GpuSearch {
   bool found = false;
   std::string reason;  ///< "/dev/nvidia0 exists"

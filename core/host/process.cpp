@@ -32,12 +32,13 @@ double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
   std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before it may hold anything
-  fields.exceptions(std::ios::badbit);                          // where there is no memory
+  fields.exceptions(std::ios::badbit);                          // if there is no memory
   std::string field;
   constexpr int kBefore = 19;  // fields between the name and the time of the start
   for (int i = 0; i < kBefore; ++i) fields >> field;
   double ticks = 0;
-  // Nothing to read where /proc is not mounted or no further file may be opened: it has only just begun.
+  // Nothing can be read if /proc is not mounted or no further file may be opened: the process has only just
+  // begun.
   if (!(fields >> ticks)) return 0;
   timespec time{};
   clock_gettime(CLOCK_BOOTTIME, &time);

@@ -12,7 +12,7 @@ int64_t peak_resident_bytes();
 /// From the kernel's record of when this process began, which has a resolution of 10 ms; 0 if there is
 /// none.
 double seconds_since_process_start();
-/// Of a clock that nobody sets; only differences mean something.
+/// Of a clock that is never set; only differences are meaningful.
 double steady_seconds();
 /// "" if it is unknown.
 std::string host_name();

@@ -41,7 +41,7 @@ std::string loss_text(double loss) {
 /// From the most to the least important.
 std::vector<std::string> parts_of(const ProgressState& state, const std::string& eta) {
   const std::string epochs = state.epochs > 0 ? fmt::format("/{}", state.epochs) : "";
-  // Rounded down: 100% is said only of what is done.
+  // Rounded down: 100% is shown only when all is done.
   const int percent = static_cast<int>(fraction_done(state) * 100);
   return {fmt::format("epoch {}{}", state.epoch, epochs),
           fmt::format("{:3}%", percent),

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// How far a run is.
+/// The progress of a run.
 struct ProgressState {
   int64_t step = 0, steps = 0;    ///< batches consumed, and all there will be
   int64_t epoch = 0, epochs = 0;  ///< from 1; `epochs` 0 if the run's length is not in epochs
@@ -38,12 +38,11 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress() { finish(); }
 
-  /// Whether update() would print now: asks the clock and nothing else, so that a step need not fetch its
-  /// loss.
+  /// Whether update() would print now: reads only the clock, so that a step need not fetch its loss.
   bool due() const { return options_.clock() >= next_; }
   void update(const ProgressState& state);
 
-  /// One whole line, for results and messages: above the changing line where there is one.
+  /// One whole line, for results and messages: above the changing line if there is one.
   void print_line(std::string_view text);
   /// Takes the changing line away.
   void finish();
@@ -56,11 +55,11 @@ class Progress {
   double next_ = 0;     // when the next update is due
   double started_ = 0;  // when the first update came, and at which step
   int64_t first_step_ = -1;
-  std::string line_;  // what stands on the terminal's changing line
+  std::string line_;  // the text of the terminal's changing line
 };
 
-/// The changing line: at most `width - 1` columns of ASCII (a full last column would wrap), parts left out
-/// from the right where there is no room, the bar first of all.
+/// The changing line: at most `width - 1` columns of ASCII (a full last column would wrap). Parts that do not
+/// fit are omitted from the right, after the bar.
 std::string progress_line(const ProgressState& state, const std::string& eta, int width);
 
 }  // namespace trainer

@@ -20,13 +20,13 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// As squeue wants it: the plain number of an array's last task is that of the whole array.
+/// For squeue: the plain number of an array's last task is that of the whole array.
 std::string job_id() {
   const std::string array = variable("SLURM_ARRAY_JOB_ID"), task = variable("SLURM_ARRAY_TASK_ID");
   return array.empty() || task.empty() ? variable("SLURM_JOB_ID") : array + "_" + task;
 }
 
-/// All of `text` as a number; nothing if it is none or has more than nine digits.
+/// All of `text` as a number; nothing if it is not a number or has more than nine digits.
 std::optional<int64_t> number(std::string_view text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();
@@ -36,7 +36,7 @@ std::optional<int64_t> number(std::string_view text) {
   return value;
 }
 
-/// Removes and returns what stands before the first `mark`; nothing if there is none.
+/// Removes and returns the text before the first `mark`; nothing if `mark` does not occur.
 std::optional<std::string_view> take_before(std::string_view& text, char mark) {
   const size_t place = text.find(mark);
   if (place == std::string_view::npos) return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<std::string_view> take_before(std::string_view& text, char mark) {
   return taken;
 }
 
-/// Of later releases, and where squeue is out of reach, as in a container.
+/// Of later releases, and if squeue is out of reach, as in a container.
 std::optional<TimeSpan> until_job_end() {
   const std::string text = variable("SLURM_JOB_END_TIME");
   int64_t end = 0;

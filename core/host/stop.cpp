@@ -23,7 +23,7 @@ constexpr std::array<int, 7> kSignals = {SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGH
 constexpr int kInterrupted = 128 + SIGINT;
 constexpr int64_t kLongestAlarm = 1'000'000'000;
 
-// All that a handler may touch.
+// Everything that a handler may touch.
 std::atomic<int> received = 0;
 std::atomic<bool> is_looping = false;
 std::atomic<bool> is_timed = false;  ///< the alarm is our own
@@ -67,8 +67,8 @@ void note(int number) {
       {"\nthe time limit was reached during start-up: allow more (run.max_wall_time, or the job's limit)\n"});
 }
 
-/// One that no timer of ours has sent asks for the end as other signals do: another process sends it, or the
-/// parent has set a timer and become this program.
+/// An alarm that no timer of ours has sent requests the end as other signals do: another process sent it, or
+/// the parent set a timer and then became this program.
 void note_alarm(int number, siginfo_t* info, void* /*context*/) {
   if (is_timed && info->si_code == SI_KERNEL) give_up();
   note(number);
@@ -90,7 +90,7 @@ void handle_alarm() {
   ::sigaction(SIGALRM, &action, nullptr);
 }
 
-/// As nohup leaves it: the run is to outlive its terminal.
+/// As nohup leaves it: the run should outlive its terminal.
 bool is_ignored(int number) {
   struct sigaction action = {};
   return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -134,7 +134,7 @@ void StopSignals::set_grace(TimeSpan span) {
   grace = static_cast<unsigned>(std::min(span.seconds, kLongestAlarm));
 }
 
-/// The timer is alarm's, and finer: whole seconds would be the better part of a short limit's reserve.
+/// The timer is alarm's with a finer resolution: whole seconds would use up most of a short limit's reserve.
 void StopSignals::end_after(double seconds) {
   if (seconds <= 0) return;
   is_timed = true;

@@ -8,18 +8,18 @@
 namespace trainer {
 
 /// Signals that ask the process to end: TERM, USR1, USR2, INT (Ctrl-C), XCPU (the limit of processor time),
-/// PWR (power is failing), HUP (its terminal is gone) unless that is ignored, ALRM from outside; and the
-/// alarm that ends it if its time is over. They are heeded also if the parent has blocked them. Until
+/// PWR (power is failing), HUP (its terminal is gone) unless that is ignored, and ALRM from outside. Its own
+/// alarm ends it when its time is over. Signals are received even if the parent has blocked them. Until
 /// watch_loop() nothing can be lost, and they end the process at once with exit code 75. From then on they
-/// are noted, to be asked for between steps; if the process is still running after the grace period, it exits
-/// with 75. A second INT ends it at once with 130. PIPE is ignored: a run outlives the readers of its output.
-/// There is at most one object of it; after it nothing is left to be stopped, and signals are ignored.
+/// are recorded, to be checked between steps; if the process is still running after the grace period, it
+/// exits with 75. A second INT ends it at once with 130. PIPE is ignored: a run outlives the readers of its
+/// output. At most one object exists; after its end nothing is left to be stopped, and signals are ignored.
 class StopSignals {
  public:
-  /// What is said where the process ends without having been asked between steps.
+  /// The message if the process ends between two checks.
   struct Texts {
     const char* early;  ///< before watch_loop()
-    const char* kept;   ///< after it: what remains
+    const char* kept;   ///< after it: the remaining state
   };
   static constexpr Texts kRun{"stopped during start-up: nothing is lost", "the last checkpoint remains"};
   static constexpr Texts kPass{"stopped: nothing was written", "the output is incomplete"};
@@ -31,17 +31,17 @@ class StopSignals {
   ~StopSignals();
 
   void set_grace(TimeSpan span);
-  /// After `seconds` (0: never) the process ends with 75 even where no signal has come.
+  /// After `seconds` (0: never) the process ends with 75 even if no signal has arrived.
   void end_after(double seconds);
   /// From here on there is something to save.
   void watch_loop();
-  /// From here on the result is decided: a signal that comes now must not turn it into another one.
+  /// From here on the result is fixed: a signal that arrives now must not change it.
   void ignore();
-  /// Whether one has come.
+  /// Whether one has arrived.
   bool asked() const;
   /// "SIGTERM"
   std::string name() const;
-  /// For work that cannot be resumed: throws Error (exit 75) if one has come.
+  /// For work that cannot be resumed: throws Error (exit 75) if one has arrived.
   void throw_if_asked() const;
 };
 

@@ -12,15 +12,15 @@
 namespace trainer {
 namespace {
 
-/// What a save and the end of the process may take at least, as part of the limit and in seconds.
+/// The least reserve for a save and the end of the process, as part of the limit and in seconds.
 constexpr double kShare = 0.1, kLeastSeconds = 10;
 constexpr double kSaves = 3;  ///< a save may take this many times as long as the longest so far
 
-/// Bytes per second of a save that nothing is known of: a disk, or a link of one gigabit, shared with others.
-/// A checkpoint is written, synchronised and read back.
+/// Bytes per second of a save without a measurement: a disk, or a link of one gigabit, shared with others. A
+/// checkpoint is written, synchronised and read back.
 constexpr double kCautiousRate = 50e6;
-/// The most that such a guess may take of the limit: the run is to come as far as its first checkpoint, after
-/// a tenth, and have that timed.
+/// The largest part of the limit for such a guess: the run should reach its first checkpoint, after a tenth,
+/// and have it timed.
 constexpr double kMostGuessed = 0.5, kFirstSave = 0.1;
 
 }  // namespace

@@ -40,7 +40,7 @@ class BatchNormLayer final : public Layer {
   }
 
  private:
-  /// Frozen statistics are what evaluation has too, so that what is frozen is the same function in both.
+  /// Evaluation uses the frozen statistics too, so that the frozen layer is the same function in both.
   bool has_fixed_statistics(const LayerContext& context) const {
     const bool mean = context.is_frozen("running_mean"), variance = context.is_frozen("running_var");
     if (mean != variance) {

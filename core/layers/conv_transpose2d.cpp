@@ -39,7 +39,7 @@ class ConvTranspose2dLayer final : public Layer {
                                                in[1], out_channels_, groups));
     }
     const Size2d kernel = geometry_.kernel;
-    // PyTorch counts as fan-in what one output channel of a group has in the weights.
+    // PyTorch's fan-in is the number of weights of one output channel of a group.
     const int64_t fan_in = numel({of_group, kernel[0], kernel[1]});
     const int64_t fan_out = numel({in[1], kernel[0], kernel[1]});
     const TensorId w = context.parameter("weight", {in[1], of_group, kernel[0], kernel[1]},

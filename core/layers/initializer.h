@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// How a layer's weights begin.
+/// The initial values of a layer's weights.
 struct Initializer {
   std::string name = "default";
   double deviation = 0.01;
@@ -16,7 +16,7 @@ struct Initializer {
   void declare(Fields& fields);
   /// `fan_in`, `fan_out`: elements of one output that an input reaches, and the reverse, kernel included.
   Initial weight(int64_t fan_in, int64_t fan_out) const;
-  /// Of a table whose rows are read one by one; by default normal with deviation 1, as PyTorch's Embedding.
+  /// For a table that is read row by row; by default normal with deviation 1, as PyTorch's Embedding.
   Initial table(int64_t rows, int64_t features) const;
   /// As PyTorch: uniform within 1 / sqrt(fan_in) by default, zero beside every other choice.
   Initial bias(int64_t fan_in) const;

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// What a layer writes its operations with.
+/// The context in which a layer writes its operations.
 struct LayerContext {
   Builder& build;
   std::string name;  ///< its own, or its number: parameters are called `name.weight`
@@ -20,26 +20,26 @@ struct LayerContext {
   TensorId step = kNone;            ///< i32 (1)
   TensorId first_position = kNone;  ///< i32 (1): place of the first token, in generation; none: 0
   TensorId document_start = kNone;  ///< i32 (N, T): where each token's document begins; none: 0
-  int64_t cached_positions = 0;     ///< that attention keeps keys and values of, in generation
-  const std::vector<std::string>* freeze = nullptr;        ///< patterns of names; kept by whoever made this
+  int64_t cached_positions = 0;     ///< positions that attention keeps in its caches, in generation
+  const std::vector<std::string>* freeze = nullptr;        ///< patterns of names; owned by the maker of this
   const std::map<std::string, size_t>* earlier = nullptr;  ///< places of the layers before this one; likewise
 
   /// Called `name.suffix`, or as the layer itself if the suffix is empty.
   TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial);
-  /// The parameter of an earlier layer, of any shape. Throws Error (exit 78) at `place` where there is none.
+  /// The parameter of an earlier layer, of any shape. Throws Error (exit 78) at `place` if it does not exist.
   TensorId parameter_of(const std::string& layer, const std::string& suffix, const Origin& place) const;
-  /// Whether training is to leave the layer's tensor `name.suffix` as it is.
+  /// Whether training leaves the layer's tensor `name.suffix` unchanged.
   bool is_frozen(const std::string& suffix) const;
 };
 
-/// What a network is made of: parameters out of the recipe, and a few operations.
+/// An element of a network: parameters from the recipe, and a few operations.
 class Layer : public Component {
  public:
   std::string name;                 ///< empty: the layer's number
   std::vector<std::string> inputs;  ///< empty: the layer before
 
   void declare(Fields& fields) final;
-  /// Inputs that it takes at least and at most.
+  /// The least and the largest number of inputs.
   virtual size_t min_inputs() const { return 1; }
   virtual size_t max_inputs() const { return 1; }
   /// Writes its operations for the inputs `x`; returns its outputs, of which there is at least one.

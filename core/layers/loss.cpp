@@ -28,7 +28,7 @@ TensorId numbers_of_classes(Builder& build, const std::vector<double>& given, in
       {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = {given.begin(), given.end()}});
 }
 
-/// Of class labels: some may be left out, and classes may weigh.
+/// Of class labels: some may be ignored, and classes may have weights.
 class LabelLoss : public Loss {
  public:
   void declare(Fields& fields) override {
@@ -48,7 +48,8 @@ class LabelLoss : public Loss {
   }
 
  protected:
-  /// What follows is the loss's. A network that does not end in logits gets that error at its last layer.
+  /// Errors from here on are at the loss. A network that does not end in logits gets that error at its last
+  /// layer.
   void begin(Builder& build, TensorId logits) const {
     const Shape shape = build.shape(logits);
     if (shape.size() < 2 || shape.size() > 4) {
@@ -58,7 +59,8 @@ class LabelLoss : public Loss {
     build.set_origin(origin);
   }
 
-  /// Of one label for each position, by the operation that knows gamma too; `how` lacks only ignore_index.
+  /// Of one label for each position, by the operation that also supports gamma; `how` lacks only
+  /// ignore_index.
   LossSums build_sums(Builder& build, TensorId logits, const Targets& targets, CrossEntropyRule how) const {
     if (targets.other_labels != kNone) {
       fail_at(!normalizes_by_valid_targets() ? origin

@@ -7,11 +7,11 @@
 
 namespace trainer {
 
-/// What a loss compares a network's output with: a label for each sample, position or pixel; for each class
-/// whether the sample has it; or what the network reads.
+/// The kind of a loss's targets: a label for each sample, position or pixel; for each class whether the
+/// sample has it; or the network's input.
 enum class TargetKind { label, label_set, input };
 
-/// What an output is compared with: a label for each sample (N), each position (N, T) or each pixel
+/// The targets of an output: a label for each sample (N), each position (N, T) or each pixel
 /// (N, H, W), or a number for each of its own.
 struct Targets {
   TensorId labels = kNone;                             ///< i32
@@ -21,15 +21,15 @@ struct Targets {
   int32_t ignored_label = kNoLabel;                    ///< of positions without a valid target
 };
 
-/// What a loss is made of, each (1). The loss is `sum` or, normalised by valid targets, sum / weight, both of
-/// which are sums over all samples, of every micro-batch and rank.
+/// The parts of a loss, each (1). The loss is `sum` or, normalised by valid targets, sum / weight. Both are
+/// sums over all samples, of every micro-batch and rank.
 struct LossSums {
   TensorId sum;
   TensorId weight = kNone;         ///< kNone: the loss does not count
   TensorId valid_targets = kNone;  ///< positions that it does not ignore
 };
 
-/// What training makes small.
+/// The value that training minimises.
 class Loss : public Component {
  public:
   virtual TargetKind target_kind() const { return TargetKind::label; }
@@ -38,7 +38,7 @@ class Loss : public Component {
   virtual LossSums build(Builder& build, TensorId output, const Targets& targets) const = 0;
   /// Whether it is a mean over valid targets, rather than over all samples.
   virtual bool normalizes_by_valid_targets() const { return false; }
-  /// The label that metrics leave out, too; kNoLabel if it is none.
+  /// The label that metrics ignore, too; kNoLabel if there is none.
   virtual int32_t ignored_label() const { return kNoLabel; }
 };
 const Registry<Loss>& losses();

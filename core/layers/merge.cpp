@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// What joins several layers' outputs.
+/// An operation that joins several layers' outputs.
 class MergeLayer : public Layer {
  public:
   size_t min_inputs() const override { return 2; }

@@ -21,12 +21,12 @@ struct Network {
   std::vector<std::unique_ptr<Layer>> layers;
   std::optional<FilePath> initial_weights;
   std::vector<std::string> replace;  ///< patterns of names that initial_weights does not set
-  std::vector<std::string> freeze;   ///< patterns of names that training leaves as they are
+  std::vector<std::string> freeze;   ///< patterns of names that training leaves unchanged
 
   /// Writes out the templates of a `model` section, or of a network's file, before its keys are read.
   static void write_out(Value& model, const std::string& path, Reading& reading);
   void declare(Fields& fields);
-  /// Reports names that are used twice, inputs that nobody makes, and layers that get too few or too many.
+  /// Reports names that are used twice, unknown inputs, and layers with too few or too many of them.
   void check(Diagnostics& diagnostics) const;
 
   InputKind kind() const;
@@ -41,14 +41,14 @@ struct Network {
   std::vector<TensorId> build(LayerContext context, TensorId x) const;
 
  private:
-  /// What a layer reads: an output of an earlier layer, or the network's input.
+  /// A layer's input: an output of an earlier layer, or the network's input.
   struct Source {
     size_t layer = 0, output = 0;
   };
   /// Positions of layers by their names, each name's in order.
   using Positions = std::map<std::string, std::vector<size_t>>;
   Positions positions() const;
-  /// What a layer after `before` others means by "NAME", "NAME:OUTPUT" or "input".
+  /// The source that "NAME", "NAME:OUTPUT" or "input" names for a layer after `before` others.
   static std::optional<Source> find_source(const Positions& known, const std::string& wanted, size_t before);
   std::vector<Source> sources(const Positions& known, size_t index) const;
 };

@@ -41,7 +41,7 @@ class PositionsLayer final : public Layer {
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape shape = expect_sequences(context, x[0], origin);
-    // In generation a sequence comes in pieces, and is as long as what attention keeps of it.
+    // In generation a sequence comes in pieces; its length is that of attention's caches.
     const int64_t tokens = std::max(shape[1], context.cached_positions);
     if (tokens > most_) {
       fail_at(origin_of("max_positions"),

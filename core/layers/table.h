@@ -3,8 +3,8 @@
 
 #include "core/layers/layer.h"
 
-/// The table of layers: one line for each, a function that its own file defines and that returns its row.
-/// (Element-wise functions are not here: each makes a layer by being in elementwise::Function.)
+/// The table of layers: one line for each, a function in its own file that returns its row. (Element-wise
+/// functions are not here: each makes a layer by being in elementwise::Function.)
 // clang-format off
 #define TRAINER_LAYERS(row) \
   row(conv2d_layer) \

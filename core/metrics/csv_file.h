@@ -11,15 +11,16 @@
 namespace trainer {
 
 /// The records of a metrics.jsonl as a table for spreadsheets: a head, then a row each (RFC 4180, line
-/// feeds). What a record lacks is left empty. Throws Error (exit 74; 65 for a metrics.jsonl that cannot be
-/// read).
+/// feeds). Values missing from a record are empty. Throws Error (exit 74; 65 for a metrics.jsonl that cannot
+/// be read).
 class CsvFile {
  public:
-  /// Replaces `path` by what `lines` holds. Metrics have these names; a record with others widens the table.
+  /// Replaces the contents of `path` by those of `lines`. Metrics have these names; a record with others
+  /// widens the table.
   CsvFile(const std::filesystem::path& path, const std::filesystem::path& lines,
           std::vector<std::string> metrics);
 
-  /// The record stands in `lines` already, or waits to.
+  /// The record is in `lines` already, or waits to be written.
   void append(const MetricsRecord& record);
 
  private:

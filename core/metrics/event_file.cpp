@@ -58,7 +58,7 @@ std::string bytes_of(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-/// The format masks its sums, since a sum over data that holds its own sum says nothing.
+/// The format masks its checksums, because a checksum of data that contains its own checksum is meaningless.
 std::string masked_sum(std::string_view bytes) {
   const uint32_t sum = crc32c(bytes);
   return bytes_of(std::rotr(sum, 15) + 0xa282ead8u);
@@ -95,7 +95,7 @@ std::string event_of(const MetricsRecord& record) {
   return framed(event);
 }
 
-/// What a file begins with. A program that has read an earlier file of this directory discards it then.
+/// The start of a file. A program that has read an earlier file of this directory then discards it.
 std::string beginning() {
   std::string version, start, session;
   pbf_writer of_version(version), of_start(start);
@@ -136,7 +136,7 @@ EventFile::EventFile(const fs::path& directory, const fs::path& lines) {
   try {
     const std::vector<fs::path> earlier = event_files(directory);
     path_ = new_name(directory, earlier);
-    // Under a name that TensorBoard passes over until the file is whole.
+    // Under a name that TensorBoard ignores until the file is complete.
     const fs::path unnamed = directory / "events.new";
     write_atomically(unnamed, text);
     fs::rename(unnamed, path_);

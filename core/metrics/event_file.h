@@ -12,7 +12,7 @@ namespace trainer {
 /// steps, as f32. Throws Error (exit 74; 65 for a metrics.jsonl that cannot be read).
 class EventFile {
  public:
-  /// Replaces all event files in the directory by a new one that holds what `lines` does.
+  /// Replaces all event files in the directory by a new one with the contents of `lines`.
   EventFile(const std::filesystem::path& directory, const std::filesystem::path& lines);
 
   const std::filesystem::path& path() const { return path_; }

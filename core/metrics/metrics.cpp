@@ -92,7 +92,7 @@ void visit(Record& record, const Field& field) {
 template <class Value>
 constexpr bool kIsMetrics = std::is_same_v<std::decay_t<Value>, decltype(MetricsRecord::metrics)>;
 
-// Each takes a value out of a line; false if it is of another kind. Null stands for what is not finite.
+// Each reads a value from a line; returns false if it is of another kind. Null means not finite.
 bool take(const Json& json, std::string& value) {
   if (json.is_text()) value = json.text();
   return json.is_text();
@@ -231,7 +231,7 @@ bool MetricsWriter::is_behind() {
   return !waiting_.empty();
 }
 
-/// Returns the errno of a call that failed; what was not written then waits.
+/// Returns the errno of a failed call; unwritten data then waits.
 int MetricsWriter::write_waiting() {
   while (!waiting_.empty()) {
     const ssize_t count = ::write(file_.get(), waiting_.data(), waiting_.size());

@@ -44,7 +44,7 @@ struct MetricsRecord {
 /// no NaN: they become null, and `non_finite` lists their keys.
 std::string to_json(const MetricsRecord& record);
 
-/// Parses such a line; null becomes NaN. Nothing if the text is not a record.
+/// Parses a line from it; null becomes NaN. Nothing if the text is not a record.
 std::optional<MetricsRecord> parse_record(std::string_view line);
 
 /// Calls `take` for each line of the file, or never if there is none. Throws Error: exit 65 naming a line
@@ -55,7 +55,7 @@ void read_records(const std::filesystem::path& path, const std::function<void(co
 /// it is when it comes back from a line.
 NamedNumbers numbers_of(const MetricsRecord& record);
 
-/// The keys of every line that there may be whose metrics have these names, in order.
+/// The keys of every possible line with metrics of these names, in order.
 std::vector<std::string> record_keys(const std::vector<std::string>& metrics);
 
 /// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. A line that
@@ -77,7 +77,7 @@ class MetricsWriter {
   std::filesystem::path path_;
   FileDescriptor file_;
   std::mutex mutex_;     ///< for what follows
-  std::string waiting_;  ///< lines, or what is left of them
+  std::string waiting_;  ///< lines, or the rest of them
 };
 
 /// Keeps lines up to `step`, and validation lines up to `validated`: the metrics of a run that resumes there.
@@ -88,10 +88,10 @@ using SummaryValue = Variant<int64_t, double, std::string, bool>;
 /// Dotted names and their values: `validation.last.top1` becomes {"validation": {"last": {"top1": …}}}.
 using Summary = std::vector<std::pair<std::string, SummaryValue>>;
 
-/// Writes summary.json atomically, what is not finite as in to_json. Throws Error (exit 74).
+/// Writes summary.json atomically, non-finite values as in to_json. Throws Error (exit 74).
 void write_summary(const std::filesystem::path& path, const Summary& summary);
 
-/// The `finished` of a summary.json; nothing if there is no such file, or no such value in it.
+/// The `finished` of a summary.json; nothing if the file or the value is missing.
 std::optional<bool> read_finished(const std::filesystem::path& path);
 
 }  // namespace trainer

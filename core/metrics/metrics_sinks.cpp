@@ -63,7 +63,7 @@ void MetricsSinks::append(MetricsRecord record) {
   const auto follow = [&](auto& follower, void (MetricsSinks::*make)()) {
     try {
       if (follower.file) return follower.file->append(record);
-      // Made again from the lines once these are there; ever more seldom, since each time all of them are
+      // Rebuilt from the lines once these are written; less and less often, since each time all of them are
       // read.
       if (!lines_->is_behind() && std::has_single_bit(++follower.missed)) (this->*make)();
     } catch (const Error& problem) {

@@ -14,7 +14,7 @@
 
 namespace trainer {
 
-/// What `logging.formats` may name beside the lines of JSON, which are always written.
+/// The formats that `logging.formats` may name besides JSON lines, which are always written.
 constexpr const char* kTensorboard = "tensorboard";
 constexpr const char* kCsv = "csv";
 
@@ -22,7 +22,7 @@ constexpr const char* kCsv = "csv";
 /// step appears twice after metrics.jsonl was cut. Throws Error (exit 65, 74).
 class MetricsSinks {
  public:
-  /// Writes nothing: of several ranks one does.
+  /// Writes nothing: only one of several ranks does.
   MetricsSinks() = default;
   /// `metrics` are the names known beforehand, for the head of the table.
   MetricsSinks(
@@ -48,7 +48,7 @@ class MetricsSinks {
   /// The files made from the lines.
   template <class File>
   struct Follower {
-    std::optional<File> file;  ///< nothing if it is not wanted, or could not be written
+    std::optional<File> file;  ///< nothing if it is disabled, or could not be written
     uint64_t missed = 0;       ///< records since then
   };
 

@@ -13,15 +13,15 @@
 #include "core/graph/ops/matmul.h"
 
 // Muon (Jordan, "Muon: An optimizer for hidden layers in neural networks", 2024), with the keys and defaults
-// of PyTorch's Muon. All of it is made of operations that exist for other purposes, so every backend has it.
+// of PyTorch's Muon. It uses only operations that exist for other purposes, so every backend has it.
 
 namespace trainer {
 namespace {
 
 using Tensors = std::set<TensorId>;
 
-/// Goes from an entry's losses back to the layers before them: through what has no weights but vectors, as
-/// far as the first matrices or kernels.
+/// Goes from an entry's losses back to the last layers: through nodes with no weights but vectors, up to the
+/// first matrices or kernels.
 class LastLayers {
  public:
   LastLayers(const Program& program, const Entry& entry) : program_(program) {
@@ -35,8 +35,8 @@ class LastLayers {
   const Tensors& matrices() const { return matrices_; }
 
  private:
-  /// What is made of stored tensors alone is a weight too: in another type or shape, or with a normalisation
-  /// folded in. Rows of a table are none.
+  /// A tensor computed only from stored tensors is a weight too: in another type or shape, or with a
+  /// normalisation folded in. Rows of a table are not.
   void note_weights(const Node& node) {
     if (const auto table = node.op->table_input()) {
       tables_.merge(weights_behind(node.inputs[*table]).value_or(Tensors{}));
@@ -95,13 +95,13 @@ class LastLayers {
   }
 
   const Program& program_;
-  std::map<TensorId, Tensors> weights_;  ///< of which each tensor is made that does not depend on the batch
-  Tensors to_loss_, to_layer_;           ///< of which a loss, or a layer with weights, is made
+  std::map<TensorId, Tensors> weights_;  ///< of each tensor that does not depend on the batch
+  Tensors to_loss_, to_layer_;           ///< that a loss, or a layer with weights, is computed from
   Tensors tables_, matrices_;
 };
 
-/// The polynomial 3.4445 x - 4.7750 x^3 + 2.0315 x^5 brings singular values within (0, 1] near 1, small ones
-/// as fast as possible: they end between 0.7 and 1.2.
+/// The polynomial 3.4445 x - 4.7750 x^3 + 2.0315 x^5 moves singular values in (0, 1] towards 1, small ones as
+/// fast as possible; they end between 0.7 and 1.2.
 constexpr double kX = 3.4445, kCube = -4.7750, kFifth = 2.0315;
 
 /// a * x + b * y. a may not be 1.
@@ -164,7 +164,7 @@ class Muon final : public Optimizer {
   }
 
  private:
-  /// Each matrix has a pass of its own: what Newton-Schulz computes then lives no longer than needed.
+  /// Each matrix has a pass of its own, so that temporaries of Newton-Schulz live no longer than needed.
   void append_matrix(Builder& build, StepInputs inputs, const ParameterGradient& pair) const {
     Program& program = build.program();
     const Tensor matrix = program.tensor(pair.parameter);

@@ -7,13 +7,13 @@
 
 namespace trainer {
 
-/// Parameters whose rows belong to tokens, positions or outputs: tables, and the weights of the last layers.
-/// A layer is last if its output leads to the loss and to no other layer with a matrix or kernel. If
+/// Parameters with a row for each token, position or output: tables, and the weights of the last layers. A
+/// layer is last if its output leads to the loss and to no other layer with a matrix or kernel. If
 /// branches meet after their layers, there are several. Weights that are read under another type or shape
 /// count too.
 std::set<TensorId> tables_and_last_layers(const Program& program);
 
-/// Matrices move by momentum that is made orthogonal, everything else by AdamW.
+/// Matrices are updated with orthogonalised momentum, everything else with AdamW.
 Registered<Optimizer> muon_optimizer();
 
 }  // namespace trainer

@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-/// Parameters that are updated in another way than the rest: those whose names match.
+/// Parameters with another update than the rest, selected by name.
 class ParameterGroup : public Component {
  public:
   std::string pattern;
@@ -23,23 +23,23 @@ class Optimizer : public Component {
   double lr = 0.1;
   double weight_decay = 0;
   std::vector<std::string> no_decay;
-  std::vector<std::unique_ptr<ParameterGroup>> groups;  ///< a parameter is in the first that matches
+  std::vector<std::unique_ptr<ParameterGroup>> groups;  ///< a parameter belongs to the first that matches
   std::optional<double> clip_norm, clip_value;
 
   void declare(Fields& fields) final;
 
-  /// Throws Error (exit 78) if a group matches none of the names of trained parameters, or only such as
-  /// groups before it have taken.
+  /// Throws Error (exit 78) if a group matches none of the names of trained parameters, or only names that
+  /// earlier groups have taken.
   void check_groups(const std::vector<std::string>& parameters) const;
 
-  /// What the update of all parameters reads besides the parameters.
+  /// Inputs of the update of all parameters, besides the parameters.
   struct StepInputs {
     TensorId lr = kNone;       ///< (1), of this update
     TensorId updates = kNone;  ///< i32 (1), updates applied so far
-    TensorId scale = kNone;    ///< (1), what gradients are multiplied with; kNone: nothing
+    TensorId scale = kNone;    ///< (1), factor of the gradients; kNone: nothing
     TensorId skip = kNone;     ///< (1), not 0 if the step is skipped; kNone: never
   };
-  /// Appends what changes these parameters and their moments.
+  /// Appends the nodes that update these parameters and their moments.
   virtual void append_step(Builder& build, const StepInputs& inputs,
                            const std::vector<ParameterGradient>& parameters) const = 0;
 

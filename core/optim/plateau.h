@@ -6,8 +6,7 @@
 
 namespace trainer {
 
-/// When the learning rate drops, as PyTorch's ReduceLROnPlateau decides it, with an evaluation in the place
-/// of an epoch.
+/// When the learning rate drops, as in PyTorch's ReduceLROnPlateau, with evaluations instead of epochs.
 struct PlateauSettings {
   std::string metric = "loss";
   double factor = 0.1;    ///< the rate is multiplied by it

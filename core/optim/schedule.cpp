@@ -61,8 +61,8 @@ class MultiStep : public Schedule {
   double gamma_ = 0.1;
 };
 
-/// What falls from 1 at the end of the warm-up to min_factor at the end of training; the last update is one
-/// step short of it.
+/// A factor that falls from 1 at the end of the warm-up to min_factor at the end of training; the last update
+/// is one step short of it.
 class Falling : public Schedule {
  public:
   void declare(Fields& fields) override {
@@ -105,7 +105,7 @@ class Polynomial : public Falling {
   double power_ = 2;
 };
 
-/// The same rate until the last part of training, in which it falls along a line ("WSD": warm-up, stable,
+/// A constant rate until the last part of training, in which it falls linearly ("WSD": warm-up, stable,
 /// decay).
 class Trapezoid : public Falling {
  public:
@@ -173,8 +173,8 @@ class CosineRestarts : public Schedule {
   double min_factor_ = 0;
 };
 
-/// Up to the base rate along half a cosine wave and down again (Smith and Topin, "Super-Convergence", 2018),
-/// update for update as PyTorch's OneCycleLR without its cycle of momentum. It is its own warm-up.
+/// Up to the base rate along half a cosine wave and down again (Smith and Topin, "Super-Convergence", 2018).
+/// Equal in every update to PyTorch's OneCycleLR without its cycle of momentum. It is its own warm-up.
 class OneCycle : public Schedule {
  public:
   void declare(Fields& fields) override {
@@ -198,7 +198,7 @@ class OneCycle : public Schedule {
   double rise_ = 0.3, div_factor_ = 25, final_div_factor_ = 1e4;
 };
 
-/// The same rate until a metric of the validation split no longer improves (PyTorch's ReduceLROnPlateau).
+/// A constant rate until a metric of the validation split no longer improves (PyTorch's ReduceLROnPlateau).
 class Plateau : public Schedule {
  public:
   void declare(Fields& fields) override {

@@ -10,15 +10,15 @@
 
 namespace trainer {
 
-/// What the base learning rate is multiplied by, update for update. Every schedule may begin with a linear
-/// warm-up from 0: during `warmup` the factor of update t (from 0) is (t + 1) / warmup, reaching 1.
+/// The factor of the base learning rate for each update. Every schedule may begin with a linear warm-up from
+/// 0: during `warmup` the factor of update t (from 0) is (t + 1) / warmup, reaching 1.
 class Schedule : public Component {
  public:
   void declare(Fields& fields) override;
-  /// Reports what no bound on a single field can say. Called once after the fields were read, before
-  /// factor().
+  /// Reports errors that bounds on single fields cannot express. Called once after the fields were read,
+  /// before factor().
   virtual void check(Diagnostics&) const {}
-  /// Where a metric decides when the rate drops: how. Its factor multiplies factor().
+  /// The rule, if a metric decides when the rate drops. Its factor multiplies factor().
   virtual std::optional<PlateauSettings> plateau() const { return std::nullopt; }
 
   double factor(int64_t update, int64_t total_updates, const BatchCounts& batches) const;

@@ -8,7 +8,8 @@
 namespace trainer {
 namespace {
 
-/// One pass from the end: a node stays if it assigns or one of its outputs is used by what stays.
+/// One pass from the end: a node stays if it assigns, or if a remaining node or an output uses one of its
+/// outputs.
 void sweep(Program& program, Entry& entry) {
   std::vector<bool> needed(program.tensors.size(), false);
   for (const NamedTensor& output : entry.outputs) needed[static_cast<size_t>(output.tensor)] = true;
@@ -21,7 +22,7 @@ void sweep(Program& program, Entry& entry) {
       stays = stays || used;
     }
     if (!stays) continue;
-    for (size_t i = 1; i < node.outputs.size(); ++i) {  // the first output is what an operation is for
+    for (size_t i = 1; i < node.outputs.size(); ++i) {  // the first output is the operation's main result
       if (node.outputs[i] != kNone && !needed[static_cast<size_t>(node.outputs[i])]) node.outputs[i] = kNone;
     }
     for (TensorId id : node.inputs) {

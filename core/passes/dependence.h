@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-/// Whether each tensor is a parameter that training changes, or is computed from one within the entry: no
-/// other gets a gradient.
+/// Whether each tensor is a trained parameter, or is computed from one within the entry: only these get
+/// gradients.
 std::vector<bool> depends_on_trained(const Program& program, const Entry& entry);
 
 }  // namespace trainer

@@ -8,9 +8,9 @@
 
 namespace trainer {
 
-/// Rewrites an entry's nodes and knows at each moment who makes and who reads each tensor, in time that does
-/// not grow with the entry. A node keeps its number whatever is removed or inserted; new ones come after all
-/// others' numbers. `finish` puts the nodes back into the entry, which has none until then.
+/// Rewrites an entry's nodes. It always has each tensor's maker and readers, in time that does not grow with
+/// the entry. A node keeps its number when others are removed or inserted; new nodes get numbers after all
+/// others. `finish` puts the nodes back into the entry, which has none until then.
 class EntryEditor {
  public:
   static constexpr int kNobody = -1;
@@ -25,15 +25,15 @@ class EntryEditor {
 
   /// The node that makes the tensor, or kNobody.
   int maker_of(TensorId id) const;
-  /// How often it is read, outputs of the entry counting as reads.
+  /// Number of its reads; outputs of the entry count as reads.
   int uses(TensorId id) const;
-  /// The nodes that read it in their order, one that does so twice counting twice.
+  /// The nodes that read it in their order; one that reads it twice is listed twice.
   const std::vector<size_t>& readers(TensorId id) const;
   /// The only node that reads it, or kNobody if there is none or more than one use.
   int only_reader(TensorId id) const;
   /// Whether a node before node n, or nothing in the entry, makes the tensor.
   bool exists_before(size_t n, TensorId id) const;
-  /// Whether node a stands before node b.
+  /// Whether node a is before node b.
   bool is_before(size_t a, size_t b) const { return place_[a] < place_[b]; }
 
   void set_op(size_t n, std::shared_ptr<const Operation> op) { nodes_[n].op = std::move(op); }
@@ -43,7 +43,7 @@ class EntryEditor {
   void set_output(size_t n, size_t o, TensorId id);
   /// Its inputs and outputs are no longer read and made.
   void remove(size_t n);
-  /// Before a node of the entry as it was given; several in the order of the calls.
+  /// Before a node of the original entry; several in the order of the calls.
   void insert_before(size_t n, Node node);
   void finish();
 
@@ -60,8 +60,8 @@ class EntryEditor {
   Entry& entry_;
   std::vector<Node> nodes_;
   std::vector<bool> is_removed_;
-  std::vector<size_t> place_;                  ///< of each node: odd numbers were there before
-  std::vector<std::vector<size_t>> inserted_;  ///< before each node that was there before
+  std::vector<size_t> place_;                  ///< of each node: odd numbers are the original ones
+  std::vector<std::vector<size_t>> inserted_;  ///< before each original node
   std::vector<Links> links_;                   ///< by tensor
 };
 

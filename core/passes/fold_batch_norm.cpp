@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// Puts the node that changes the weights before the convolution, and gives the convolution what it makes.
+/// Puts the node that changes the weights before the convolution, and passes its outputs to the convolution.
 void fold(Program& program, EntryEditor& nodes, size_t conv, size_t norm) {
   const Node normalise = nodes.node(norm);
   std::vector<TensorId> read = nodes.node(conv).inputs;
@@ -33,7 +33,7 @@ void fold(Program& program, EntryEditor& nodes, size_t conv, size_t norm) {
   nodes.set_output(conv, Conv2d::kY, normalise.outputs[BatchNormInference::kY]);
 }
 
-/// In training a normalisation is folded only where no gradient passes: the folding has none.
+/// In training a normalisation is folded only if no gradient passes: the folding has none.
 void fold_all(Program& program, Entry& entry) {
   std::vector<bool> is_differentiated(program.tensors.size(), false);
   if (entry.name == entry_name::kTrainStep) is_differentiated = depends_on_trained(program, entry);

@@ -17,15 +17,15 @@
 namespace trainer {
 namespace {
 
-/// What becomes of an operation's outputs when it computes some samples at a time.
+/// The form of an operation's outputs if it computes some samples at a time.
 enum class Outcome { piece, sum, join };
 
 struct Rule {
-  std::vector<size_t> by_sample;  ///< inputs whose first dimension counts samples
+  std::vector<size_t> by_sample;  ///< inputs with samples as the first dimension
   Outcome outcome;
 };
 
-/// For the operations between a linear layer and the gradients of what it reads.
+/// For the operations between a linear layer and the gradients of its inputs.
 const Rule* rule_of(const Operation& op) {
   static const std::map<std::type_index, Rule> table = {
       {typeid(Linear), {{Linear::kX}, Outcome::piece}},
@@ -60,7 +60,7 @@ bool is_by_sample(const Rule& rule, size_t input) {
   return std::ranges::find(rule.by_sample, input) != rule.by_sample.end();
 }
 
-/// A linear layer and all that its logits lead to, by position in the entry.
+/// A linear layer and all nodes that depend on its logits, by position in the entry.
 class Classifier {
  public:
   Classifier(const Entry& entry, size_t linear) : entry_(entry), nodes_{linear} {
@@ -70,7 +70,7 @@ class Classifier {
 
   const std::vector<size_t>& nodes() const { return nodes_; }
 
-  /// Whether its nodes can all stand where the linear layer does, and compute some samples at a time.
+  /// Whether all its nodes can move to the linear layer's position and compute some samples at a time.
   bool can_be_split() const {
     const bool has_loss = std::ranges::any_of(
         nodes_, [this](size_t n) { return entry_.nodes[n].op->judged_input().has_value(); });
@@ -83,7 +83,7 @@ class Classifier {
   bool is_inside(TensorId id) const { return std::ranges::find(inside_, id) != inside_.end(); }
 
  private:
-  /// Takes in a node that reads logits, or what was made of them.
+  /// Adds a node that reads logits, or results computed from them.
   void take(size_t n) {
     const Node& node = entry_.nodes[n];
     const Rule* rule = rule_of(*node.op);
@@ -98,7 +98,7 @@ class Classifier {
     if (rule->outcome == Outcome::piece) inside_.push_back(node.outputs[0]);
   }
 
-  /// Whether what a node reads from elsewhere is there when the linear layer runs.
+  /// Whether a node's other inputs exist before the linear layer runs.
   bool can_come_first(size_t n) const {
     return std::ranges::all_of(entry_.nodes[n].inputs, [this](TensorId id) {
       return id == kNone || is_inside(id) || exists_before(entry_, nodes_[0], id);
@@ -111,7 +111,7 @@ class Classifier {
   bool fits_ = true;
 };
 
-/// Writes an entry again with the classifier's nodes run once for each piece of the samples.
+/// Rewrites an entry with the classifier's nodes run once for each piece of the samples.
 class Splitting {
  public:
   Splitting(Program& program, Entry& entry, const Classifier& classifier)
@@ -159,7 +159,7 @@ class Splitting {
     return known->second;
   }
 
-  /// The operation; one that knows the shape of all samples is made again.
+  /// The operation; one that depends on the number of samples is made again.
   std::shared_ptr<const Operation> for_samples(const Node& node, int64_t length) const {
     const auto* data = dynamic_cast<const LinearBackwardData*>(node.op.get());
     if (data == nullptr) return node.op;

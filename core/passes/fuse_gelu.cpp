@@ -32,7 +32,7 @@ class FuseGelu {
   }
 
  private:
-  /// Takes a gelu into the linear layer before it.
+  /// Moves a gelu into the linear layer before it.
   bool fuse_forward(size_t n) {
     if (!is_gelu<Unary>(*nodes_.node(n).op)) return false;
     const TensorId sum = nodes_.node(n).inputs[Unary::kX], y = nodes_.node(n).outputs[Unary::kY];
@@ -45,7 +45,7 @@ class FuseGelu {
                 nodes_.node(before).inputs, {y, keeps_sum ? sum : kNone});
   }
 
-  /// Takes a gelu's gradient into the product that makes what it reads.
+  /// Moves a gelu's gradient into the product that makes its input.
   bool fuse_backward(size_t n) {
     if (!is_gelu<UnaryBackward>(*nodes_.node(n).op)) return false;
     const TensorId dy = nodes_.node(n).inputs[UnaryBackward::kDy],
@@ -60,7 +60,7 @@ class FuseGelu {
                 inputs, nodes_.node(n).outputs);
   }
 
-  /// The node that makes the tensor, if it is such an operation.
+  /// The node that makes the tensor, if it is an operation of this kind.
   template <class Op>
   int maker_as(TensorId id) const {
     const int maker = nodes_.maker_of(id);
@@ -69,7 +69,7 @@ class FuseGelu {
     return is_such ? maker : EntryEditor::kNobody;
   }
 
-  /// Gives the node another operation in place of the gelu, unless the device's planner refuses that.
+  /// Replaces the node's operation by one that includes the gelu, unless the device's planner refuses it.
   bool take(size_t gelu, int into, const std::shared_ptr<const Operation>& op,
             const std::vector<TensorId>& inputs, const std::vector<TensorId>& outputs) {
     const OpContext context{.op = *op,

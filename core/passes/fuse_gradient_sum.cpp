@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-/// Of a batch normalisation's gradient only both dy may be sums.
+/// Of a batch normalisation's gradient only the two dy may be sums.
 bool takes_as_gradient(const Node& node, TensorId sum) {
   return dynamic_cast<const BatchNormBackward*>(node.op.get()) != nullptr &&
          node.inputs[BatchNormBackward::kDy] == sum && node.inputs[BatchNormBackward::kOtherDy] == kNone;
@@ -32,7 +32,7 @@ void fuse_sums(EntryEditor& nodes) {
   }
 }
 
-/// If a layer normalisation's gradient is but one of its input's, it takes in the others' sum.
+/// If a layer normalisation's gradient is only one of its input's, it adds the sum of the others.
 void fuse_sums_behind_layer_norms(EntryEditor& nodes) {
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (nodes.is_removed(n) || !is_sum(nodes.node(n))) continue;

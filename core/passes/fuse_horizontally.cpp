@@ -19,7 +19,7 @@
 namespace trainer {
 namespace {
 
-/// Casts, what moves running statistics, and what adds gradients to those of other micro-batches.
+/// Casts, updates of running statistics, and sums of gradients over micro-batches.
 bool is_kind(const Program& program, const Node& node) {
   const Operation& op = *node.op;
   if (typeid(op) == typeid(Cast) || typeid(op) == typeid(Lerp)) return true;
@@ -32,12 +32,12 @@ bool is_assign(const Node& node) {
   return dynamic_cast<const Assign*>(node.op.get()) != nullptr;
 }
 
-/// Nodes that wait to become one, and what assigns their results.
+/// Nodes that wait to become one, and the assigns of their results.
 struct Group {
   std::vector<Node> nodes, assigns;
 };
 
-/// Traverses one entry. A node waits until something reads its result, changes what it reads, or the phase
+/// Traverses one entry. A node waits until another one reads its result or changes its inputs, or the phase
 /// ends.
 class Joiner {
  public:
@@ -101,7 +101,7 @@ class Joiner {
     group->second.nodes.push_back(std::move(node));
   }
 
-  /// Which rank computes a node follows from what it reads, so that such nodes stay alone.
+  /// A node's inputs determine the rank that computes it, so such nodes stay alone.
   bool may_wait(const Node& node) const {
     if (!is_kind(program_, node) || node.again) return false;
     return !only_rank(program_.tensors, node) && !planner_.why_not(context_of(joined({node})));
@@ -157,11 +157,11 @@ class Joiner {
 
   const Program& program_;
   const Planner& planner_;
-  Phase phase_ = Phase::forward;    ///< of all that wait
-  std::map<size_t, Group> groups_;  ///< by number, in the order in which they began
+  Phase phase_ = Phase::forward;    ///< of all waiting nodes
+  std::map<size_t, Group> groups_;  ///< by number, in the order of creation
   size_t next_ = 0;
-  std::map<TensorId, size_t> makers_;              ///< what is made by groups that wait, and by which
-  std::set<std::pair<TensorId, size_t>> readers_;  ///< what is read by them
+  std::map<TensorId, size_t> makers_;              ///< results of waiting groups, with their group
+  std::set<std::pair<TensorId, size_t>> readers_;  ///< inputs of waiting groups
   std::vector<Node> done_;
 };
 
@@ -200,14 +200,14 @@ void part_casts_of_gradients(Program& program, Entry& entry, const Planner& plan
   entry.nodes = std::move(nodes);
 }
 
-/// Whether a convolution adds up sums that are read. Where it is computed again they are not.
+/// Whether a convolution computes sums that are read. When it is recomputed they are not.
 bool adds_up(const Node& node) {
   const auto* conv = dynamic_cast<const Conv2d*>(node.op.get());
   return conv != nullptr && conv->moments && node.outputs[Conv2d::kSums] != kNone &&
          node.outputs[Conv2d::kSquares] != kNone;
 }
 
-/// Sums that a device adds to what is there are cleared at the entry's beginning, all at once.
+/// Sums that a device accumulates in place are cleared at the entry's beginning, all at once.
 void clear_sums(Program& program, Entry& entry, const Planner& planner) {
   std::vector<Shape> shapes;
   for (const Node& node : entry.nodes) {

@@ -14,8 +14,8 @@ struct ChannelSums {
   TensorId sums, squares;
 };
 
-/// The tensors in which a convolution puts the sums of its output and of the squares; nothing if the node
-/// is no convolution, or one whose sums the device does not give.
+/// The tensors of a convolution's sums of its output and of the squares; nothing if the node
+/// is not a convolution, or one whose sums the device cannot compute.
 std::optional<ChannelSums> sums_of(Program& program, Node& node, const Planner& planner) {
   const auto* conv = dynamic_cast<const Conv2d*>(node.op.get());
   if (conv == nullptr) return std::nullopt;

@@ -14,8 +14,8 @@
 namespace trainer {
 namespace {
 
-/// The input that a product of a gradient adds, if it has room for one: after a function that follows
-/// the product it has none.
+/// The input that a gradient's product adds, if it can add one: with a function after the product it
+/// cannot.
 std::optional<size_t> place_of_sum(const Node& product) {
   if (dynamic_cast<const LinearBackwardWeights*>(product.op.get()) != nullptr)
     return LinearBackwardWeights::kAdded;
@@ -59,11 +59,12 @@ class FuseProductSum {
     }
   }
 
-  /// Sums of sums are searched no further, so that a weight that all layers share costs no square of them.
+  /// The search in sums of sums is limited, so that a weight shared by all layers does not cost quadratic
+  /// time.
   static constexpr int kMostVisits = 256;
 
-  /// The product that `sum` can join in place of being added to `gradient`: that which makes the gradient, or
-  /// makes what it is the sum of; nothing in between may be read by others.
+  /// The product that can add `sum` instead of the node that adds it to `gradient`: the maker of the
+  /// gradient, or of one of its summands. No other node may read a value in between.
   int that_takes(TensorId sum, TensorId gradient, int& visits) const {
     if (++visits > kMostVisits) return EntryEditor::kNobody;
     const bool is_read_once = nodes_.uses(gradient) + (kept_.contains(gradient) ? 1 : 0) == 1;

@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// The same operation with a relu in it that ends at `ceiling`, or nullptr if it cannot take one.
+/// The same operation with a relu that is clamped at `ceiling`, or nullptr if that is impossible.
 std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) {
   if (const auto* norm = dynamic_cast<const BatchNorm*>(&op); norm != nullptr && !norm->relu) {
     return std::make_shared<BatchNorm>(norm->eps, true, ceiling);
@@ -28,7 +28,7 @@ std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) 
   return nullptr;
 }
 
-/// A batch normalisation with a relu also says where that let something through.
+/// A batch normalisation with a relu also outputs the relu's mask.
 std::vector<TensorId> outputs_with_relu(Program& program, const Node& node, TensorId y) {
   std::vector<TensorId> outputs = node.outputs;
   outputs[0] = y;
@@ -39,7 +39,7 @@ std::vector<TensorId> outputs_with_relu(Program& program, const Node& node, Tens
   return outputs;
 }
 
-/// Where a relu ends: infinity, or 6. Nothing if the operation is none.
+/// The ceiling of a relu: infinity, or 6. Nothing for other operations.
 std::optional<double> ceiling_of_relu(const Operation& op) {
   const auto* unary = dynamic_cast<const Unary*>(&op);
   if (unary == nullptr) return std::nullopt;

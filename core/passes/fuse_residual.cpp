@@ -28,8 +28,8 @@ void fuse_sums_into_norms(EntryEditor& nodes) {
   }
 }
 
-/// y = layer_norm(a + b): the normalisation adds, and gives the sum too, which a residual stream reads again
-/// later.
+/// y = layer_norm(a + b): the normalisation adds, and also outputs the sum, which a residual stream reads
+/// again later.
 void fuse_sums_before_layer_norms(EntryEditor& nodes) {
   for (size_t n = 0; n < nodes.size(); ++n) {
     const Node& norm = nodes.node(n);

@@ -61,7 +61,7 @@ class GramBatchNorms {
   }
 
  private:
-  /// The only node of that kind among the readers of a tensor, which has this many.
+  /// The only node of that kind among this number of readers of a tensor.
   template <class Op>
   const Node* reader_as(TensorId id, int readers) const {
     if (nodes_.uses(id) != readers) return nullptr;
@@ -99,10 +99,10 @@ class GramBatchNorms {
     return found;
   }
 
-  /// What is between product and normalisation is neither written and read in each direction nor read twice
-  /// for sums: seven times its bytes. In return the product's input is read twice more and its gradient
-  /// written and read once more, matrices of channels and features, f32 and low, are read and written some
-  /// eleven times, and arithmetic grows by two products of features.
+  /// The tensor between product and normalisation is neither written and read in each direction nor read
+  /// twice for sums: this saves seven times its bytes. In return the product's input is read two more times,
+  /// and its gradient is written and read one more time. Matrices of channels and features, f32 and low, are
+  /// read and written some eleven times. Arithmetic grows by two products of features.
   bool is_worthwhile(const Node& conv) const {
     constexpr int64_t kBytesOfWeight = 44;
     const TensorSpec &x = program_.spec(conv.inputs[Conv2d::kX]),
@@ -128,7 +128,7 @@ class GramBatchNorms {
     return false;
   }
 
-  /// Writes what takes the place of all those, unless the device's planner refuses any of it.
+  /// Writes the replacement of all these nodes, unless the device's planner refuses any of it.
   void rewrite(const Normalised& old) {
     const size_t tensors = program_.tensors.size();
     Entry forward(""), backward("");
@@ -210,7 +210,7 @@ class GramBatchNorms {
     give(entry, Reshape::kY, old.of_weights.outputs[Conv2dBackwardWeights::kDweight]);
   }
 
-  /// The gradient of what the normalisation puts out, as tokens: the sum of those that meet there, masked.
+  /// The gradient of the normalisation's output, as tokens: the masked sum of the gradients that meet there.
   TensorId write_gradient(const Normalised& old, TensorId mask, Builder& build) {
     if (!old.before) return build.emit<ImagesToTokens>({old.of_norm.inputs[BatchNormBackward::kDy]});
     const Node& product = *old.before;
@@ -229,17 +229,17 @@ class GramBatchNorms {
     return g;
   }
 
-  /// A mean of gradients over this many rows is about their size over the root of that: a power of two that
-  /// makes up for it, less some room.
+  /// A mean of gradients over this many rows is smaller by about the root of that: a power of two compensates
+  /// for it, with some margin.
   static double scale_of_means(int64_t rows) {
     constexpr int kRoom = 2;
     return std::exp2(std::max(0, static_cast<int>(std::log2(static_cast<double>(rows)) / 2) - kRoom));
   }
 
-  /// Lets the node written last make a tensor that was there before.
+  /// Makes an existing tensor the output of the last node.
   static void give(Entry& entry, size_t output, TensorId id) { entry.nodes.back().outputs[output] = id; }
 
-  /// As they are trained, before a cast.
+  /// As trained, before a cast.
   TensorId wide_weights(const Node& conv) const {
     const Node* cast = maker_as<Cast>(conv.inputs[Conv2d::kWeight]);
     return cast == nullptr ? conv.inputs[Conv2d::kWeight] : cast->inputs[Cast::kX];

@@ -25,8 +25,8 @@ void rename(Entry& entry, const std::map<TensorId, TensorId>& renamed) {
   }
 }
 
-/// Leaves the first cast of each parameter and makes its readers those of all others, which only memory was
-/// saved by. What each parameter became.
+/// Keeps the first cast of each parameter, and makes the readers of all others read it; the others only saved
+/// memory. Returns each parameter's cast.
 std::map<TensorId, TensorId> cast_once(const Program& program, Entry& entry) {
   std::map<TensorId, TensorId> first, renamed;
   std::erase_if(entry.nodes, [&](const Node& node) {
@@ -66,7 +66,7 @@ void keep(Program& program) {
 }
 
 /// Generation, which is limited by reading weights, casts them once for all tokens, in an entry of its own.
-/// That comes last: copies have the layout that their readers want.
+/// It comes last, so that copies have the layout that their readers need.
 void keep_for_generation(Program& program) {
   std::map<TensorId, TensorId> kept;
   Entry once(entry_name::kCastWeights);

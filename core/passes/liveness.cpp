@@ -64,8 +64,8 @@ class Liveness {
     }
   }
 
-  /// The tensor in whose memory output `o` of the node at `n` is: itself, what it views, or an input that
-  /// dies here and that no other output has taken.
+  /// The owner of the memory of output `o` of the node at `n`: itself, the tensor that it views, or an input
+  /// that dies here and that no other output has taken.
   size_t shared_owner(const Node& node, size_t o, int n) {
     const size_t own = index(node.outputs[o]);
     const auto [begin, end] = node.op->in_place_inputs(o, node.inputs.size());
@@ -84,7 +84,7 @@ class Liveness {
   const Entry& entry_;
   std::vector<size_t> owner_;
   std::vector<int> last_;
-  std::set<size_t> taken_;  // inputs of one node whose memory an output of it has
+  std::set<size_t> taken_;  // inputs of one node that share memory with one of its outputs
 };
 
 }  // namespace

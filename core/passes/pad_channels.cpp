@@ -16,10 +16,11 @@ namespace trainer {
 namespace {
 
 constexpr std::array<int64_t, 2> kPadded = {4,
-                                            8};  // 8 and 16 bytes of a low type: what a thread loads at once
+                                            // 8 and 16 bytes of a low type: the size of one thread's load
+                                            8};
 
-/// Bytes of images that a step moves for a convolution if they have this many channels: written once, read
-/// once in each direction. An engine whose workspace has room for all images copies them there first.
+/// Bytes of images moved in a step for a convolution with this many channels: written once, read once in each
+/// direction. An engine with a workspace for all images copies them there first.
 int64_t moved_bytes(const Planner& planner, const Program& program, const Node& conv, int64_t channels) {
   TensorSpec x = program.spec(conv.inputs[Conv2d::kX]);
   Shape w = program.spec(conv.inputs[Conv2d::kWeight]).shape;
@@ -33,10 +34,11 @@ int64_t moved_bytes(const Planner& planner, const Program& program, const Node& 
   return 3 * images + (*workspace >= images ? 2 * *workspace : 0);
 }
 
-/// How many channels the images of a convolution should have. What is saved must pay for the kernels that pad
-/// the weights and cut their gradient.
+/// The number of channels that the images of a convolution should have. Savings must outweigh the kernels
+/// that pad the weights and cut their gradient.
 int64_t best_channels(const Planner& planner, const Program& program, const Node& conv) {
-  constexpr int64_t kLeastSaved = int64_t{16} << 20;  // memory moves it while two short kernels are started
+  // Memory moves this much while two short kernels are started
+  constexpr int64_t kLeastSaved = int64_t{16} << 20;
   const int64_t own = program.spec(conv.inputs[Conv2d::kX]).shape[1];
   int64_t best = own, most = moved_bytes(planner, program, conv, own);
   most -= std::max(most / 10, kLeastSaved);
@@ -48,8 +50,8 @@ int64_t best_channels(const Planner& planner, const Program& program, const Node
   return best;
 }
 
-/// The convolution that alone reads what the node makes of pixels in a low type, and whose weights get a
-/// gradient; null if there is none.
+/// The convolution that alone reads the pixels in a low type, and has a gradient of its weights; null if
+/// there is none.
 const Node* only_convolution(const Program& program, const Entry& entry, const Node& node) {
   if (dynamic_cast<const ScalePixels*>(node.op.get()) == nullptr) return nullptr;
   const int reader = only_reader(entry, count_uses(program, entry), node.outputs[ScalePixels::kY]);
@@ -61,7 +63,7 @@ const Node* only_convolution(const Program& program, const Entry& entry, const N
                                                                                                 : nullptr;
 }
 
-/// Gives the images of the entry more channels, of zeros; which weights need them too.
+/// Gives the images of the entry more channels, of zeros; notes the weights that need them too.
 std::map<TensorId, int64_t> pad_images(Program& program, Entry& entry, const Planner& planner) {
   std::map<TensorId, int64_t> wanted;
   for (Node& node : entry.nodes) {

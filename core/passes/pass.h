@@ -27,21 +27,21 @@ struct Pass {
 /// Throws std::logic_error if one of the passes precedes another that it has to come after.
 void check_order(const std::vector<Pass>& passes);
 
-/// A batch normalisation whose only reader is a sum adds the other operand in its own pass.
+/// A batch normalisation with a sum as its only reader adds the other operand in its own pass.
 Pass fuse_residual();
-/// In evaluation, and where nothing is trained, a batch normalisation with given statistics after a
-/// convolution becomes part of the convolution's weights.
+/// In evaluation, and if nothing is trained, a batch normalisation with given statistics after a convolution
+/// becomes part of the convolution's weights.
 Pass fold_batch_norm();
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
 Pass fuse_relu();
-/// What the bytes of each channel become: scale * byte + offset.
+/// The mapping of each channel's bytes to numbers: scale * byte + offset.
 struct PixelScales {
   std::vector<float> scale, offset;
 };
 /// Makes the input `images` one of bytes, which each entry turns into numbers itself; `scales` by entry.
 /// Comes after mixed_precision, so that a cast of the images is part of that.
 Pass read_pixels(std::map<std::string, PixelScales> scales);
-/// A split's samples on the device, and what is done to each.
+/// A split's samples on the device, and the steps applied to each.
 struct SampleSet {
   std::string name;  ///< "train", "val"
   int64_t size = 0;
@@ -51,38 +51,39 @@ struct SampleSet {
 /// Takes the place of the inputs `images` and `labels`: entries read them from samples that are on the
 /// device, by numbers and epochs; `sets` by entry. Comes after read_pixels.
 Pass read_samples(std::map<std::string, SampleSet> sets);
-/// Gives images of a low type channels of zeros, and the first convolution's weights too, if the device
-/// then moves less: engines that want 4 or 8 channels otherwise copy the images for the gradient of the
+/// Gives images of a low type zero channels, and the first convolution's weights too, if the device
+/// then moves less. Engines that need 4 or 8 channels otherwise copy the images for the gradient of the
 /// weights. Comes after read_pixels, whose kernel writes them, and before differentiation, which cuts that
 /// gradient.
 Pass pad_channels(const Planner& planner);
-/// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
+/// A sum of two gradients that only the gradient of a batch normalisation reads is computed in the latter's
 /// pass.
 Pass fuse_gradient_sum();
-/// If a linear layer's logits are read by the loss and metrics alone and take more than `piece_bytes`,
-/// makes them for this many samples at a time, and at once their loss, their metrics and the gradients of
-/// what the layer reads: logits of all samples never exist, and `evaluate` puts out none. Comes after all
-/// passes that look at single operations, and before the entry is copied for micro-batches.
+/// Computes a linear layer's logits for this many samples at a time, together with their loss, metrics and
+/// the gradients of the layer's inputs. Applies if only the loss and metrics read the logits, and they take
+/// more than `piece_bytes`.
+/// Logits of all samples then never exist, and `evaluate` does not output them. Comes after all passes that
+/// look at single operations, and before the entry is copied for micro-batches.
 Pass fuse_classifier(int64_t piece_bytes);
-/// A 1x1 convolution of stride 1 with a batch normalisation after it becomes one product with folded
-/// weights, whose moments follow from its input's Gram matrix (ops/gram_batch_norm.h), if the device's
-/// planner takes that: what is between both is then neither stored nor differentiated. After a relu its
-/// gradient must come from such a convolution too, whose product then masks it. Comes after differentiation
-/// and sync_batch_norm, whose tables it leaves alone, and before fuse_moments. This many bytes have to be
-/// saved each time to be worth four more kernels.
+/// A 1x1 convolution of stride 1 with a batch normalisation after it becomes one product with folded weights.
+/// Its moments follow from its input's Gram matrix (ops/gram_batch_norm.h), if the device's planner accepts
+/// it. The tensor between both is then neither stored nor differentiated. After a relu its gradient must come
+/// from another product of this kind, which then masks it. Comes after differentiation and sync_batch_norm,
+/// whose tables it leaves alone, and before fuse_moments. At least this many bytes must be saved each time to
+/// be worth four more kernels.
 Pass gram_batch_norm(const Planner& planner, int64_t least_saved);
-/// A convolution that a batch normalisation reads gives mean and variance of its output, if the device's
-/// planner takes that: the normalisation then need not read everything once more to measure them. Comes after
-/// differentiation, since gradients read what the normalisation puts out, and after sync_batch_norm, whose
-/// tables it leaves alone.
+/// A convolution that a batch normalisation reads outputs mean and variance of its result, if the device's
+/// planner accepts it: the normalisation then need not read everything again to compute them. Comes after
+/// differentiation, since gradients read the normalisation's outputs, and after sync_batch_norm, whose tables
+/// it leaves alone.
 Pass fuse_moments(const Planner& planner);
 /// Moves gelu_tanh into the linear layer before it, and its gradient into the product before that, if the
-/// device's planner accepts. Not with recompute: the gelu would be made again from the rounded sum, and
+/// device's planner accepts. Not with recompute: the gelu would be recomputed from the rounded sum, and
 /// differ. Comes after differentiation.
 Pass fuse_gelu(const Planner& planner);
 /// Lets the product that makes a gradient add the others that it is summed with. For weights these are of
 /// other micro-batches, other pieces of a classifier, other layers; for activations of other layers that read
-/// them. `planner` says whether the device can. Comes after whatever sums gradients up.
+/// them. `planner` says whether the device can. Comes after all passes that sum gradients.
 Pass fuse_product_sum(const Planner& planner);
 /// Activations that may be discarded after the forward part and computed again.
 struct Recompute {
@@ -90,17 +91,17 @@ struct Recompute {
   Kind kind = Kind::none;
   int64_t bytes = 0;  ///< size: stop once activations and gradients take no more than this
 };
-/// Forgets activations, cheapest bytes first, as long as each lowers the peak. The numbers stay the same
-/// bits.
+/// Discards activations, cheapest bytes first, as long as each lowers the peak. Results stay bitwise
+/// identical.
 Pass recompute(const Recompute& setting);
 /// With micro-batches weights are cast in the first run of a step only; NAME.low keeps them for the others.
 /// In generation they are cast once, by the entry `cast_weights`.
 Pass keep_low_weights();
-/// Removes what no output and no assign needs.
+/// Removes nodes that no output and no assign needs.
 Pass dead_code();
 /// Casts of a step's weights become one node, and so do running averages of one share, if the device's
-/// planner takes that (ops/for_each.h): a kernel starts once for all of them. Comes after dead_code, which
-/// looks at single nodes.
+/// planner accepts it (ops/for_each.h): one kernel starts for all of them. Comes after dead_code, which looks
+/// at single nodes.
 Pass fuse_horizontally(const Planner& planner);
 
 /// Called after each pass with its name.

@@ -14,8 +14,8 @@ TensorId constant(Program& program, const std::string& name, const std::vector<f
                             {.kind = Initial::Kind::table, .table = {values.begin(), values.end()}});
 }
 
-/// Puts the reading of bytes before an entry. If the images are only wanted in a low type, that is what
-/// is made of them.
+/// Puts the reading of bytes before an entry. If only images of a low type are read, it makes those
+/// directly.
 void read_pixels_of(Program& program, Entry& entry, TensorId images, const PixelScales& scales) {
   const TensorId scale = constant(program, entry.name + ".pixel_scale", scales.scale),
                  offset = constant(program, entry.name + ".pixel_offset", scales.offset);

@@ -11,8 +11,7 @@
 namespace trainer {
 namespace {
 
-/// What it costs to make a tensor again, in operations; reading or writing a byte takes about as long as
-/// four.
+/// The cost of recomputing a tensor, in operations; reading or writing a byte takes about as long as four.
 constexpr double kOperationsPerByte = 4;
 /// Operations per byte made up to which an operation is cheap: element-wise functions, sums, normalisations,
 /// pools.
@@ -30,7 +29,7 @@ Node made_again(const Program& program, const Node& node) {
   return again;
 }
 
-/// An entry in which the chosen tensors are forgotten after the forward part and made again, each right
+/// An entry in which the chosen tensors are discarded after the forward part and recomputed, each right
 /// before the backward part first reads it.
 class Recomputation {
  public:
@@ -57,10 +56,10 @@ class Recomputation {
   }
 
  private:
-  /// The tensor to read in the backward part in place of `id`; what makes it again is appended first. A chain
-  /// of chosen tensors may be as long as the network is deep.
+  /// The tensor to read in the backward part in place of `id`; the nodes that recompute it are appended
+  /// first. A chain of chosen tensors may be as long as the network is deep.
   TensorId available(TensorId id, const Node& reader, Entry& result) {
-    std::vector<Node> waiting;  // each makes what the one before it reads
+    std::vector<Node> waiting;  // each makes the input of the one before it
     const auto is_missing = [&](TensorId input) {
       return input != kNone && chosen_.contains(input) && !again_.contains(input);
     };
@@ -114,7 +113,7 @@ std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
   for (const Node& node : entry.nodes) {
     if (node.phase != Phase::forward || node.outputs.empty() || !read.contains(node.outputs[0])) continue;
     const auto [inputs, outputs] = node_specs(program, made_again(program, node));
-    // An absent input counts as one number: of tensors that cost the same the largest come first.
+    // An absent input counts as one number: of tensors with equal cost the largest come first.
     double traffic = 0;
     for (const TensorSpec& input : inputs) traffic += bytes_of(input);
     const double bytes = bytes_of(outputs[0]);
@@ -128,8 +127,8 @@ std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
   return found;
 }
 
-/// How many candidates are tried at once. Each attempt looks at all nodes, so that in very deep networks one
-/// by one would take time that grows with the square of their depth.
+/// Number of candidates that are tried at once. Each attempt looks at all nodes; one by one, very deep
+/// networks would take time quadratic in their depth.
 size_t size_of_groups(size_t candidates, size_t nodes) {
   constexpr size_t kMostVisits = 1'000'000;  // of nodes; no network that comes with the program needs more
   return candidates * nodes / kMostVisits + 1;

@@ -7,22 +7,22 @@
 
 namespace trainer {
 
-/// What decides which optional passes a program gets.
+/// The conditions that select a program's optional passes.
 struct PassOptions {
-  bool trains = true;                         ///< false: only the forward part is wanted
+  bool trains = true;                         ///< false: only the forward part is built
   bool generates = false;                     ///< it continues sequences token by token
   std::map<std::string, PixelScales> pixels;  ///< by entry; empty: images come as numbers
   std::map<std::string, SampleSet> samples;   ///< by entry; empty: they come from the host
   Recompute recompute;
   int64_t least_saved = int64_t{32} << 20;  ///< bytes; a GPU moves them while it starts four kernels
-  const Planner* planner = nullptr;         ///< of the device, for what only some devices do
+  const Planner* planner = nullptr;         ///< of the device, for features that only some devices have
 };
 
-/// Where in the making of a step (core/step/step.cpp) a pass has its place: once the named part is there.
+/// The stage of a step's construction (core/step/step.cpp) in which a pass runs: once the named part exists.
 enum class Place { forward, inputs, backward, micro_batch, accumulated, reduced, finished };
 
-/// The table of passes, one line for each, in their order: its place, and a function that its own file
-/// defines. It returns the pass, or nothing if the options leave it without work.
+/// The table of passes, one line for each, in their order: its place, and a function in its own file. It
+/// returns the pass, or nothing if the options give it no work.
 // clang-format off
 #define TRAINER_PASSES(row) \
   row(forward, fuse_residual_pass) \

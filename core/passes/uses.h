@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-// A pass that asks again and again has an EntryEditor, or asks for all at once: each of these looks at the
-// whole entry.
+// Each of these looks at the whole entry. A pass with many queries uses an EntryEditor, or makes them all at
+// once.
 
 /// How often each tensor is read within an entry, outputs counting as reads.
 std::vector<int> count_uses(const Program& program, const Entry& entry);

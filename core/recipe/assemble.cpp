@@ -49,7 +49,7 @@ std::vector<Metric> wanted_metrics(const RunSpec& run) {
   return wanted;
 }
 
-/// Whether evaluation puts out the cells of a confusion matrix: if a metric is a function of it or, with
+/// Whether evaluation outputs the cells of a confusion matrix: if a metric is computed from it or, with
 /// `detailed`, as `trainer eval` prints each class, if it has a use.
 bool has_matrix(const RunSpec& run, const std::vector<Metric>& wanted, bool detailed) {
   const Task& task = task_of(run);
@@ -63,7 +63,7 @@ bool has_matrix(const RunSpec& run, const std::vector<Metric>& wanted, bool deta
                       reading->name, kMostConfusionClasses, class_count(run)));
 }
 
-/// What each entry makes of the bytes of its split's images. Mixup blends them as numbers, on the host.
+/// Each entry's mapping of its split's image bytes to numbers. Mixup mixes them as numbers, on the host.
 std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
   std::map<std::string, PixelScales> scales;
   if (recipe.model.kind() != InputKind::pixels) return scales;

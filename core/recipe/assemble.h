@@ -12,7 +12,7 @@
 
 namespace trainer {
 
-/// What a program depends on besides the specification.
+/// Inputs of a program besides the specification.
 struct ProgramRequest {
   Purpose purpose = Purpose::train;
   GenerationSize generation = {};
@@ -25,7 +25,7 @@ struct ProgramRequest {
 };
 
 /// The stages and passes that make the program, in order. The recipe must outlive them. Throws Error: exit 78
-/// if the recipe contradicts itself, 64 if `disabled` names what is no optional pass.
+/// if the recipe contradicts itself, 64 if `disabled` names anything but an optional pass.
 std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request);
 
 /// The forward part alone, with loss and metrics. Shapes that do not fit throw Error (exit 78) at their
@@ -33,15 +33,16 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request);
 Program forward_program(const RunSpec& run, Purpose purpose = Purpose::train,
                         const GenerationSize& generation = {});
 
-/// What the network is trained for, by its output and the loss.
+/// The network's task, determined by its output and the loss.
 const Task& task_of(const RunSpec& run);
-/// Classes that the network tells apart; 0: it has no use for labels.
+/// Number of classes that the network distinguishes; 0: it has no use for labels.
 int64_t class_count(const RunSpec& run);
-/// What evaluation reports: the loss, the recipe's metrics, and with `averages` the same of averaged weights.
+/// Names that evaluation reports: the loss, the recipe's metrics, and with `averages` the same of averaged
+/// weights.
 std::vector<Metric> evaluated_metrics(const RunSpec& run, bool averages);
-/// Throws Error (exit 78) if `trainer predict` has nothing to print of the network's output.
+/// Throws Error (exit 78) if `trainer predict` cannot print any of the network's output.
 void check_prediction(const RunSpec& run);
-/// What batches for a finished program hold: its inputs, and labels to print beside predictions.
+/// The contents of batches for a finished program: its inputs, and labels to print beside predictions.
 BatchInputs batch_contents(const RunSpec& run, const Program& program);
 
 }  // namespace trainer

@@ -38,7 +38,7 @@ SampleSet sample_set(const Recipe& recipe, const SourceInfo& info, Split split) 
           .steps = device_steps(recipe, recipe.data.images.transform_list(split), info.shape)};
 }
 
-/// Whatever has no sense on a device, whichever the samples.
+/// Reports settings that are impossible on a device, for any samples.
 void check_cache(const RunSpec& run, const Planner& planner) {
   const Recipe& recipe = run.recipe();
   const Origin origin = recipe.origin_of("data.cache");

@@ -11,10 +11,10 @@
 namespace trainer {
 namespace {
 
-/// The layer that decides how many outputs a network has: the last one with weights.
+/// The layer that determines the number of a network's outputs: the last one with weights.
 struct Head {
   Origin origin;
-  std::string key;         ///< what to change of it
+  std::string key;         ///< the key to change
   std::string parameters;  ///< a pattern of their names
 };
 
@@ -44,7 +44,7 @@ std::string key_of(Split split) {
   return split == Split::train ? "data.train" : "data.val";
 }
 
-/// The key with the value and the place of what it names.
+/// The key with its value and the place of that.
 std::string place_of(const Recipe& recipe, Split split) {
   const Split named = recipe.data.val_fraction > 0 ? Split::train : split;
   const Origin origin = recipe.origin_of(key_of(named));

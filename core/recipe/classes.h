@@ -9,16 +9,16 @@
 
 namespace trainer {
 
-/// Throws Error (exit 78) at the loss where it takes one label for each image and the split has sets of
-/// labels, or the other way round.
+/// Throws Error (exit 78) at the loss if it takes one label for each image and the split has sets of labels,
+/// or the reverse.
 void require_labelling(const RunSpec& run, Split split, bool has_label_sets);
 
 /// Throws Error (exit 78) at the layer that gives the network its number of outputs, if the split's data
 /// is known to have another number of classes.
 void require_same_class_count(const RunSpec& run, Split split, const SourceInfo& info);
 
-/// What to say of training labels that use fewer outputs than the network has, where only the labels tell how
-/// many classes there are: a part of a set may lack the last ones.
+/// A warning about training labels that use fewer outputs than the network has. It applies if only the labels
+/// show how many classes there are: a part of a set may lack the last ones.
 std::optional<std::string> unused_outputs(const RunSpec& run, const DataSource& train);
 
 }  // namespace trainer

@@ -4,7 +4,7 @@
 namespace trainer {
 namespace {
 
-/// Batches of TrainingBatches or EvaluationBatches over a source, whose split's transforms are `split`'s.
+/// Batches of TrainingBatches or EvaluationBatches over a source with the transforms of `split`.
 template <class Batches>
 std::unique_ptr<DataPipeline> open_batches(const Job& job, Device& device, const DataSource& source,
                                            const Batches& batches, const DataPipeline* other) {

@@ -16,8 +16,8 @@ struct Feed {
 };
 
 /// Opens a split's files and begins to make batches in memory that the device copies from, or in the ring of
-/// `other` where they may share it. Samples that cannot be read are listed in `unreadable_list`. Throws
-/// Error: exit 78 where the data does not suit the network, 65 where a file is bad.
+/// `other` if they may share it. Unreadable samples are listed in `unreadable_list`. Throws Error: exit 78 if
+/// the data does not suit the network, 65 if a file is bad.
 Feed open_feed(const Job& job, Device& device, Split split, const std::filesystem::path& unreadable_list,
                const DataPipeline* other = nullptr);
 

@@ -10,8 +10,8 @@ namespace trainer {
 
 class Executable;
 
-/// Does what model.initial_weights and model.replace say, and returns what to log: which tensors were loaded,
-/// which begin anew, which are frozen and what the file has besides. Empty if the recipe has no such key.
+/// Applies model.initial_weights and model.replace. Returns the messages to log: the tensors that were
+/// loaded, re-initialised or frozen, and those that only the file has. Empty if the recipe has no such key.
 /// Throws Error (exit 65) if the weights do not fit.
 std::vector<std::string> load_initial_weights(const Recipe& recipe, Executable& executable);
 

@@ -16,10 +16,10 @@
 namespace trainer {
 namespace {
 
-/// What oneDNN's generated code, thread stacks and the allocator's slack add once a run computes.
+/// Memory added by oneDNN's generated code, thread stacks and the allocator's slack once a run computes.
 constexpr int64_t kRuntimeBytes = int64_t{12} << 20;
 
-/// The learning rates of so many updates, which the device holds as a table, take a gibibyte.
+/// The learning rates of this many updates, which the device holds as a table, take a gibibyte.
 constexpr int64_t kMostSteps = int64_t{1} << 28;
 
 /// Whether samples have labels, which the network's output is compared with.
@@ -95,7 +95,7 @@ std::vector<float> lr_table(const RunSpec& spec, const LoopSettings& settings) {
                         batches);
 }
 
-/// Adds to the kind of that name, which need not be there yet.
+/// Adds to the kind of that name, which may be new.
 void add_bytes(std::vector<std::pair<std::string, int64_t>>& kinds, const std::string& kind, int64_t bytes) {
   for (auto& [name, sum] : kinds) {
     if (name == kind) {
@@ -123,7 +123,7 @@ MemoryBudget memory_budget(const Job& job) {
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
   auto& host = job.plan.is_async ? budget.host : budget.kinds;
-  // Generation makes no batches: what it reads is a few tokens.
+  // Generation makes no batches: it reads only a few tokens.
   if (job.purpose != Purpose::generate) {
     const int64_t ring =
         DataPipeline::ring_bytes(batch_contents(job.spec, job.program), rows, loading_of(job));
@@ -150,14 +150,15 @@ int64_t& program_bytes(MemoryBudget& memory) {
   throw std::logic_error("a budget without the program");
 }
 
-/// Everything but the process itself, which is measured and would count the planning as well.
+/// Everything but the process itself, which is measured and would include the planning as well.
 int64_t planned_bytes(const MemoryBudget& memory) {
   int64_t sum = 0;
   for (const auto& [kind, bytes] : memory.kinds) sum += kind == "program" ? 0 : bytes;
   return sum;
 }
 
-/// The largest smaller micro-batch that divides the global batch and whose own plan fits; 0 if none does.
+/// The largest smaller micro-batch that divides the global batch and has a plan that fits; 0 if there is
+/// none.
 int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available) {
   constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
   const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
@@ -171,7 +172,7 @@ int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t avai
   return 0;
 }
 
-/// What is known of a split's data, whose classes are as many as the network's.
+/// Known properties of a split's data, with the network's number of classes.
 std::optional<SourceInfo> peek_split(const RunSpec& spec, Split split) {
   std::optional<SourceInfo> info = peek_source(spec.recipe().data, source_request(spec, split));
   if (info) require_same_class_count(spec, split, *info);
@@ -239,7 +240,7 @@ Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobOptio
     if (all % rows != 0) continue;
     Job job = make_job(spec.with_micro_batch(rows), planner, options);
     job.found_micro_batch = true;
-    // What earlier plans have left with the allocator is no part of the run.
+    // Memory that earlier plans have left with the allocator is not part of the run.
     if (program == 0) program = program_bytes(job.memory);
     program_bytes(job.memory) = program;
     if (rows == 1 || job.memory.total() <= available_bytes(spec, planner)) return job;

@@ -17,7 +17,7 @@ namespace trainer {
 /// what libraries take when they first compute, an estimate.
 struct MemoryBudget {
   std::vector<std::pair<std::string, int64_t>> kinds;  ///< on the device
-  std::vector<std::pair<std::string, int64_t>> host;   ///< where that is not the device's memory too
+  std::vector<std::pair<std::string, int64_t>> host;   ///< if that is not the device's memory too
   int64_t total() const;                               ///< on the device
 };
 
@@ -39,7 +39,7 @@ struct Job {
 struct JobOptions {
   std::vector<std::string> disabled_passes;
   PassObserver observe;
-  bool plan = true;  ///< false: only the program is wanted; plan and memory stay empty
+  bool plan = true;  ///< false: only the program is needed; plan and memory stay empty
   Purpose purpose = Purpose::train;
   bool averages = false;  ///< as Job's
   GenerationSize generation = {};
@@ -49,13 +49,13 @@ struct JobOptions {
 Job make_job(const RunSpec& spec, const Planner& planner, const JobOptions& options = {});
 
 /// The same if training.micro_batch_size may be auto. The job's specification then has the largest divisor of
-/// the rank's samples whose plan fits into memory, or 1 if none does.
+/// the rank's samples with a plan that fits into memory, or 1 if none fits.
 Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobOptions& options = {});
 
 /// Bytes of the device that one rank of a run may take: device.memory, or its part of all there is.
 int64_t available_bytes(const RunSpec& spec, const Planner& planner);
 
-/// A data file that is not there.
+/// A missing data file.
 struct MissingData {
   std::string key;   ///< of the recipe, which names it
   std::string file;  ///< for messages: with the folder that a relative path begins at
@@ -63,7 +63,7 @@ struct MissingData {
 /// Of all splits, or of one.
 std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
 
-/// Throws Error (exit 78) that lists the data files that are not there, of all splits or of one.
+/// Throws Error (exit 78) with the list of missing data files, of all splits or of one.
 void require_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
 
 /// The budget line by line, and the micro-batch that would fit into `available`, which it finds by planning.
@@ -75,7 +75,7 @@ void require_memory(const Planner& planner, const Job& job);
 /// How a pipeline loads the job's batches.
 Loading loading_of(const Job& job);
 
-/// Training's and validation's batches take turns in one ring where a device reads batches in place. An
+/// Training's and validation's batches take turns in one ring if a device reads batches in place. An
 /// asynchronous one may still be copying the last of training's.
 inline bool shares_ring(const Plan& plan) {
   return !plan.is_async;

@@ -10,7 +10,7 @@ namespace trainer {
 struct RecipeKey {
   std::string path;  ///< "optimizer.lr"
   std::string help;
-  std::vector<std::string> values;  ///< what it may be, where that is a list of words
+  std::vector<std::string> values;  ///< allowed values, if they are a list of words
   bool is_text = false;             ///< it may be any text, such as a path
 };
 

@@ -46,7 +46,7 @@ Value* find_section(Value& root, const std::string& key) {
   return nullptr;
 }
 
-/// Where a network's file is missing, its keys are not missed one by one as well.
+/// If a network's file is missing, its keys are not reported one by one as well.
 void leave_out(Value& model) {
   model.kind = Value::Kind::map;
   for (const char* key : {"input", "layers"}) {
@@ -56,7 +56,7 @@ void leave_out(Value& model) {
   }
 }
 
-/// Puts the keys of the file that `model.network` names beside it, as if they had been written there.
+/// Puts the keys of the file `model.network` beside it, as if they were written there.
 void include_network(Value& root, Diagnostics& diagnostics) {
   Value* model = find_section(root, "model");
   if (model == nullptr || (model->kind != Value::Kind::map && model->kind != Value::Kind::null)) return;
@@ -84,7 +84,7 @@ void include_model_templates(Value& root, Diagnostics& diagnostics) {
   if (Value* model = find_section(root, "model")) include_templates(*model, "model", diagnostics);
 }
 
-/// Paths of all keys with a single value: what braces in a name may hold.
+/// Paths of all keys with a single value: braces in a name may hold these.
 std::vector<std::string> scalar_paths(const Value& value, const std::string& path) {
   if (value.kind == Value::Kind::scalar) return {path};
   std::vector<std::string> paths;
@@ -116,7 +116,7 @@ void add_files(const Value& value, std::set<std::string>& files) {
   for (const Value::Entry& entry : value.entries) add_files(entry.value, files);
 }
 
-/// What may be a part of a directory's name without leading to another directory.
+/// Text that may be part of a directory's name without leading to another directory.
 void check_is_name(const std::string& text, const Origin& origin, Diagnostics& diagnostics) {
   const bool leads_away =
       text.find('/') != std::string::npos || text.find_first_not_of('.') == std::string::npos;
@@ -140,7 +140,7 @@ void apply_overrides(Value& root, const std::vector<std::string>& overrides, boo
   }
 }
 
-/// The network's keys stand in the text themselves, so the file and the templates are no longer needed.
+/// The network's keys are now in the text itself, so the file and the templates are no longer needed.
 Value without_network_file(Value root) {
   if (Value* model = find_section(root, "model")) {
     std::erase_if(model->entries, [](const Value::Entry& entry) {
@@ -150,7 +150,7 @@ Value without_network_file(Value root) {
   return root;
 }
 
-/// With what comes from environment variables hidden, as in the rest of an identity.
+/// Values of environment variables are hidden, as in the rest of an identity.
 Value::Entry without_environment(Value::Entry entry) {
   for (Value::Entry& inner : entry.value.entries) inner = without_environment(inner);
   if (entry.value.entries.empty() && reads_environment(entry.value)) {
@@ -160,8 +160,8 @@ Value::Entry without_environment(Value::Entry entry) {
   return entry;
 }
 
-/// What of evaluations alters a run: their interval, where they decide on the learning rate or the run's end,
-/// and how they do the latter.
+/// Settings of evaluations that affect results: their interval, if they decide on the learning rate or the
+/// run's end, and the rule of the latter.
 void add_evaluations(Value& numbers, const Value& all, bool stops_early) {
   Value& section = *find_section(numbers, "validation");
   section.entries.push_back(without_environment(*find_path(all, "validation.interval")));
@@ -291,7 +291,7 @@ bool Recipe::measures(const std::string& metric) const {
   return std::ranges::find(validation.metrics, metric) != validation.metrics.end();
 }
 
-/// Bytes of a text are known where the text is, or what can make it of its tokens.
+/// Bytes of a text can be counted if the text is available, or a tokenizer that recovers it from its tokens.
 void Recipe::check_bytes(Diagnostics& diagnostics) const {
   const bool counts_bytes = model.kind() == InputKind::tokens && measures(metric_name::kBitsPerByte);
   if (!counts_bytes || !data.chosen_format().gives(model.kind()) || knows_bytes(data)) return;
@@ -317,7 +317,7 @@ void Recipe::check_data(Diagnostics& diagnostics) const {
                                                           data.format, model.input_kind, remedy));
 }
 
-/// Metrics that something depends on must be among those that evaluation reports.
+/// Metrics that other settings depend on must be among those that evaluation reports.
 void Recipe::check_followed_metrics(Diagnostics& diagnostics) const {
   if (checkpoint.keep_best) check_metric("checkpoint.keep_best", *checkpoint.keep_best, diagnostics);
   const auto check_followed = [&](const std::string& key, const std::string& metric) {
@@ -413,7 +413,7 @@ std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {
     const Value::Entry* given = find_path(given_, key);  // paths as they are written
     const std::string& text = given == nullptr ? found->value.text : given->value.text;
     if (key != "run.name") check_is_name(text, origin_of(key), diagnostics);
-    // A directory that was named by an old name of a key is found again.
+    // Finds a directory again that was named by an old name of a key.
     return key == name ? text : as_in_identities({key, text}).value;
   };
   return expand_name(expand_home(run.output_dir), lookup, origin_of("run.output_dir"), diagnostics,

@@ -17,14 +17,14 @@
 
 namespace trainer {
 
-/// A whole recipe, read and checked: every key has its value, and everything that can be known without data
-/// and device has been looked at.
+/// A whole recipe, read and checked: every key has its value, and all checks that need neither data nor
+/// device are done.
 class Recipe {
  public:
   /// Defaults < file < overrides (`section.key=value`). Throws one Error (exit 78) with every problem.
   static std::shared_ptr<const Recipe> load(const std::string& path,
                                             const std::vector<std::string>& overrides);
-  /// The same of a text that would stand in this file; other files are named relative to it.
+  /// The same for a text in place of this file; other files are named relative to it.
   static std::shared_ptr<const Recipe> parse(const std::string& text, const std::string& path,
                                              const std::vector<std::string>& overrides);
 
@@ -51,11 +51,11 @@ class Recipe {
 
   /// Every key with its value, as YAML that makes the same recipe again; `sources` adds where each came from.
   std::string to_yaml(bool sources) const;
-  /// Of one of the keys that alter the numbers of a run, "model.input", in one canonical form.
+  /// Of one of the keys that affect results, "model.input", in one canonical form.
   Value value_of(const std::string& path) const;
-  /// Whether an environment variable gives this path of data, so that a resume compares what lies there.
+  /// Whether an environment variable gives this path of data, so that a resume compares the data there.
   bool is_left_to_samples(const std::string& path) const;
-  /// The keys that alter the numbers of a run.
+  /// The keys that affect results.
   RunIdentity identity() const;
   /// All keys with their values in the same form.
   Value settings() const;
@@ -85,7 +85,7 @@ class Recipe {
 
   std::string file_;
   Fields fields_;
-  Value given_;  ///< what file and overrides say
+  Value given_;  ///< settings of file and overrides
 };
 
 }  // namespace trainer

@@ -35,7 +35,7 @@ std::string rows_of_maps(const Group& group) {
   return rows;
 }
 
-/// A table of the fields that stand directly in `fields`, or nothing if there is none.
+/// A table of the fields directly in `fields`, or nothing if there is none.
 std::string table(const Fields& fields, const std::vector<std::string>& leave_out = {}) {
   std::string rows;
   for (const Field& field : fields.list()) {
@@ -51,7 +51,7 @@ std::string table(const Fields& fields, const std::vector<std::string>& leave_ou
 std::string keys_text(const Fields& fields, const std::string& path,
                       const std::vector<std::string>& leave_out = {});
 
-/// The components that `group` chooses from. What every layer takes is said once, above them.
+/// The components that `group` chooses from. Common parameters of all layers are listed once, above them.
 std::string choices_text(const Group& group, const std::string& path) {
   const bool is_layer = path == "model.layers";
   const std::vector<std::string> common =

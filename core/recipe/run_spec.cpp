@@ -35,7 +35,7 @@ BatchSplit split_of(const Recipe& recipe, RankShare share) {
   return split;
 }
 
-/// For so many samples.
+/// For this number of samples.
 Shape output_of(const Recipe& recipe, int64_t samples) try {
   return output_shape(recipe.model, samples);
 } catch (const TooLarge& problem) {

@@ -9,17 +9,17 @@
 
 namespace trainer {
 
-/// What a recipe means in one process of a run: the recipe, with everything resolved that it leaves open. It
-/// never changes. Code that learns more, such as a micro-batch that fits, makes another one.
+/// A recipe's meaning in one process of a run: the recipe with all open values resolved. It never changes.
+/// Code that finds out more, such as a micro-batch that fits, makes another one.
 class RunSpec {
  public:
-  /// A process that trains alone: what a recipe means by itself.
+  /// A process that trains alone: the recipe's meaning by itself.
   RunSpec(std::shared_ptr<const Recipe> recipe);  // NOLINT(google-explicit-constructor)
   /// A rank of several; `ranks_on_host` of them share this host. Throws Error (exit 78) if the ranks cannot
   /// share a batch evenly, or if the shapes of layers do not fit.
   RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host = 1);
 
-  /// The same run with another number of samples computed at once. Training requires a divisor of the rank's
+  /// The same run with another number of samples per micro-batch. Training requires a divisor of the rank's
   /// samples.
   RunSpec with_micro_batch(int64_t samples) const;
 

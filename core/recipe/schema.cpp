@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-/// A text that stands for what it is replaced with: `${env:NAME}`, or `${...}` in a network.
+/// Text that is replaced by its value: `${env:NAME}`, or `${...}` in a network.
 constexpr const char* kReplaced = R"(\$\{)";
 
 Json reference(const std::string& definition) {
@@ -34,14 +34,14 @@ void add_bounds(Json& schema, const Field& field) {
   if (field.maximum) schema[field.maximum_excluded ? "exclusiveMaximum" : "maximum"] = number(*field.maximum);
 }
 
-/// Visits a field's target: what one value of it may be.
+/// Visits a field's target: the schema of one value.
 struct TypeSchema {
   const Field& field;
 
   Json operator()(const bool*) const { return replaceable("boolean"); }
   Json operator()(const int64_t*) const { return bounded("integer"); }
   Json operator()(const double*) const { return bounded("number"); }
-  /// Whatever a scalar looks like, it may be text.
+  /// A scalar of any form may be text.
   Json operator()(const std::string*) const {
     if (field.names.empty()) return {{"type", Json::array({"string", "number", "boolean"})}};
     return {{"anyOf", Json::array({{{"enum", field.names}}, {{"type", "string"}, {"pattern", kReplaced}}})}};
@@ -185,9 +185,10 @@ Json map_schema(const Fields& fields) {
   return schema;
 }
 
-// What templates add to a network: the values are written out before any field is read, so no field knows.
+// Additions of templates to a network: the values are written out before any field is read, so no field
+// declares them.
 
-/// One item of a list of layers; `others` is what keys that name no layer may hold.
+/// One item of a list of layers; `others` is the schema of keys that do not name a layer.
 Json layer_item(const Json& properties, const Json& bare, const Json& others) {
   const Json controlled = {{"anyOf", Json::array({{{"required", {"when"}}}, {{"required", {"repeat"}}}})}};
   const Json item = {{"type", "object"},
@@ -227,7 +228,7 @@ Json templates_schema(const Json& declared) {
   return {{"description", declared["description"]}, {"anyOf", Json::array({{{"type", "string"}}, map})}};
 }
 
-/// Moves the layers out of the model's schema into definitions and adds what templates allow.
+/// Moves the layers out of the model's schema into definitions and adds the keys of templates.
 Json definitions_of(Json& model) {
   Json definitions = Json::object();
   Json& layers = model["properties"]["layers"];

@@ -5,8 +5,9 @@
 
 namespace trainer {
 
-/// A JSON Schema (draft 7, which editors know best) of recipes; that of a network's file is in it as
-/// `#/definitions/network`. It follows from the declared keys and knows types, bounds, defaults and help.
+/// A JSON Schema of recipes (draft 7, which editors support best). The schema of a network's file is in it as
+/// `#/definitions/network`. It is derived from the declared keys and contains types, bounds, defaults and
+/// help.
 std::string recipe_schema();
 
 /// Every key with type, default, bounds and help, in Markdown: docs/recipe-reference.md.

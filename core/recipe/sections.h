@@ -17,7 +17,7 @@
 
 namespace trainer {
 
-// Sections of a recipe that belong to no single folder; `data` and `model` are in theirs.
+// Sections of a recipe that do not belong to a single folder; `data` and `model` are in theirs.
 
 struct RunSection {
   std::string name;  ///< default: the recipe's file name without extension
@@ -32,7 +32,7 @@ struct RunSection {
 
   /// Whether run.resume says so: the run begins at step 0.
   bool is_never() const;
-  /// Where to begin, where that is a path.
+  /// The path to begin from, if it is one.
   std::optional<FilePath> resume_path() const;
 };
 
@@ -68,7 +68,8 @@ struct RuntimeSection {
   void declare(Fields& fields);
 };
 
-/// How many processes train together, and what they exchange. Only sync_batch_norm changes the mathematics.
+/// The number of processes that train together, and their communication. Only sync_batch_norm affects
+/// results.
 struct ParallelismSection {
   std::optional<AutoCount> data = AutoCount{};
   ByteSize bucket{int64_t{25} << 20};
@@ -96,7 +97,7 @@ struct GuardSection {
   std::vector<int64_t> skip_steps;
   void declare(Fields& fields);
 
-  /// What the program does in each step, and what the loop does after it.
+  /// The work of the program in each step, and of the loop after it.
   StepGuards step_guards(bool scales_loss) const;
   GuardSettings settings() const;
 };

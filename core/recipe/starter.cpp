@@ -14,10 +14,10 @@ namespace trainer {
 namespace {
 
 constexpr double kValidationFraction = 0.2;
-/// Steps that a small network needs to learn something from little data.
+/// Number of steps in which a small network learns something from little data.
 constexpr int64_t kSteps = 1500;
 
-/// What one sample is to the network, and how long it trains.
+/// A sample's form for the network, and the length of its training.
 struct Fit {
   explicit Fit(const Starter& starter) : is_resized(!is_fixed(starter.shape)), shape(starter.shape) {
     if (is_resized) {
@@ -41,7 +41,7 @@ struct Fit {
   int64_t training, batch, epochs, interval;
 };
 
-/// One line `key: value`, the value in quotes where YAML needs them.
+/// One line `key: value`, the value in quotes if YAML needs them.
 std::string line(const std::string& key, const std::string& text) {
   Value value, map;
   value.kind = Value::Kind::scalar;
@@ -51,7 +51,7 @@ std::string line(const std::string& key, const std::string& text) {
   return to_yaml(map, false);
 }
 
-/// A convolution, its normalisation and a halving for each factor of two down to 4 rows or columns.
+/// A convolution, a normalisation and a halving for each factor of two down to 4 rows or columns.
 std::string layers(const Fit& fit, int64_t classes) {
   std::string text;
   int64_t side = std::min(fit.shape[1], fit.shape[2]), channels = 16;

@@ -9,9 +9,9 @@
 
 namespace trainer {
 
-/// What a first recipe is made of.
+/// The facts that a first recipe is made from.
 struct Starter {
-  FoundData data;              ///< paths as the recipe shall write them
+  FoundData data;              ///< paths as the recipe should write them
   SplitStatistics statistics;  ///< of the training samples, or of some
   int64_t samples = 0;         ///< all training samples, those that are set aside included
   int64_t classes = 0;

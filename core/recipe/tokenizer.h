@@ -9,14 +9,13 @@
 
 namespace trainer {
 
-/// What turns a recipe's texts into tokens and back.
+/// Converts a recipe's texts into tokens and back.
 struct RecipeTokenizer {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::optional<int32_t> end_of_text;  ///< the token that ends a text
 };
 
-/// Throws Error (exit 78) if the recipe names none and its format has none, and what open_tokenizer
-/// throws.
+/// Throws Error (exit 78) if neither the recipe nor its format names one, and the errors of open_tokenizer.
 RecipeTokenizer tokenizer_of(const Recipe& recipe);
 
 }  // namespace trainer

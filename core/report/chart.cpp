@@ -17,7 +17,7 @@ namespace {
 constexpr double kWidth = 720, kHeight = 280, kLeft = 70, kRight = 12, kTop = 40, kBottom = 34;
 constexpr size_t kMostPoints = 600;
 constexpr int kTicks = 5;
-// Apart for people who tell red and green badly, and in grey.
+// Distinguishable for people with red-green colour blindness, and in grey.
 constexpr std::array<const char*, 6> kColors = {"#0060a8", "#c65102", "#2a7f3f",
                                                 "#7a3fa0", "#8c6d00", "#555555"};
 constexpr std::array<const char*, 6> kDashes = {"", "6 3", "2 2", "8 3 2 3", "1 3", "12 4"};
@@ -32,7 +32,7 @@ struct Range {
   bool is_empty() const { return low > high; }
 };
 
-/// The range that an axis shows. Numbers of 53 bits have no ticks between them where they differ by less.
+/// The range that an axis shows. If numbers of 53 bits differ by less, there are no ticks between them.
 Range shown(double low, double high) {
   constexpr double kLeastShare = 1e-9, kLeast = 1e-300;
   const double size = std::max(std::fabs(low), std::fabs(high));
@@ -41,7 +41,7 @@ Range shown(double low, double high) {
   return std::isfinite(low + room) ? Range{low, low + room} : Range{high - room, high};
 }
 
-/// Where numbers stand in the image.
+/// Positions of numbers in the image.
 struct Frame {
   double x_low, x_high, y_low, y_high;
 

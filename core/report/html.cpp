@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// With U+FFFD in place of what is not UTF-8.
+/// With U+FFFD in place of bytes that are not UTF-8.
 std::string as_utf8(std::string_view text) {
   return Json::parse_or_null(Json(text).dump(-1, Json::NotUtf8::replace)).text();
 }

@@ -7,11 +7,11 @@
 
 namespace trainer {
 
-/// Text as HTML shows it: no character of it begins a tag or ends an attribute. Control characters but ends
-/// of lines and tabs, and bytes that are not UTF-8, become U+FFFD.
+/// Text escaped for HTML: no character of it begins a tag or ends an attribute. Control characters but line
+/// breaks and tabs, and bytes that are not UTF-8, become U+FFFD.
 std::string escaped(std::string_view text);
 
-/// A table with a head and cells of plain text; columns whose cells are numbers stand at the right.
+/// A table with a head and cells of plain text; columns of numbers are right-aligned.
 std::string html_table(const std::vector<std::string>& head,
                        const std::vector<std::vector<std::string>>& rows);
 

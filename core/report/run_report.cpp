@@ -49,10 +49,10 @@ std::string number(double value) {
                               : "-inf";
 }
 
-/// What a record's value is; absent if it has none.
+/// A record's value; absent if it has none.
 using Getter = std::function<std::optional<double>(const MetricsRecord&)>;
 
-/// Share of a step's time that passes waiting for data, in percent.
+/// Share of a step's time spent waiting for data, in percent.
 std::optional<double> data_wait(const MetricsRecord& record) {
   if (!record.data_wait_ms) return std::nullopt;
   const double all = *record.data_wait_ms + record.forward_ms.value_or(0) + record.backward_ms.value_or(0) +

@@ -9,8 +9,8 @@
 namespace trainer {
 
 /// One page about a run: curves of its metrics, their numbers, its results, the decisions of its guards, its
-/// confusion matrix and its recipe. Nothing in it is loaded from elsewhere and nothing is a script. What
-/// cannot be shown is named. Throws Error (exit 74) if a file cannot be read.
+/// confusion matrix and its recipe. It loads nothing from elsewhere and contains no script. Contents that
+/// cannot be shown are named. Throws Error (exit 74) if a file cannot be read.
 std::string run_report(const RunOverview& run);
 
 }  // namespace trainer

@@ -36,7 +36,7 @@ class Dots {
     cells_[y / kDotsDown * width_ + x / kDotsAcross] |= kDot[y % kDotsDown][x % kDotsAcross];
   }
 
-  /// Sets the dots of a straight line. A run that rolls back goes to the left.
+  /// Sets the dots of a straight line. A run that rolls back moves to the left.
   void join(std::pair<size_t, size_t> from, std::pair<size_t, size_t> to) {
     const auto x = static_cast<double>(from.first), y = static_cast<double>(from.second);
     const double right = static_cast<double>(to.first) - x, down = static_cast<double>(to.second) - y;
@@ -57,8 +57,8 @@ class Dots {
   std::vector<uint8_t> cells_;
 };
 
-/// Where a value from `low` to `high` is in 0 to count - 1. By halves, since the difference of two numbers
-/// may be infinite.
+/// The position of a value from `low` to `high` in 0 to count - 1. By halves, since the difference of two
+/// numbers may be infinite.
 size_t place(double value, double low, double high, size_t count) {
   const double range = high / 2 - low / 2;
   const double share = range > 0 ? (value / 2 - low / 2) / range : 0.5;

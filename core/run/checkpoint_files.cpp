@@ -43,7 +43,7 @@ struct Contents {
   }
 };
 
-/// What a step writes before it reads it need not be kept, nor what never changes.
+/// Tensors that a step writes before it reads them are not saved, nor those that never change.
 bool changes(Role role) {
   return is_persistent(role) && role != Role::constant && role != Role::gradient_sum &&
          role != Role::low_precision_copy;
@@ -73,8 +73,8 @@ bool is_same(const StoredTensor& stored, const StoredTensor& wanted) {
   return stored.shape == wanted.shape && stored.dtype == wanted.dtype;
 }
 
-/// Whether a tensor of this name need not fit: it is of guards that are others now, or a factor that follows
-/// from the run's state.
+/// Whether a tensor of this name need not fit: it belongs to guards that have changed, or is a factor that
+/// follows from the run's state.
 bool may_differ(const std::string& name, const char* file, Guards guards) {
   if (name == state_name::kLearningRateFactor && file == std::string_view(kOptimizerFile)) return true;
   return guards == Guards::other && file == std::string_view(kOptimizerFile) &&
@@ -151,7 +151,7 @@ void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, Sta
   }
 }
 
-/// What a checkpoint leaves out keeps its value.
+/// Tensors that are not in a checkpoint keep their values.
 void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint, Guards guards) {
   if (guards == Guards::other) begin_guards_anew(executable);
   StateImage image(executable,

@@ -10,7 +10,7 @@
 namespace trainer {
 
 /// Adds the files of an image's tensors: the network's under the names that a trained network has everywhere,
-/// their averages under the same names, and whatever else changes from step to step. `about` joins the
+/// their averages under the same names, and all else that changes from step to step. `about` joins the
 /// metadata. Throws Error (exit 70) if a weight or an average is not finite.
 void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image,
                  const StoredMetadata& about = {});
@@ -19,12 +19,12 @@ void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& i
 /// skip come from the recipe; only the count of skipped steps is kept.
 enum class Guards { same, other };
 
-/// Fills the image from a checkpoint whose files have been verified. Throws Error (exit 65) naming each
-/// tensor that is missing, left over or of another type or shape; the image is of no use then.
+/// Fills the image from a checkpoint with verified files. Throws Error (exit 65) naming each tensor that is
+/// missing, left over or of another type or shape; the image is then unusable.
 void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image,
                   Guards guards = Guards::same);
 
-/// The executable's tensors become a checkpoint's, whose files have been verified.
+/// Sets the executable's tensors to those of a checkpoint with verified files.
 void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint,
                      Guards guards = Guards::same);
 

@@ -38,7 +38,7 @@ bool CheckpointRotation::is_of_run(const ResumePoint& point) {
   return different.empty();
 }
 
-/// Reads all of one that this process does not know.
+/// Reads one completely that this process has neither written nor verified.
 bool CheckpointRotation::is_intact(const fs::path& checkpoint) {
   const int64_t step = checkpoint_step(checkpoint);
   if (intact_.contains(step)) return true;
@@ -56,7 +56,7 @@ bool CheckpointRotation::is_intact(const fs::path& checkpoint) {
   return false;
 }
 
-/// Whose it is says its state, which is read alone: an old checkpoint is large.
+/// Its state says which run it is of, and is read alone: an old checkpoint is large.
 bool CheckpointRotation::may_remove(const fs::path& checkpoint) try {
   if (intact_.contains(checkpoint_step(checkpoint))) return true;
   if (left_.contains(checkpoint)) return false;
@@ -89,7 +89,8 @@ void CheckpointRotation::remove_old(int64_t newest, int64_t best) {
   std::erase_if(saved, [&](const fs::path& path) { return checkpoint_step(path) > newest; });
   const auto may_stay = [&](const fs::path& path) { return checkpoint_step(path) == best; };
   const auto latest = std::min(std::ssize(saved), settings_.keep_latest);
-  if (std::all_of(saved.begin() + latest, saved.end(), may_stay)) return;  // by their names alone: read none
+  // By their names alone: none is read
+  if (std::all_of(saved.begin() + latest, saved.end(), may_stay)) return;
   int64_t kept = 0;
   for (const fs::path& path : saved) {
     if (kept < settings_.keep_latest) {
@@ -99,7 +100,7 @@ void CheckpointRotation::remove_old(int64_t newest, int64_t best) {
       try {
         remove_checkpoint(path);
       } catch (const Error& problem) {
-        leave(path, problem.what());  // what cannot be removed now may be after the next save
+        leave(path, problem.what());  // after the next save it may be possible to remove it
       }
     }
   }

@@ -13,7 +13,7 @@
 
 namespace trainer {
 
-/// Which checkpoints of a run's directory are kept. Counts only those that are intact and of this run, and
+/// The checkpoints of a run's directory to keep. Counts only those that are intact and of this run, and
 /// removes only those of this run. Damaged ones are set aside; all others stay as they are, with a warning.
 class CheckpointRotation {
  public:
@@ -25,18 +25,18 @@ class CheckpointRotation {
     /// Throws Error if the directory is no longer this process's. Called before each removal.
     std::function<void()> require_held;
   };
-  /// `warn` is called by whichever thread calls the others.
+  /// `warn` is called by the thread that calls the other functions.
   CheckpointRotation(Settings settings, Warn warn) : settings_(std::move(settings)), warn_(std::move(warn)) {}
 
   /// This process has written that checkpoint, or verified it.
   void add(int64_t step) { intact_.insert(step); }
-  /// Of what was added, only this is left.
+  /// Of all added ones, only this is left.
   void begin_with(int64_t step) { intact_ = {step}; }
-  /// Gives checkpoints that a resume has skipped another name. Throws what require_held throws.
+  /// Renames checkpoints that a resume has skipped. Throws as require_held does.
   void set_aside(const std::vector<std::filesystem::path>& skipped);
-  /// Before a save: throws Error (exit 74) if a checkpoint of that step is there that may not be replaced.
+  /// Before a save: throws Error (exit 74) if a checkpoint of that step exists that may not be replaced.
   void make_room(int64_t step);
-  /// Removes those up to `newest` that nothing asks for. Throws what require_held throws.
+  /// Removes those up to `newest` that no setting keeps. Throws as require_held does.
   void remove_old(int64_t newest, int64_t best);
 
  private:
@@ -47,8 +47,9 @@ class CheckpointRotation {
 
   Settings settings_;
   Warn warn_;
-  std::set<int64_t> intact_;              ///< steps whose checkpoints this process knows to be so
-  std::set<std::filesystem::path> left_;  ///< of which it has warned
+  /// Steps with checkpoints that this process has verified or written
+  std::set<int64_t> intact_;
+  std::set<std::filesystem::path> left_;  ///< it has warned of these
 };
 
 }  // namespace trainer

@@ -82,7 +82,7 @@ void Checkpoints::go_on_from(const ResumePoint& point) {
   facts_.best_step = point.state.best_step;
   rotation_.begin_with(from_);
   rotation_.set_aside(point.skipped);
-  rotation_.remove_old(from_, facts_.best_step);  // what a process that was killed has not come to
+  rotation_.remove_old(from_, facts_.best_step);  // left by a process that was killed before it removed them
   tell_notes();
 }
 
@@ -130,7 +130,7 @@ void Checkpoints::save(const LoopState& loop) {
   }
 }
 
-/// In the background: touches only the image, the files, and what is read once it is done.
+/// In the background: touches only the image, the files, and members that are read after it is done.
 void Checkpoints::write(const RunState& state) {
   const double began = steady_seconds();
   problem_ = nullptr;
@@ -179,7 +179,7 @@ void Checkpoints::report() {
   }
 }
 
-/// Throws the problem if no later save would mend it, as one would a full disk.
+/// Throws the problem unless a later save may succeed, as after a full disk.
 std::string Checkpoints::text_of_problem() const try {
   std::rethrow_exception(problem_);
 } catch (const Error& error) {
@@ -214,12 +214,12 @@ std::optional<LoopState> Checkpoints::restore() {
                     one_line(point->checkpoint.string()), difference_text(different)));
   }
   go_on_from(*point);
-  saved_ = {};  // where the run went back there, that is not saved
+  saved_ = {};  // the run returned to that step; its state there is not saved yet
   load_checkpoint(executable_, point->checkpoint, from_ <= begun_at_ ? guards_ : Guards::same);
   return point->state.loop;
 }
 
-/// Says once that there is less space than a few saves need.
+/// Warns once if there is less space than a few saves need.
 void Checkpoints::warn_if_disk_is_full() {
   constexpr int64_t kSaves = 3;
   std::error_code error;

@@ -22,7 +22,7 @@
 
 namespace trainer {
 
-/// When to save, and what to keep of it.
+/// When to save, and which saves to keep.
 struct CheckpointPolicy {
   int64_t every_steps = 0;                 ///< 0: not by steps
   double every_seconds = 0;                ///< 0: not by time
@@ -36,37 +36,37 @@ struct CheckpointPolicy {
 };
 
 /// Saves a run at intervals. Copies its state between two steps and writes it in the background while
-/// training continues; training waits for a save that the policy does not foresee. A failed save is reported
-/// at the next step and retried with the state of that time. Existing checkpoints stay.
+/// training continues; training waits for a save outside the policy. A failed save is reported at the next
+/// step and retried with the state of that time. Existing checkpoints stay.
 class Checkpoints final : public Checkpointer {
  public:
   /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
-  /// before a checkpoint is. `require_held` throws Error if the run's directory is no longer this
-  /// process's: nothing is then given a name or removed there.
+  /// before a checkpoint. `require_held` throws Error if the run's directory is no longer this
+  /// process's: nothing is then renamed or removed there.
   Checkpoints(
       Executable& executable, std::filesystem::path root, CheckpointPolicy policy,
       const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable,
       std::function<void()> require_held = [] {});
   ~Checkpoints() override { wait(); }
 
-  /// Host memory that a run with this policy takes for it, with what the executable then holds for other
+  /// Host memory that checkpoints take in a run with this policy, including the executable's memory for other
   /// ranks.
   static int64_t memory_bytes(const Plan& plan, const CheckpointPolicy& policy);
 
-  /// Of a checkpoint, nearly.
+  /// Of a checkpoint, approximately.
   static int64_t checkpoint_bytes(const Plan& plan) { return plan.persistent_bytes + plan.elsewhere_bytes; }
-  /// Unless the policy saves earlier: the first save is overdue then, by the clock of steady_seconds.
+  /// By the clock of steady_seconds: from then on the first save is overdue, unless the policy saves earlier.
   void save_first_by(std::optional<double> time) { first_by_ = time; }
 
-  /// The run goes on after this step; `guards` tells whether its guards are those of the checkpoints up to
-  /// there.
+  /// The run continues after this step; `guards` says whether its guards are those of the checkpoints up to
+  /// that step.
   void begin_at(int64_t step, Guards guards);
-  /// The run resumes from a checkpoint of its own, which need not be saved again. Later ones, which
+  /// The run resumes from its own checkpoint, which need not be saved again. Later ones, which
   /// were skipped, are set aside.
   void go_on_from(const ResumePoint& point);
 
   bool is_due(int64_t step) const override { return policy_.is_due(step); }
-  /// By time, for the first save, or since a save that failed is to be tried again.
+  /// By time, for the first save, or because a failed save should be retried.
   bool is_overdue() const override;
   bool is_best(const LoopState& state) const override { return policy_.is_best(state); }
   void save(const LoopState& loop) override;
@@ -74,14 +74,14 @@ class Checkpoints final : public Checkpointer {
   /// Tries three times.
   void save_now(const LoopState& state) override;
   void wait() override;
-  /// Waits for a save under way. Logs each checkpoint that is passed over.
+  /// Waits for a save in progress. Logs each checkpoint that is skipped.
   std::optional<LoopState> restore() override;
 
   int64_t failures() const { return failures_; }  ///< so far
   double longest_seconds() const { return longest_seconds_; }
 
  private:
-  /// What tells a state from others of its run.
+  /// Distinguishes a state from others of its run.
   struct Moment {
     int64_t step = -1, validated = -1;
     bool operator==(const Moment&) const = default;
@@ -105,16 +105,16 @@ class Checkpoints final : public Checkpointer {
   StateImage image_;
 
   std::thread writer_;
-  std::atomic<bool> is_done_ = true;  ///< the writer has come to its end: what follows may be read
+  std::atomic<bool> is_done_ = true;  ///< the writer has finished: the members below may be read
   std::exception_ptr problem_;        ///< of the last save; null if it went well
   double seconds_ = 0;
 
   bool is_reported_ = true;
   Moment saving_, saved_;
-  int64_t from_ = 0;              ///< the step that this process went on from
+  int64_t from_ = 0;              ///< the step from which this process continued
   int64_t begun_at_ = 0;          ///< the step at which this process began
   Guards guards_ = Guards::same;  ///< of checkpoints up to there
-  int64_t saving_best_ = 0;       ///< the best step once what is being saved is
+  int64_t saving_best_ = 0;       ///< the best step once the current save is done
   int64_t failures_ = 0, in_a_row_ = 0;
   double last_begin_ = 0, longest_seconds_ = 0;
   std::optional<double> first_by_;  ///< until the first save

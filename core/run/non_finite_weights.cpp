@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// Infinite and NaN values are those whose exponent has all its bits.
+/// Infinite and NaN values have an exponent with all bits set.
 template <class Unit>
 int64_t count_all_ones(std::span<const std::byte> values, Unit exponent) {
   int64_t count = 0;

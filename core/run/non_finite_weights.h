@@ -11,13 +11,13 @@
 
 namespace trainer {
 
-/// Counts the infinite and NaN values of weights that are written. No file that this program writes holds
-/// such a weight.
+/// Counts the infinite and NaN values of weights that are written. No file written by this program contains
+/// one.
 class NonFiniteWeights {
  public:
   /// Values in any order and any number of pieces; i32 and u8 have none.
   void count(const std::string& name, DType dtype, std::span<const std::byte> values);
-  /// Throws Error (exit 70) naming the first tensor that has some, what was not written, and what to do.
+  /// Throws Error (exit 70) with the first tensor that has some, the file that was not written, and a remedy.
   void refuse_to_save(const std::string& file) const;
 
  private:

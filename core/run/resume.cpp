@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDifferenceFile = "replicas-differed.txt";
 
-/// The same problem, with what to do about a checkpoint that may be intact.
+/// The same problem, with a remedy for a checkpoint that may be intact.
 Error refusal(const fs::path& path, const Error& problem) {
   return Error(
       problem.code(),

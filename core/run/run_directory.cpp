@@ -39,7 +39,7 @@ void require_directory(const fs::path& path) {
   if (fs::exists(path) && !fs::is_directory(path)) throw_foreign(path, "is not a directory");
 }
 
-/// What a run that was stopped before it wrote its identity may have left.
+/// Files that a run may have left if it was stopped before it wrote its identity.
 bool is_harmless(const std::string& name) {
   return name == kLockFile || name.starts_with(kSecretFile) ||
          name.starts_with(fmt::format(".{}.tmp-", kIdentityFile));
@@ -100,7 +100,7 @@ RunDirectory::State RunDirectory::inspect() const {
   return same && read_finished(file("summary.json")).value_or(false) ? State::finished : State::unfinished;
 }
 
-/// Whether `text`, an identity.json, is of the very same run. Throws if it is of one that may not become
+/// Whether `text`, an identity.json, is of the very same run. Throws if its run may not become
 /// this one.
 bool RunDirectory::require_same(const std::string& text) const {
   const Json stored = Json::parse_or_null(text);
@@ -111,7 +111,7 @@ bool RunDirectory::require_same(const std::string& text) const {
   if (!other) throw_foreign(path_, fmt::format("contains an {} that cannot be read", kIdentityFile));
   if (other->values == identity_.values)
     throw_foreign(path_, "contains another run (its keys are in another order)");
-  if (differences(*other, identity_).empty()) return true;  // but for how environment variables are written
+  if (differences(*other, identity_).empty()) return true;  // except for the form of environment variables
   const std::vector<Difference> all = forbidden_differences(*other, identity_, allowed_);
   if (all.empty()) return false;
   throw Error(ExitCode::recipe,
@@ -120,7 +120,7 @@ bool RunDirectory::require_same(const std::string& text) const {
                           one_line(path_.string()), difference_text(all)));
 }
 
-/// Removes what write_atomically was not to finish, and the summary of a finished run that this one extends:
+/// Removes unfinished files of write_atomically, and the summary of a finished run that this one extends:
 /// with the new identity it would say that this one is finished.
 void RunDirectory::tidy() const {
   std::vector<fs::path> left = {file("summary.json")};
@@ -139,7 +139,7 @@ void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t valida
   const Json identity = {{"hash", text_hash(identity_.mathematics)},
                          {"mathematics", identity_.mathematics},
                          {"program_version", identity_.program_version}};
-  // First of all files: without it the next process would take the directory for somebody else's.
+  // First of all files: without it the next process would think that the directory is not a run's.
   write_atomically(file(kIdentityFile), identity.dump(2) + "\n");
   write_atomically(file("recipe.yaml"), recipe);
   log.attach(file("log.txt"));

@@ -15,12 +15,12 @@
 
 namespace trainer {
 
-/// The file there with the secret of the run's ranks, if no launcher passes one on.
+/// The file in it with the secret of the run's ranks, if no launcher passes one on.
 constexpr const char* kSecretFile = "ranks.secret";
 
 /// The directory of one run, locked for this process until destroyed, unless the run is finished. Throws
-/// Error: exit 78 if the directory belongs to another run or to somebody else (nothing in it is touched
-/// then), exit 74 if another process works in it or it cannot be used.
+/// Error: exit 78 if the directory belongs to another run or to somebody else; nothing in it is touched then.
+/// Exit 74 if another process works in it or it cannot be used.
 class RunDirectory {
  public:
   enum class State {
@@ -29,7 +29,7 @@ class RunDirectory {
     finished,    ///< holds a run of this identity that is complete: read only
   };
 
-  /// Keys in `allowed` (or below a key in it) may differ from the run that is there.
+  /// Keys in `allowed` (or below a key in it) may differ from the existing run.
   RunDirectory(const std::filesystem::path& path, const RunIdentity& identity,
                std::vector<std::string> allowed = {});
 
@@ -49,8 +49,8 @@ class RunDirectory {
   void require_held() const;
 
   /// Prepares the directory for a run that resumes after `step` (0: starts) and was evaluated last at
-  /// `validated`: writes its identity and `recipe` (the resolved recipe as YAML), attaches the log, and drops
-  /// later metrics, and files that a killed process left incomplete. Not for a finished run.
+  /// `validated`: writes its identity and `recipe` (the resolved recipe as YAML), attaches the log, and
+  /// removes later metrics and incomplete files of a killed process. Not for a finished run.
   void begin(const std::string& recipe, int64_t step, int64_t validated, Log& log);
 
  private:

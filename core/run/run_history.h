@@ -9,10 +9,10 @@
 
 namespace trainer {
 
-/// What a run has written into its metrics.jsonl so far.
+/// The contents of a run's metrics.jsonl so far.
 struct RunHistory {
   std::vector<MetricsRecord> training, validation, guard;  ///< in the order of the file
-  std::vector<int64_t> unreadable;  ///< lines of the file that hold no record, from 1 on
+  std::vector<int64_t> unreadable;                         ///< lines of the file without a record, from 1 on
 };
 
 /// Reads the file, which a process may be writing: an incomplete last line is left out. Empty if there is

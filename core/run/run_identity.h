@@ -12,7 +12,7 @@
 
 namespace trainer {
 
-/// Runs with the same identity are one: the resolved keys that affect results.
+/// Runs with the same identity are one run: the resolved keys that affect results.
 struct RunIdentity {
   std::string mathematics;                    ///< as YAML, stored and hashed; with the first names of keys
   std::map<std::string, std::string> values;  ///< the same by path: "optimizer.lr" is "0.1"
@@ -20,15 +20,15 @@ struct RunIdentity {
 };
 /// The identity of a run with these keys.
 RunIdentity identity_of(const Value& resolved);
-/// Of the text that a run has stored; nothing if it is no YAML.
+/// From a run's stored text; nothing if it is not YAML.
 std::optional<RunIdentity> parse_identity(const std::string& mathematics);
 
 /// 64-bit FNV-1a of a text as 16 hexadecimal digits; a directory's name takes the first kShortHash of them.
 std::string text_hash(std::string_view text);
 constexpr size_t kShortHash = 8;
 
-/// Replaces each `{key}` by what `lookup` gives. A key it does not know and a brace that is not closed are
-/// reported at `origin`, with the nearest of `known`; the text is then of no use.
+/// Replaces each `{key}` by the result of `lookup`. Unknown keys and unclosed braces are reported at
+/// `origin`, with the nearest of `known`; the text is then unusable.
 std::string expand_name(const std::string& pattern,
                         const std::function<std::optional<std::string>(const std::string& key)>& lookup,
                         const Origin& origin, Diagnostics& diagnostics,

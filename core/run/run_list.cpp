@@ -79,7 +79,7 @@ class MetricsReader {
   }
 
  private:
-  /// A line may be half written, or another program's: it is passed over.
+  /// A line may be half written, or another program's: it is skipped.
   void take_validation(const std::string& line) {
     const std::optional<MetricsRecord> record = parse_record(line);
     if (!record || record->split != "validation") return;
@@ -129,7 +129,7 @@ RunCondition state_of(std::optional<bool> held, const std::optional<RunStatus>& 
   return RunCondition::lost;
 }
 
-/// Whether it is a run's, or was once begun as one.
+/// Whether it is, or was once, a run's directory.
 bool is_run(const fs::path& directory) {
   return std::ranges::any_of(
       std::initializer_list<const char*>{"identity.json", kStatusFile, "metrics.jsonl"},
@@ -186,7 +186,7 @@ std::optional<RunOverview> look_at_run(const fs::path& directory) {
     run.step = std::max(run.step, status->step);
     run.steps = status->steps;
     run.updated = std::max(run.updated, status->updated);
-    // What an earlier process ended with says nothing of the one that runs now.
+    // The end of an earlier process says nothing about the one that runs now.
     const bool ended = run.state != RunCondition::running && run.state != RunCondition::lost;
     if (ended) run.exit_code = status->exit_code, run.message = status->message;
   } else if (run.state == RunCondition::finished) {

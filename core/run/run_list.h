@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// How a run is seen from outside.
+/// A run's state as seen from outside.
 enum class RunCondition {
   finished,
   saved,    ///< stopped with a checkpoint; the same command resumes it
@@ -20,13 +20,13 @@ enum class RunCondition {
 };
 std::string_view to_string(RunCondition state);
 
-/// What the files in a run's directory say; unknown values are absent.
+/// The contents of a run's directory; unknown values are absent.
 struct RunOverview {
   std::filesystem::path directory;
   RunCondition state = RunCondition::lost;
   int64_t step = 0;
   std::optional<int64_t> steps;         ///< all that there will be
-  std::string metric;                   ///< the first of the validation split, `loss` if there is no other
+  std::string metric;                   ///< the first of the validation split, `loss` if it has no other
   std::optional<double> best;           ///< of `metric`; absent if it is unknown which is better
   std::optional<double> loss;           ///< of the last interval of training
   std::optional<double> samples_per_s;  ///< median of the last intervals

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr int kLockAttempts = 20;
 
-/// Shared file systems hold locks of processes on other machines. Hosts count processes from 1, and some have
-/// one name: the token tells two starts apart.
+/// Shared file systems hold locks of processes on other machines. Hosts count processes from 1, and some
+/// share a name: the token distinguishes two starts.
 std::string this_start() {
   const std::string host = host_name();
   std::random_device random;
@@ -31,7 +31,7 @@ std::string this_start() {
                      random(), random(), random(), random());
 }
 
-/// Of what the file says. It is empty for the moment between the holder's lock and its note.
+/// The holder, from the file. It is empty between the holder's lock and its entry.
 std::string holder_in(const std::string& text) {
   const std::string holder = text.substr(0, text.find('\n'));
   return holder.empty() ? "another process" : "process " + holder;
@@ -55,7 +55,7 @@ RunLock::RunLock(const fs::path& run)
   for (int attempt = 1; ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) throw io_error(path_, "flock", errno);
-    // Whoever asks whether the run is held (run_list.cpp) has the lock for some microseconds.
+    // A process that checks whether the run is held (run_list.cpp) has the lock for some microseconds.
     if (attempt < kLockAttempts) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
@@ -94,7 +94,7 @@ void await_free(const fs::path& run, std::chrono::milliseconds patience, Log& lo
   const FileDescriptor file = open_regular(name, O_RDONLY, Links::refuse);
   const auto end = std::chrono::steady_clock::now() + patience;
   for (bool is_reported = false; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; is_reported = true) {
-    // Whoever needs the lock reports anything else that is wrong.
+    // Callers that need the lock report all other problems.
     if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() >= end) return;
     if (!is_reported)
       log.info(fmt::format("waiting for {} to release {}", holder_of(name), one_line(run.string())));

@@ -14,16 +14,16 @@ namespace trainer {
 /// The name of the file in a run's directory that its process locks.
 constexpr const char* kLockFile = "lock";
 
-/// The lock of a run's directory, for this process until destroyed: the file `lock`, which says who has it,
-/// and a token of this start. The file may be removed while it is locked, and some file systems do not show
-/// the lock to other hosts: what the file says then tells who has the directory.
+/// The lock of a run's directory, for this process until destroyed: the file `lock`, with the holder and a
+/// token of this start. The file may be removed while it is locked, and some file systems do not show the
+/// lock to other hosts: the file's contents then decide who has the directory.
 class RunLock {
  public:
   /// Throws Error (exit 74) if another process has it.
   explicit RunLock(const std::filesystem::path& run);
 
-  /// Why this process no longer has the directory: another one has taken it, or the file is gone. Nothing
-  /// if it has it. Throws Error (exit 74) if the file cannot be read.
+  /// The reason why this process no longer has the directory: another one has taken it, or the file is gone.
+  /// Nothing if it still has it. Throws Error (exit 74) if the file cannot be read.
   std::optional<std::string> loss() const;
 
  private:

@@ -11,13 +11,13 @@
 namespace trainer {
 namespace {
 
-/// Whether it says what a run is called and where it comes from, not what it does.
+/// Whether it only names a run or its source, not its work.
 bool names_a_run(const std::string& key) {
   return key == "run.name" || key == "run.output_dir" || key == "run.resume" ||
          key.starts_with("run.allow_changes");
 }
 
-/// The end of a key from its last dot but `dots` on; all of it if there are no more.
+/// The end of a key after its last `dots` dots; all of it if there are no more.
 std::string end_of(const std::string& key, size_t dots) {
   size_t begin = key.size();
   for (size_t i = 0; i <= dots; ++i) {

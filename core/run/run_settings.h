@@ -14,11 +14,11 @@ using Settings = std::map<std::string, std::string>;
 /// Of the run in this directory, from its recipe.yaml; none if that is missing or cannot be read.
 Settings read_settings(const std::filesystem::path& directory);
 
-/// The keys whose values are not the same in all of them, those of the network last. Keys that only say where
-/// a run is, such as run.output_dir, do not count, and neither do runs without settings.
+/// The keys with values that are not the same in all of them, those of the network last. Keys that only say
+/// where a run is, such as run.output_dir, do not count, and neither do runs without settings.
 std::vector<std::string> differing_keys(const std::vector<Settings>& runs);
 
-/// The shortest end of each key that tells it from the others: `lr` for `optimizer.lr`.
+/// The shortest end of each key that distinguishes it from the others: `lr` for `optimizer.lr`.
 std::vector<std::string> short_names(const std::vector<std::string>& keys);
 
 }  // namespace trainer

@@ -26,7 +26,7 @@ Json to_json(const std::map<std::string, double>& values) {
   return object;
 }
 
-/// Reads members that must be there; the message names the first that is not as it should be.
+/// Reads required members; the message names the first that is invalid.
 class StateReader {
  public:
   StateReader(const Json& object, std::string path, const std::string& file)

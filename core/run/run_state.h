@@ -12,12 +12,12 @@
 
 namespace trainer {
 
-/// A checkpoint's state.json: all that a run needs to go on, its tensors left out.
+/// A checkpoint's state.json: everything that a run needs to continue, except its tensors.
 struct RunState {
   LoopState loop;
   double epoch = 0;
-  int64_t samples = 0;      ///< consumed so far: where in the order of the data it goes on
-  int64_t best_step = 0;    ///< whose checkpoint is kept as the best; 0: none
+  int64_t samples = 0;      ///< consumed so far: the position in the order of the data
+  int64_t best_step = 0;    ///< its checkpoint is kept as the best; 0: none
   std::string mathematics;  ///< the run's identity
   std::string recipe;       ///< resolved, as YAML
   int64_t micro_batch_size = 0;
@@ -25,11 +25,11 @@ struct RunState {
   Fingerprint data;                               ///< of the training samples; empty in older checkpoints
   StoredMetadata about;                           ///< see about_network; also with its weights
   std::map<std::string, std::string> algorithms;  ///< what runtime.autotune found
-  std::map<std::string, std::string> wall;        ///< when and where it was saved; alters nothing
+  std::map<std::string, std::string> wall;        ///< time and place of the save; does not affect results
 };
 
 std::string to_json(const RunState& state);
-/// Throws Error (exit 65) naming `file` and what is wrong.
+/// Throws Error (exit 65) with `file` and the reason.
 RunState parse_run_state(std::string_view text, const std::string& file);
 
 }  // namespace trainer

@@ -23,7 +23,7 @@ constexpr std::array<std::pair<State, std::string_view>, 4> kStates = {{{State::
                                                                         {State::failed, "failed"},
                                                                         {State::finished, "finished"}}};
 
-/// Takes an object apart; remembers whether every key asked for was there with the right type.
+/// Takes an object apart; remembers whether every requested key was there with the right type.
 class StatusReader {
  public:
   explicit StatusReader(const Json& object) : object_(object), valid_(object.is_object()) {}

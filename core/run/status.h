@@ -25,7 +25,7 @@ struct RunStatus {
   };
   State state = State::running;
   int64_t step = 0, steps = 0;       ///< batches consumed, and all there will be
-  std::optional<int64_t> began_at;   ///< the step that the writer started or resumed after
+  std::optional<int64_t> began_at;   ///< the step after which the writer started or resumed
   std::optional<int64_t> exit_code;  ///< of a process that has ended
   std::string message;               ///< why it ended; empty if there is nothing to say
   int64_t pid = 0;                   ///< of the writer
@@ -41,11 +41,10 @@ void write_status(const std::filesystem::path& path, RunStatus status);
 
 /// Nothing if it is another text.
 std::optional<RunStatus> parse_status(std::string_view text);
-/// The same of a file, which need not be there.
+/// The same for a file, which may be missing.
 std::optional<RunStatus> read_status(const std::filesystem::path& path);
 
-/// Keeps the status of a run that this process works on. A disk that takes no more costs the status, not the
-/// run.
+/// Keeps the status of the run that this process works on. A full disk costs the status, not the run.
 class StatusKeeper {
  public:
   /// Of a process that starts or resumes after step `began_at`.
@@ -54,7 +53,7 @@ class StatusKeeper {
     now_.began_at = began_at;
   }
 
-  /// Writes now and then.
+  /// Writes from time to time.
   void running(int64_t step);
   /// Returns `code`.
   ExitCode end(RunStatus::State state, int64_t step, ExitCode code, const std::string& message);

@@ -43,7 +43,7 @@ TrainedFiles in_run(const fs::path& run) {
       TrainedFiles files = in_checkpoint(checkpoint);
       files.damaged = std::move(damaged);
       return files;
-    } catch (const DamageError& problem) {  // anything else may be intact: no older one is taken for it
+    } catch (const DamageError& problem) {  // anything else may be intact: an older one is not used instead
       damaged.emplace_back(problem.what());
     }
   }

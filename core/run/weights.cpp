@@ -17,7 +17,7 @@
 namespace trainer {
 namespace {
 
-/// Names that are not there and get a suggestion, which compares each with all that are.
+/// Names that are missing and get a suggestion; each is compared with all existing ones.
 constexpr size_t kMostSuggested = 20;
 
 std::vector<TensorId> weights(const Executable& executable) {
@@ -38,8 +38,8 @@ std::vector<std::string> names_of(const SafetensorsFile& file) {
   return names;
 }
 
-/// What the network puts before all its names and the file before none: "transformer." of GPT-2's published
-/// weights, which are those of a part of its network. Usually nothing.
+/// The prefix of all names in the network that the file lacks: "transformer." of GPT-2's published weights,
+/// which are those of a part of its network. Usually empty.
 std::string missing_prefix(const Executable& executable, const SafetensorsFile& file) {
   std::string prefix;
   bool found = false;
@@ -118,7 +118,7 @@ void save(const Executable& executable, const std::filesystem::path& path, const
   });
 }
 
-/// Into the tensors whose names are the weights' with `suffix` after them.
+/// Into the tensors named like the weights with `suffix` appended.
 LoadedWeights load(Executable& executable, const std::filesystem::path& path, const Replaced& replaced,
                    const std::string& suffix) {
   const SafetensorsFile file(path);

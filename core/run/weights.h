@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// What a trained network consists of: parameters and running statistics, their averages left out.
+/// The tensors of a trained network: parameters and running statistics, without their averages.
 bool is_weight(const Tensor& tensor);
 
 /// The metadata of a file of weights, `about` included.
@@ -19,32 +19,32 @@ StoredMetadata weights_metadata(const StoredMetadata& about);
 /// metadata. Throws Error (exit 70), and writes nothing, if one is not finite.
 void save_weights(const Executable& executable, const std::filesystem::path& path,
                   const StoredMetadata& about = {});
-/// The same with the averages of what has one, under the same names.
+/// The same with the average of each tensor that has one, under the same names.
 void save_averages(const Executable& executable, const std::filesystem::path& path,
                    const StoredMetadata& about = {});
-/// Lets every average begin at the value that its tensor has now.
+/// Sets every average to its tensor's present value.
 void start_averages(Executable& executable);
 
-/// Names that keep their first values whatever a file has under them, as patterns, and where they are given.
+/// Names that keep their first values whatever a file has for them, as patterns, and the place of these.
 struct Replaced {
   std::vector<std::string> patterns;
   Origin origin;
 };
 
-/// Names of tensors by what has become of them.
+/// Names of tensors by their source.
 struct LoadedWeights {
   std::vector<std::string> loaded, replaced;  ///< of the network
   std::vector<std::string> left;              ///< of the file: the network has no such tensor
 };
 
-/// Gives every parameter and running statistic the value that the file has under its name, or under what is
-/// left of the name where the file leaves out the first part of all, as "transformer.". Throws Error (exit
-/// 65) naming whatever is missing, does not fit or is left over, or (exit 78) a pattern that matches nothing;
+/// Gives every parameter and running statistic the file's value of the same name. If the file leaves out the
+/// first part of all names, as "transformer.", the rest of the name counts. Throws Error (exit 65) naming all
+/// tensors that are missing, do not fit or are left over, or (exit 78) a pattern that matches nothing;
 /// nothing is changed then.
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced = {});
-/// The same of their averages, once the weights are there: what the file lacks has not been trained, and its
-/// average is its value.
+/// The same for their averages, once the weights are there. A tensor that the file lacks has not been
+/// trained: its average is its value.
 void load_averages(Executable& executable, const std::filesystem::path& path);
 
 }  // namespace trainer

@@ -41,7 +41,7 @@ std::map<TensorId, TensorId> add_averages(Program& program) {
   return averages;
 }
 
-/// `evaluate` with the averages in the place of what they average.
+/// `evaluate` with each averaged tensor replaced by its average.
 void add_evaluation(Program& program, const std::map<TensorId, TensorId>& averages) {
   program.entries.push_back(
       copy_entry(program, program.entry(entry_name::kEvaluate), entry_name::kEvaluateAverages, averages));

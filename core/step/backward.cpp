@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-/// Reverse mode: traverses the forward nodes backwards and asks each operation for its gradient.
+/// Reverse mode: traverses the forward nodes backwards and gets each operation's gradient.
 class ReverseTraversal {
  public:
   ReverseTraversal(Program& program, Entry& entry)
@@ -22,7 +22,7 @@ class ReverseTraversal {
     build_.set_role(Role::gradient);
   }
 
-  /// `seed` is the gradient that the loss itself gets.
+  /// `seed` is the gradient of the loss itself.
   void run(TensorId loss, TensorId seed) {
     dependent_ = depends_on_trained(program_, entry_);
     gradient_.assign(program_.tensors.size(), kNone);
@@ -56,7 +56,7 @@ class ReverseTraversal {
     }
   }
 
-  /// A gradient that is missing would be one of zero.
+  /// A missing gradient would be one of zero.
   [[noreturn]] static void refuse(const Node& node, size_t input) {
     throw std::logic_error(
         fmt::format("{} gives no gradient for its input {}, which depends on weights that are trained",

@@ -23,7 +23,7 @@ void clip_norm(Update& update, double limit) {
     put_out(update.build, &StepReport::grad_norm, clipped[ClipByNorm::kNorm]);
 }
 
-/// The same for gradients that are to be divided first.
+/// The same for gradients that must be divided first.
 void divide_and_clip_norm(Update& update, double limit) {
   std::vector<TensorId> read = {update.state.divisor};
   for (const ParameterGradient& pair : update.entry.gradients) read.push_back(pair.gradient);

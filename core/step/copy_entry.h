@@ -8,8 +8,8 @@
 
 namespace trainer {
 
-/// A copy of an entry under another name, with tensors of its own for what it defines. `renamed` says which
-/// other tensors it reads in place of the original's.
+/// A copy of an entry under another name, with its own tensors for the values that it defines. `renamed` says
+/// which other tensors it reads in place of the original's.
 Entry copy_entry(Program& program, const Entry& entry, const std::string& name,
                  std::map<TensorId, TensorId> renamed = {});
 

@@ -33,7 +33,7 @@ struct Bucket {
   size_t last = 0;  ///< position of the node that makes its last member
 };
 
-/// The members in the order in which they are made, in buckets of about this many bytes; `late` ones travel
+/// The members in the order in which they are made, in buckets of about this many bytes; `late` ones are sent
 /// with the last.
 std::vector<Bucket> buckets_of(const Program& program, const Entry& entry, std::vector<TensorId> members,
                                const std::vector<TensorId>& late, int64_t bytes) {
@@ -55,15 +55,14 @@ std::vector<Bucket> buckets_of(const Program& program, const Entry& entry, std::
   return buckets;
 }
 
-/// Those of batch normalisation's statistics, whose numbers come first.
+/// The number of sums for batch normalisation's statistics; buckets are numbered after these.
 int64_t count_sums(const Entry& entry) {
   return std::ranges::count_if(entry.nodes, [](const Node& node) {
     return dynamic_cast<const AllReduceStart*>(node.op.get()) != nullptr;
   });
 }
 
-/// Has the members added up over the ranks; returns what each has become. The sums are there at the entry's
-/// end.
+/// Adds the members up over the ranks; returns each one's sum. The sums are complete at the entry's end.
 std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::vector<TensorId>& members,
                                     const std::vector<TensorId>& late, int64_t bytes) {
   const std::vector<Bucket> buckets = buckets_of(program, entry, members, late, bytes);
@@ -93,8 +92,8 @@ std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::v
   return sums;
 }
 
-/// Whether it makes statistics that are the same on every rank, which moves its running ones by them: from a
-/// table of all ranks' moments, and not from sums that a convolution has made here.
+/// Whether it makes statistics that are the same on every rank, so that running ones stay equal: from a table
+/// of all ranks' moments, and not from sums of a convolution on this rank.
 bool is_of_all_ranks(const Node& node) {
   return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr && node.inputs[BatchNorm::kTable] != kNone;
 }

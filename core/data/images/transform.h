@@ -59,7 +59,7 @@ PixelMap pixel_map(const TransformList& list, int64_t channels);
 /// A checked list made ready for one shape of samples. The list must outlive it.
 class TransformChain {
  public:
-  /// Reports what does not fit `input` (C, H, W); the chain is then not to be used.
+  /// Reports steps that do not fit `input` (C, H, W); the chain is then not to be used.
   TransformChain(const TransformList& list, const Shape& input, Diagnostics& diagnostics);
 
   const Shape& output_shape() const { return output_; }
@@ -71,10 +71,10 @@ class TransformChain {
   void read(const ImageSource& source, int64_t index, const RandomStream& random, Image& into) const;
   /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
   void write(const Image& image, float* row) const;
-  /// As many bytes, as they are.
+  /// The same as bytes, unchanged.
   void write(const Image& image, uint8_t* row) const;
-  /// Puts the image into the mixing's window of a row that holds another already; of bytes only where nothing
-  /// of the other is kept there.
+  /// Puts the image into the mixing window of a row that already holds another. As bytes this is possible
+  /// only if nothing of the other image is kept in the window.
   void mix_into(const Image& image, const Mixing& mixing, float* row) const;
   void mix_into(const Image& image, const Mixing& mixing, uint8_t* row) const;
 

@@ -70,7 +70,7 @@ struct AttentionSizes {
   int64_t kv_row() const { return packed ? q_row() : kv_heads * size; }
   int64_t k_begin() const { return packed ? heads * size : 0; }
   int64_t v_begin() const { return packed ? (heads + kv_heads) * size : 0; }
-  /// Where a row of scores has the logarithm of its sum.
+  /// Index of the logarithm of a score row's sum.
   int64_t log_sum_at(int64_t sample, int64_t head, int64_t query) const {
     return (sample * heads + head) * queries + query;
   }
@@ -78,7 +78,7 @@ struct AttentionSizes {
 
 /// y = dropout(softmax(scale * q kT)) v for each sample and head (Vaswani et al., "Attention Is All You
 /// Need", 2017) -> y (N, T, heads * size) and the natural logarithm of each row's sum of exponentials, f32
-/// (N, heads, T), which is all that the gradient needs besides. A query that sees no key gives zeros and
+/// (N, heads, T). The gradient needs only these besides the inputs. A query that sees no key gives zeros and
 /// minus infinity.
 class Attention final : public Operation {
  public:

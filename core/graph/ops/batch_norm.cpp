@@ -11,8 +11,8 @@
 namespace trainer {
 namespace {
 
-/// Operations on each element of x, here and in the gradient: subtract, scale, add; the sums about as much
-/// again.
+/// Operations on each element of x, here and in the gradient: subtract, scale, add; the sums cost about the
+/// same again.
 constexpr double kForwardFlops = 8, kBackwardFlops = 12, kInferenceFlops = 2;
 
 constexpr AttributeStyle kEpsStyle{.digits = 6};
@@ -110,9 +110,10 @@ double BatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<co
   return per_element(kBackwardFlops, inputs[kX], is_given(inputs[kTable]));
 }
 
-/// The masked dy, which is the residual's gradient, is written in the first pass; the second reads that
-/// instead of either dy. So dx may be where the second dy was, and where the first was only if nothing
-/// masked is wanted there.
+/// The first pass writes the masked dy, which is the residual's gradient; the second reads that instead of
+/// either dy. So dx may overwrite the second dy. It may overwrite the first only if the masked dy is not
+/// needed
+/// there.
 bool BatchNormBackward::in_place(size_t input, size_t output) const {
   if (input == kOtherDy) return output == kDx;
   return input == kDy && output == (residual ? kDresidual : kDx);

@@ -18,10 +18,10 @@ TRAINER_HD bool passes_clamp(T value, T ceiling) {
 
 /// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the image: y = gamma * (x - mean) /
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
-/// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
-/// add the residual and then clamp at zero, and at a ceiling, in the same pass, as Relu and Relu6 do. With
-/// relu a mask says where 0 < y < ceiling, or y is NaN. Moments may be given: as the table of all ranks',
-/// whose mean and variance come out then, or as the sums of x and of x^2 over each channel.
+/// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all others are f32. Fusion lets
+/// it add the residual and then clamp at zero, and at a ceiling, in the same pass, as Relu and Relu6 do. With
+/// relu a mask marks 0 < y < ceiling and NaN. Moments may be given: as the table of all ranks', which then
+/// determines the mean and variance outputs, or as the sums of x and of x^2 over each channel.
 class BatchNorm final : public Operation {
  public:
   enum : size_t {
@@ -61,14 +61,14 @@ class BatchNorm final : public Operation {
   const double ceiling;  ///< of relu6: 6
 };
 
-/// Whether a BatchNorm is given moments, and so does not measure.
+/// Whether moments are passed to a BatchNorm, so that it does not compute any.
 inline bool is_measured(const Node& norm) {
   return norm.inputs[BatchNorm::kTable] != kNone || norm.inputs[BatchNorm::kSums] != kNone;
 }
 
 /// dy, x, gamma, mean, variance, mask if relu, another dy or absent -> dx, dgamma, dbeta and, if there
-/// was one, the residual's gradient. The two dy are added (fusion gives the second); the mask says where they
-/// count. With the table of all ranks' sums dgamma and dbeta are not given.
+/// is one, the residual's gradient. The two dy are added (fusion gives the second); the mask selects where
+/// they count. With the table of all ranks' sums dgamma and dbeta are not given.
 class BatchNormBackward final : public Operation {
  public:
   enum : size_t {
@@ -77,7 +77,7 @@ class BatchNormBackward final : public Operation {
     kGamma,
     kMean,
     kVariance,
-    kMask,     ///< where relu, else absent
+    kMask,     ///< with relu, else absent
     kOtherDy,  ///< is added to dy, or absent
     kTable,    ///< (R, 2, C), the sums of all ranks (ops/sync_batch_norm.h), or absent
     kInputs
@@ -123,9 +123,8 @@ class BatchNormInference final : public Operation {
   const double eps;
 };
 
-/// What a convolution has to be so that it computes the normalisation after it too: w (C, …), bias (C) or
-/// absent, gamma, beta, mean, variance -> w * s and (bias - mean) * s + beta, with s = gamma / sqrt(variance
-/// + eps).
+/// The convolution that also computes the normalisation after it: w (C, …), bias (C) or absent, gamma, beta,
+/// mean, variance -> w * s and (bias - mean) * s + beta, with s = gamma / sqrt(variance + eps).
 class FoldBatchNorm final : public Operation {
  public:
   enum : size_t {

@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// x (N, C, H, W), s (N, C, 1, 1) -> y = x * s: each image of a channel by a factor of its own.
+/// x (N, C, H, W), s (N, C, 1, 1) -> y = x * s: each channel of each image has its own factor.
 class ScaleChannels final : public Operation {
  public:
   enum : size_t { kX, kFactors, kInputs };

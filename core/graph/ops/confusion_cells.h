@@ -26,7 +26,7 @@ class ConfusionCells final : public Operation {
 
 /// logits (N, C), targets (N, C), weights (N) -> i32 (N * C): of each class of each sample
 /// 4 * class + 2 * label + prediction, if the label is 1 for targets of at least 1/2 and the prediction 1
-/// for logits above 0, whose probability is above 1/2. -1 for samples of weight 0.
+/// for logits above 0, a probability above 1/2. -1 for samples of weight 0.
 class LabelSetCells final : public Operation {
  public:
   enum : size_t { kLogits, kTargets, kWeights, kInputs };
@@ -37,7 +37,7 @@ class LabelSetCells final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 };
 
-/// Of a class, where its target and its logit are.
+/// The cell of class c, from its target and its logit.
 TRAINER_HD int32_t label_set_cell(int64_t c, float target, float logit) {
   return 4 * static_cast<int32_t>(c) + 2 * (target >= 0.5f) + (logit > 0);
 }

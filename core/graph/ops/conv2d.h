@@ -28,7 +28,7 @@ class Conv2d final : public Operation {
     kX,
     kWeight,
     kBias,      ///< or absent
-    kZeroSums,  ///< (O), what the sums are added to, or absent
+    kZeroSums,  ///< (O), values that the sums are added to, or absent
     kZeroSquares,
     kInputs
   };
@@ -76,15 +76,14 @@ class Conv2dBackwardData final : public Operation {
 };
 
 /// x, dy -> dw and, if the convolution has one, the gradient of the bias. Both are f32 whatever x and dy
-/// are: that is what products are summed in, and what the weights are kept in. Only where a device rounds dw
-/// to the type of x and dy anyway, dw is asked for in that `dtype` (by fusion), so that many are cast at
-/// once.
+/// are: the type of the sums of products, and of the stored weights. If a device rounds dw to the type of x
+/// and dy anyway, fusion requests dw in that `dtype`, so that many are cast at once.
 class Conv2dBackwardWeights final : public Operation {
  public:
   enum : size_t { kX, kDy, kInputs };
   enum : size_t {
     kDweight,
-    kDbias,  ///< only where the convolution has a bias
+    kDbias,  ///< only if the convolution has a bias
   };
 
   Conv2dBackwardWeights(Conv2dGeometry g, Shape w, bool bias, DType of_dw = DType::f32)

@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// What each sample has a label for: one position, the T of a sequence, or an image's H * W pixels. Of a
-/// image (N, C, H, W) the classes of a position are apart; elsewhere they are the last dimension.
+/// The positions of a sample, each with a label: one, the T of a sequence, or an image's H * W pixels. In an
+/// image (N, C, H, W) the classes of a position are not adjacent; otherwise they are the last dimension.
 struct LogitSizes {
   explicit LogitSizes(const Shape& logits);
   int64_t samples, positions, classes;
@@ -19,7 +19,7 @@ struct LogitSizes {
 /// Throws std::invalid_argument unless inputs 0 to 2 are logits, labels and weights of one of these forms.
 void expect_classification(std::span<const TensorSpec> inputs);
 
-/// What a row of logits is compared with: `label`, or both labels by their weights.
+/// The target of a row of logits: `label`, or both labels by their weights.
 struct SoftmaxTarget {
   int32_t label, other;
   float mix_weight;  ///< of `label`; the other has the rest
@@ -30,7 +30,7 @@ struct SoftmaxTarget {
     const T own = mix_weight == 1 ? of_label : of_label + (T(1) - T(mix_weight)) * (of_other - of_label);
     return log_sum - (T(1) - smoothing) * own - smoothing * mean;
   }
-  /// d loss / d logit of class c, whose softmax is p; `even` = smoothing / classes.
+  /// d loss / d logit of class c, which has the softmax p; `even` = smoothing / classes.
   template <class T>
   TRAINER_HD T gradient(int32_t c, T p, T even, T smoothing) const {
     const T parts = (c == label ? T(mix_weight) : T(0)) + (c == other ? T(1) - T(mix_weight) : T(0));
@@ -42,7 +42,7 @@ struct SoftmaxTarget {
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
 /// With weights 1 / N it is the mean. Other labels i32 (N) and mix weights m (N), if given, replace log
 /// p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, T, C) and labels (N, T), or logits (N,
-/// C, H, W) and labels (N, H, W): the mean of l over a sample's positions takes the place of l.
+/// C, H, W) and labels (N, H, W): l is replaced by its mean over a sample's positions.
 class CrossEntropy final : public Operation {
  public:
   enum : size_t {
@@ -88,7 +88,7 @@ class CrossEntropyBackward final : public Operation {
   const double label_smoothing;
 };
 
-/// logits (N, C), labels (N), weights (N) -> (1), the weighted number of samples whose label is among the k
+/// logits (N, C), labels (N), weights (N) -> (1), the weighted number of samples with their label among the k
 /// largest logits. Among equal logits the lower class comes first; NaN is never among them.
 /// logits (N, T, C) or (N, C, H, W): each sample counts as the share of its positions. Positions with the
 /// label `ignored` are never hits.

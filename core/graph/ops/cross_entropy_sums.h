@@ -11,11 +11,11 @@
 
 namespace trainer {
 
-/// A label that none is: of losses and metrics that leave nothing out.
+/// A label that never occurs: for losses and metrics that leave nothing out.
 constexpr int32_t kNoLabel = std::numeric_limits<int32_t>::min();
 
-/// How a row of logits is judged whose classes have weights w: as PyTorch's cross_entropy, smoothing s is
-/// weighted as well. W is the sum of all w, C their number.
+/// The loss of a row of logits with class weights w: as in PyTorch's cross_entropy, smoothing s is weighted
+/// as well. W is the sum of all w, C their number.
 template <class T>
 struct WeightedTarget {
   T own;        ///< w[label]
@@ -31,8 +31,8 @@ struct WeightedTarget {
   TRAINER_HD T sharp() const { return (T(1) - smoothing) * own; }
 };
 
-/// What the focal loss of a position, -(1 - p)^gamma log p of its label's probability p, makes of cross
-/// entropy.
+/// The factors by which the focal loss of a position, -(1 - p)^gamma log p of its label's probability p,
+/// differs from cross entropy.
 template <class T>
 struct Focus {
   T loss;      ///< times the cross entropy
@@ -48,18 +48,18 @@ struct Focus {
   }
 };
 
-/// Which positions a mean counts, and how each is judged.
+/// The positions that a mean counts, and the loss of each.
 struct CrossEntropyRule {
   double label_smoothing = 0;
-  std::optional<int64_t> ignore_index;  ///< positions with this label count for nothing
+  std::optional<int64_t> ignore_index;  ///< positions with this label do not count
   double gamma = 0;                     ///< of Focus; above 0 only without label smoothing
 
   int32_t ignored() const { return ignore_index ? static_cast<int32_t>(*ignore_index) : kNoLabel; }
 };
 
-/// Cross entropy whose mean is over valid targets, each by the weight of its class. Inputs: logits,
-/// labels and weights as cross_entropy's, class weights (C) or absent. Outputs, each (1), sums over samples
-/// and positions of weights[n] / positions times, if the label is not the one to ignore,
+/// Cross entropy with a mean over valid targets, each by the weight of its class. Inputs: logits, labels
+/// and weights as cross_entropy's, class weights (C) or absent. Outputs, each (1), are sums over samples and
+/// positions of weights[n] / positions times, if the label is not the one to ignore,
 ///   kLoss: the loss of the position, of WeightedTarget, times (1 - p[label])^gamma,
 ///   kWeight: w[label],
 ///   kValidTargets: 1.
@@ -108,8 +108,8 @@ class CrossEntropySumsBackward final : public Operation {
 };
 
 /// sum (1), weight (1), scale (1) -> mean (1) = sum / weight, and factor (1) = 1 / (scale * weight), by which
-/// gradients of scale * sum are to be multiplied. A weight of 0, of a batch without a valid target, is
-/// taken for 1: the sum and all gradients are 0 then. divisor (1), the third output, is 1 / factor.
+/// gradients of scale * sum must be multiplied. A weight of 0 (a batch without a valid target) counts as 1:
+/// the sum and all gradients are then 0. divisor (1), the third output, is 1 / factor.
 class MeanOverTargets final : public Operation {
  public:
   enum : size_t { kSum, kWeight, kScale, kInputs };

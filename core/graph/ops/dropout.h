@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-/// What one element is multiplied with: 0 with probability p, 1 / (1 - p) otherwise. A pure function of the
-/// layer's key, the step, the sample's place in the global batch and the element's place in the sample.
+/// The factor of one element: 0 with probability p, 1 / (1 - p) otherwise. A pure function of the layer's
+/// key, the step, the sample's place in the global batch and the element's place in the sample.
 struct DropoutRule {
   double p = 0.5;
   uint64_t key = 0;
@@ -27,7 +27,7 @@ struct DropoutRule {
 };
 
 /// x (N, …), sample indices i32 (N), step i32 (1) -> y. The gradient is the same operation on dy: the mask is
-/// drawn again, not kept.
+/// drawn again, not stored.
 class Dropout final : public Operation {
  public:
   enum : size_t { kX, kSample, kStep, kInputs };

@@ -9,9 +9,9 @@
 
 namespace trainer {
 
-// Every loss that compares each output with a number of its own. A rule gives the loss l of an output x whose
-// target is t, and dl/dx; it is compiled by g++ for the CPU and by nvcc for the GPU. `positive` is the weight
-// of the part that pulls x upwards.
+// Every loss that compares each output with its own target. A rule gives the loss l of an output x with the
+// target t, and dl/dx; it is compiled by g++ for the CPU and by nvcc for the GPU. `positive` is the weight of
+// the part that pulls x upwards.
 namespace element_loss {
 
 /// Binary cross entropy of the logit x and a target from 0 to 1, as PyTorch's BCEWithLogitsLoss:
@@ -57,8 +57,8 @@ using Rule = std::variant<BinaryCrossEntropy, SquaredError>;
 
 /// x (N, ...), targets of that shape, weights (N) -> loss (1), the sum over samples of weights[n] times the
 /// mean of the rule's loss over the sample's elements. With weights 1 / N it is the mean over all elements.
-/// For x (N, C) `positive` may be given for each of the C elements; absent, it is 1. Samples of weight 0
-/// count for nothing, even with NaN.
+/// For x (N, C) `positive` may be given for each of the C elements; absent, it is 1. Samples of weight 0 do
+/// not count, even with NaN.
 class ElementLoss final : public Operation {
  public:
   enum : size_t {
@@ -97,8 +97,8 @@ class ElementLossBackward final : public Operation {
   const element_loss::Rule rule;
 };
 
-/// How the elements of such a loss are divided for a sum: each sample into parts of equal length, the last of
-/// which may be shorter. It does not depend on threads, so sums repeat.
+/// The partition of a loss's elements for a sum: each sample in parts of equal length, the last of which may
+/// be shorter. It does not depend on threads, so sums are reproducible.
 struct ElementParts {
   ElementParts(const Shape& x, int64_t length_of_part)
       : samples(x[0]),

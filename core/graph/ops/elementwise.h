@@ -8,11 +8,11 @@
 
 // Every element-wise function of one argument. A functor computes y = f(x) and, from y or from x, the
 // gradient dx = dy * f'(x); it is compiled by g++ for the CPU and by nvcc for the GPU. The type list at the
-// end makes an operation, its gradient, a layer of that name and both backends' loops out of each functor.
+// end turns each functor into an operation, its gradient, a layer of that name and both backends' loops.
 //
-// A NaN x gives a NaN y. Gradients are zero only where x is known to be clamped, as PyTorch's: a NaN x or y
-// passes dy. So comparisons ask whether a number is out of bounds, never whether it is within them. The sign
-// of a zero may be lost.
+// A NaN x gives a NaN y. Gradients are zero only for an x that is known to be clamped, as in PyTorch: a NaN x
+// or y passes dy. So comparisons ask whether a number is out of bounds, never whether it is within them. The
+// sign of a zero may be lost.
 
 namespace trainer::elementwise {
 

@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-/// ids i32 (N, T), table (V, E) -> y (N, T, E): the row of each id. Whoever binds the ids sees to it that all
-/// are below V; nothing checks them here.
+/// ids i32 (N, T), table (V, E) -> y (N, T, E): the row of each id. The caller that binds the ids ensures
+/// that all are below V; they are not checked here.
 class Embedding final : public Operation {
  public:
   enum : size_t { kIds, kTable, kInputs };
@@ -24,8 +24,8 @@ class Embedding final : public Operation {
   std::optional<size_t> table_input() const override { return kTable; }
 };
 
-/// ids i32 (N, T), dy (N, T, E) -> the gradient of the table (V, E), f32: for each row the sum of dy where
-/// its id stands, in the order of tokens; zero for an id that does not occur.
+/// ids i32 (N, T), dy (N, T, E) -> the gradient of the table (V, E), f32: for each row the sum of dy over the
+/// tokens with its id, in their order; zero for an id that does not occur.
 class EmbeddingBackward final : public Operation {
  public:
   enum : size_t { kIds, kDy, kInputs };

@@ -8,8 +8,8 @@
 namespace trainer {
 namespace {
 
-/// Operations on each weight: two products for the moments and a scaling; one product, and what makes dw and
-/// d.
+/// Operations on each weight: two products for the moments and a scaling; one product, and the computation of
+/// dw and d.
 constexpr double kGramFlops = 5, kGramBackwardFlops = 8;
 
 /// w is the first input. The inputs `matrices` are of w's shape (C, K), the input `sums` is (K), all others

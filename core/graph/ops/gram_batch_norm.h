@@ -5,15 +5,15 @@
 
 namespace trainer {
 
-// Batch normalisation of a product y = x wT that is never stored without it. With x (R, K), w (C, K), s the
+// Batch normalisation of a product y = x wT that is only stored normalised. With x (R, K), w (C, K), s the
 // sums of x over its rows and gram = xT x (K, K), each channel c of y has
 //   mean = w[c] . s / R           variance = w[c] gram w[c]T / R - mean^2
-// So the normalisation goes into the weights of the product. Its gradient needs y only in sums over rows,
-// which follow from gram and from p = gT x, g being the gradient of what the normalisation puts out.
+// So the normalisation goes into the weights of the product. Its gradient needs y only in sums over rows.
+// These follow from gram and from p = gT x, with g the gradient of the normalisation's output.
 
 /// w (C, K), t = w gram (C, K), s (K), gamma (C), beta (C), all f32 -> the weights (C, K) and the bias (C) of
 /// the product that normalises, both of type `dtype`; mean (C) and variance (C, biased), f32. If beta is
-/// not finite, nor are the weights.
+/// not finite, neither are the weights.
 class GramBatchNorm final : public Operation {
  public:
   enum : size_t {

@@ -7,7 +7,7 @@ namespace trainer {
 namespace {
 
 /// Operations on each element of x, here and in the gradient: subtract, scale,
-/// add; the sums about as much again.
+/// add; the sums cost about the same again.
 constexpr double kGroupNormFlops = 8, kGroupNormBackwardFlops = 12;
 
 }  // namespace

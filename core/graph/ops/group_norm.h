@@ -6,10 +6,10 @@
 namespace trainer {
 
 /// Group normalisation (Wu, He, ECCV 2018): y = gamma * (x - mean) / sqrt(variance + eps) + beta, mean and
-/// variance over a sample's image and the channels of one of `groups` groups. As many groups as channels
-/// are instance normalisation. x (N, C, H, W), gamma (C) or absent, beta (C) or, as always without gamma,
+/// variance over a sample's image and the channels of one of `groups` groups. With one channel per group
+/// this is instance normalisation. x (N, C, H, W), gamma (C) or absent, beta (C) or, as always without gamma,
 /// absent -> y, mean (N, groups) and the factor 1 / sqrt(…) (N, groups). x and y may be of a low type, all
-/// else is f32.
+/// others are f32.
 class GroupNorm final : public Operation {
  public:
   enum : size_t {

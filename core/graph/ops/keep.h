@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-/// old, fresh of one shape, skip (1) -> fresh, or old if skip is not 0; no number of the other is looked
-/// at. It has no gradient rule: it stands only in updates.
+/// old, fresh of one shape, skip (1) -> fresh, or old if skip is not 0; the other's values are not
+/// read. It has no gradient rule: it occurs only in updates.
 class Keep final : public Operation {
  public:
   enum : size_t { kOld, kFresh, kSkip, kInputs };

@@ -6,7 +6,7 @@
 namespace trainer {
 
 /// old, fresh of one shape, skip (1) or absent -> old + share * (scale * fresh - old): a running average.
-/// Returns old if skip is not 0, whatever fresh holds.
+/// Returns old if skip is not 0, whatever the value of fresh.
 class Lerp final : public Operation {
  public:
   enum : size_t {

@@ -24,7 +24,7 @@ Shape weight_shape(int64_t outputs, int64_t features, bool transposed) {
   return transposed ? Shape{features, outputs} : Shape{outputs, features};
 }
 
-/// What a product adds to its sums, if it is given.
+/// The operand that a product adds to its sums, if given.
 void expect_added(std::span<const TensorSpec> inputs, size_t place, const TensorSpec& sums) {
   expect(!is_given(inputs[place]) || inputs[place] == sums,
          "what is added has another shape or type than the product");

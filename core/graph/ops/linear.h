@@ -12,9 +12,9 @@ Shape as_rows(const Shape& features);
 enum class LinearFunction { none, relu, relu_with_mask, gelu_tanh };
 
 /// y = x wT + bias over the last dimension. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O)
-/// or (N, T, O). What fusion gives to be added is added before the function. gelu_tanh gives the sum itself
-/// too, if wanted, for the gradient. relu keeps NaN. relu_with_mask also gives where y > 0, and may make 0 of
-/// NaN. With `transposed`, here and in the gradients, w and its gradient are (K, O).
+/// or (N, T, O). An addend from fusion is added before the function. gelu_tanh also outputs the sum itself,
+/// if needed, for the gradient. relu keeps NaN. relu_with_mask also outputs the mask of y > 0, and may turn
+/// NaN into 0. With `transposed`, here and in the gradients, w and its gradient are (K, O).
 class Linear final : public Operation {
  public:
   enum : size_t {
@@ -48,9 +48,9 @@ class Linear final : public Operation {
 };
 
 /// dy (N, O) or (N, T, O), w (O, K) -> dx of the given shape (N, K) or (N, T, K). With `gelu_tanh` (set by
-/// fusion) x is gelu_tanh of u, which has its shape, and du comes out instead. Otherwise fusion may give the
-/// mask of a relu whose output x is: only where it is set dx is not zero. What fusion gives to be added is
-/// added with a factor before the mask or the gelu's slope is applied.
+/// fusion) x is gelu_tanh of u, which has its shape, and the output is du. Otherwise fusion may give the mask
+/// of the relu that produced x: dx is zero outside it. An addend from fusion is added with a factor before
+/// the mask or the gelu's slope is applied.
 class LinearBackwardData final : public Operation {
  public:
   enum : size_t {
@@ -74,11 +74,11 @@ class LinearBackwardData final : public Operation {
 
   const Shape x_shape;
   const bool transposed, gelu_tanh;
-  const double factor;  ///< of what is added
+  const double factor;  ///< of the addend
 };
 
 /// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, if there is one, the gradient
-/// of the bias (O); both f32 whatever x and dy are. What fusion gives to be added is added to dw.
+/// of the bias (O); both f32 whatever x and dy are. An addend from fusion is added to dw.
 class LinearBackwardWeights final : public Operation {
  public:
   enum : size_t {
@@ -89,7 +89,7 @@ class LinearBackwardWeights final : public Operation {
   };
   enum : size_t {
     kDweight,
-    kDbias,  ///< only where there is one
+    kDbias,  ///< only if there is one
   };
 
   explicit LinearBackwardWeights(bool bias, bool turned = false) : has_bias(bias), transposed(turned) {}

@@ -7,25 +7,25 @@
 
 namespace trainer {
 
-/// How the factor of the loss changes, as PyTorch's GradScaler (Micikevicius et al., "Mixed Precision
+/// How the factor of the loss changes, as in PyTorch's GradScaler (Micikevicius et al., "Mixed Precision
 /// Training", ICLR 2018): times `growth` after `interval` good steps in a row, times `backoff` after a step
-/// that was skipped, but not below `smallest`: a gradient that overflows there has another cause.
+/// that was skipped, but not below `smallest`: a gradient that overflows at that scale has another cause.
 struct LossScaling {
   double initial = 65536, growth = 2, backoff = 0.5, smallest = 1;
   int64_t interval = 2000;
 };
 
 /// Its persistent tensors: the factor f32 (1), good steps in a row and skipped steps i32 (1). They are made
-/// on first use, as the optimiser's: they are no weights, and are not averaged.
+/// on first use, like the optimiser's: they are not weights, and are not averaged.
 TensorId loss_scale(Program& program, const LossScaling& scaling = {});
 TensorId good_step_counter(Program& program);
 TensorId skipped_step_counter(Program& program);
-/// The constant 1, f32 (1): what a loss is multiplied with that is not scaled.
+/// The constant 1, f32 (1): the factor of an unscaled loss.
 TensorId constant_one(Program& program);
 
-/// loss scale (1), gradients f32… -> factor (1) that gradients are to be multiplied with, found (1), and with
-/// `max_norm` their joint 2-norm without the scale (1). found is 1 if any gradient is not finite, else 0.
-/// The factor is 1 / scale and, with `max_norm`, what ClipByNorm says besides: nothing if it is infinite.
+/// loss scale (1), gradients f32… -> factor (1) to multiply gradients with, found (1), and with `max_norm`
+/// their joint 2-norm without the scale (1). found is 1 if any gradient is not finite, else 0.
+/// The factor is 1 / scale and, with `max_norm`, the factor of ClipByNorm, none if max_norm is infinite.
 class Unscale final : public Operation {
  public:
   enum : size_t { kScale, kFirstGradient };
@@ -44,7 +44,7 @@ class Unscale final : public Operation {
   const std::optional<double> max_norm;
 };
 
-/// x, factor (1) -> x * factor. It has no gradient rule: it stands only in updates.
+/// x, factor (1) -> x * factor. It has no gradient rule: it occurs only in updates.
 class MultiplyBy final : public Operation {
  public:
   enum : size_t { kX, kFactor, kInputs };
@@ -57,7 +57,7 @@ class MultiplyBy final : public Operation {
 };
 
 /// scale (1), good steps i32 (1), skipped steps i32 (1), found (1), held (1) or absent -> the first three
-/// after this step. The scale grows no further than f32 reaches. Where held is not 0 all three stay: the step
+/// after this step. The scale grows no further than f32 reaches. If held is not 0, all three stay: the step
 /// was skipped for a reason that another scale would not fix.
 class UpdateLossScale final : public Operation {
  public:

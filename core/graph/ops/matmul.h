@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-/// y = op(a) op(b), both of which may be activations: a (M, K) and b (K, S) -> y (M, S), or with a leading
-/// dimension of samples, whose matrices are multiplied one by one: (N, M, K) and (N, K, S) -> (N, M, S). A
+/// y = op(a) op(b), both of which may be activations: a (M, K) and b (K, S) -> y (M, S). With a leading
+/// dimension of samples, their matrices are multiplied one by one: (N, M, K) and (N, K, S) -> (N, M, S). A
 /// transposed factor is stored as (K, M) or (S, K).
 class MatMul final : public Operation {
  public:

@@ -10,7 +10,7 @@ double elements(const TensorSpec& spec) {
   return static_cast<double>(numel(spec.shape));
 }
 
-/// Reports a rule's parameters; stands where the recipe's parser stands otherwise.
+/// Reports a rule's parameters; replaces the recipe's parser here.
 class RuleReporter {
  public:
   explicit RuleReporter(AttributeVisitor& visit) : visit_(visit) {}

@@ -8,16 +8,17 @@
 
 namespace trainer {
 
-/// What one parameter's update does differently from the others'.
+/// The settings in which one parameter's update differs from others'.
 struct StepSetting {
   double weight_decay = 0;
   double lr_factor = 1;  ///< of the step's learning rate
-  bool adapts = false;   ///< to the parameter's norms; only where the rule adapts at all
+  bool adapts = false;   ///< to the parameter's norms; only if the rule adapts at all
 };
 
 /// One pass over any number of parameters by a rule. Inputs: lr (1), updates so far i32 (1) or absent, scale
-/// (1) or absent, skip (1) or absent, then for each parameter w, g and its moments; outputs: for each w' and
-/// its moments'. Gradients are multiplied with scale first. Where skip is not 0 everything stays as it was.
+/// (1) or absent, skip (1) or absent, then for each parameter w, g and its moments. Outputs: w' and its
+/// moments' for each. Gradients are multiplied with scale first. If skip is not 0, everything stays as it
+/// was.
 class OptimizerStep final : public Operation {
  public:
   enum Input : size_t { kLr, kUpdates, kScale, kSkip, kFirstParameter };
@@ -43,7 +44,7 @@ class OptimizerStep final : public Operation {
 };
 
 /// All gradients -> scale (1) = max_norm / (norm + eps) and norm (1), their joint 2-norm. The scale is at
-/// most 1, unless it may lengthen what is shorter.
+/// most 1, unless it may lengthen shorter gradients.
 class ClipByNorm final : public Operation {
  public:
   enum : size_t { kScale, kNorm };
@@ -70,7 +71,7 @@ class TableLookup final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 };
 
-/// counter i32 (1), skip (1) or absent -> counter + 1, or the counter as it was where skip is not 0.
+/// counter i32 (1), skip (1) or absent -> counter + 1, or the unchanged counter if skip is not 0.
 class Increment final : public Operation {
  public:
   enum : size_t {

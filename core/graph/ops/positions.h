@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// The order of inputs that tell a token's position: first + t - start[n, t], which is a row of a table.
+/// The order of inputs that determine a token's position: first + t - start[n, t], which is a row of a table.
 namespace position_input {
 enum : size_t {
   kX,
@@ -17,7 +17,7 @@ enum : size_t {
 }  // namespace position_input
 
 /// Throws std::invalid_argument unless first and start fit tokens (N, T), of which P positions have a row.
-/// Whoever binds `first` sees to it that first + T is at most P too; nothing checks that while it runs.
+/// The caller that binds `first` ensures that first + T is at most P too; it is not checked at run time.
 void expect_positions(const TensorSpec& first, const TensorSpec& start, const Shape& tokens,
                       int64_t positions);
 

@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// The same tensor in another memory layout. Only planning writes it; the layouts stand in its choice.
+/// The same tensor in another memory layout. Only planning writes it; its choice holds the layouts.
 class Reorder final : public Operation {
  public:
   enum : size_t { kX, kInputs };

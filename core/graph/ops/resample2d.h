@@ -11,7 +11,7 @@ struct Taps {
   std::vector<int64_t> begin{0}, input;
   std::vector<double> weight;
 
-  /// The same sums seen from the inputs: what the gradient computes.
+  /// The same sums from the inputs' side: the gradient computes them.
   Taps transposed(int64_t inputs) const;
 };
 

@@ -6,9 +6,9 @@
 namespace trainer {
 
 /// The bytes of images as numbers: y = scale * x + offset, x (N, C, H, W) u8, scale and offset (C) f32; in
-/// f32, then rounded to the type of y. Inputs have no gradient. As with a cast, planning lets it write
-/// whatever layout the first reader wants. With `channels`, more than C, y has this many, those after x's of
-/// zeros (set by pad_channels).
+/// f32, then rounded to the type of y. Inputs have no gradient. As with a cast, planning lets it write the
+/// layout of the first reader. With `channels`, more than C, y has this many, those after x's of zeros (set
+/// by pad_channels).
 class ScalePixels final : public Operation {
  public:
   enum : size_t { kX, kScale, kOffset, kInputs };
@@ -21,7 +21,7 @@ class ScalePixels final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
   const DType to;
-  const int64_t channels;  ///< of y; 0: as x has
+  const int64_t channels;  ///< of y; 0: as in x
 };
 
 }  // namespace trainer

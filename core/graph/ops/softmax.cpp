@@ -35,7 +35,7 @@ double SoftmaxBackward::flops(std::span<const TensorSpec> inputs, std::span<cons
   return kSoftmaxBackwardFlops * static_cast<double>(numel(inputs[kY].shape));
 }
 
-/// Of images it goes over the channels, which are where a sequence has its positions.
+/// For images it runs over the channels, which have the place of a sequence's positions.
 bool Softmax::is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return inputs[kX].shape.size() == 3;
 }

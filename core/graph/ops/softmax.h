@@ -40,7 +40,7 @@ class SoftmaxBackward final : public Operation {
   const bool log;
 };
 
-/// Where the classes of a softmax are in row-major memory: `rows` times `classes` elements, `step` apart, of
+/// Position of a softmax's classes in row-major memory: `rows` times `classes` elements, `step` apart, of
 /// `step` neighbours.
 struct SoftmaxSizes {
   int64_t rows, classes, step;

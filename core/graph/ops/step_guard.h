@@ -8,7 +8,7 @@
 namespace trainer {
 
 /// Why a step was skipped: it was listed; its loss or a gradient is not finite; its loss, or the 2-norm of
-/// all gradients, is far above the last ones. Programs output these numbers, so they must not change.
+/// all gradients, is far above recent ones. Programs output these numbers, so they must not change.
 enum class SkipReason : int32_t {
   none = 0,
   listed = 1,
@@ -27,7 +27,7 @@ struct SpikeLimit {
   static TRAINER_HD int64_t fewest(int64_t window) { return window / 2 > 2 ? window / 2 : 2; }
 
   /// `squares` is the sum of the squared distances of `count` numbers from their mean. A deviation counts as
-  /// no smaller than what rounding to f32 leaves of equal numbers.
+  /// at least the rounding error of equal numbers in f32.
   static TRAINER_HD bool is_spike(double sigmas, double value, double mean, double squares, int64_t count) {
     constexpr double kRounding = 1e-6;
     const double least = kRounding * (mean < 0 ? -mean : mean);
@@ -38,9 +38,9 @@ struct SpikeLimit {
 
 /// Decides whether a step changes anything. Inputs: loss (1), found (1) (not 0: a gradient is not finite),
 /// norm of the gradients (1), steps before this one i32 (1), pairs of steps to skip i32 (2n), the last losses
-/// and norms (2, window), how many there have been, skipped steps and skipped steps in a row i32 (1); all but
-/// the loss may be absent. Outputs: skip (1), held (1) (skip, but for gradients that a smaller scale of the
-/// loss would mend), SkipReason i32 (1), and the last four inputs after this step.
+/// and norms (2, window), their number, skipped steps and skipped steps in a row i32 (1). All but the loss
+/// may be absent. Outputs: skip (1), held (1) (skip, unless a smaller scale of the loss would fix the
+/// gradients), SkipReason i32 (1), and the last four inputs after this step.
 class StepGuard final : public Operation {
  public:
   enum Input : size_t {
@@ -58,7 +58,7 @@ class StepGuard final : public Operation {
   enum Output : size_t { kSkip, kHeld, kReason, kFirstState };
   static constexpr size_t kStates = 4;  ///< from kWindow on, and from kFirstState on
 
-  /// With `scaled` a gradient that is not finite is the business of the loss's scale.
+  /// With `scaled`, the loss's scale handles gradients that are not finite.
   StepGuard(double of_loss, double of_norm, bool scales_loss)
       : loss_sigmas(of_loss), norm_sigmas(of_norm), scaled(scales_loss) {}
   std::string_view name() const override { return "step_guard"; }
@@ -73,7 +73,7 @@ class StepGuard final : public Operation {
   const bool scaled;
 };
 
-/// What a StepGuard sees of a step.
+/// The inputs of a StepGuard for one step.
 struct StepFacts {
   bool listed = false, finite_loss = true, found = false;
   bool loss_jumps = false, norm_jumps = false;
@@ -86,7 +86,7 @@ struct StepVerdict {
 
   TRAINER_HD bool held() const { return reason != SkipReason::none; }
   TRAINER_HD int32_t skipped(int32_t before) const { return before + (held() ? 1 : 0); }
-  /// A listed step does not count: it tells nothing about the run.
+  /// A listed step does not count: it says nothing about the run.
   TRAINER_HD int32_t in_a_row(int32_t before) const {
     if (reason == SkipReason::listed) return before;
     if (reason == SkipReason::none) return skip ? before : 0;

@@ -22,7 +22,7 @@ class StochasticDepth final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == kX; }
 
-  /// What all elements of a sample are multiplied with.
+  /// The factor of all elements of a sample.
   static TRAINER_HD float factor(const DropoutRule& rule, int32_t sample, int32_t step) {
     return rule.factor(rule.block(0, sample, step).v[0]);
   }

@@ -5,10 +5,11 @@
 
 namespace trainer {
 
-// Batch normalisation over the micro-batches of all ranks, as PyTorch's SyncBatchNorm. What ranks exchange is
-// a table f32 (R, 2, C): two numbers of each channel from each of R ranks, which have as many values each. A
-// rank fills its own row with zeros in all others, so that the sum over the ranks is the whole table. In f32
-// a sum of squares would not do: the difference of two such sums has no digits left where a mean is large.
+// Batch normalisation over the micro-batches of all ranks, as in PyTorch's SyncBatchNorm. Ranks exchange a
+// table f32 (R, 2, C): two numbers of each channel from each of R ranks, all with the same number of values.
+// A rank fills its own row and sets all others to zero, so that the sum over the ranks is the whole table. In
+// f32 a sum of squares would not suffice: for a large mean the difference of two such sums has no digits
+// left.
 
 /// x (N, C, H, W) -> table of mean and biased variance, with this rank's row.
 class BatchNormMoments final : public Operation {
@@ -27,8 +28,8 @@ class BatchNormMoments final : public Operation {
 };
 
 /// dy, x, mean, variance, mask or absent, another dy or absent (as BatchNormBackward's) -> table of the sums
-/// of dy and of dy * (x - mean) / sqrt(variance + eps), with this rank's row; the second sums (dgamma) and
-/// the first (dbeta) of this rank alone, which are added up with all other gradients; if there was a
+/// of dy and of dy * (x - mean) / sqrt(variance + eps), with this rank's row. Further outputs are this rank's
+/// second sums (dgamma) and first sums (dbeta), which are added up with all other gradients, and with a
 /// residual its gradient, the masked dy.
 class BatchNormSums final : public Operation {
  public:

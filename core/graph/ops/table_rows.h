@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-/// Which row of a table each token of (N, T) reads: that of its id or, without ids, of its position in its
+/// The row of a table that each token of (N, T) reads: that of its id or, without ids, of its position in its
 /// document.
 struct TableRows {
   const int32_t* ids = nullptr;    ///< (N, T)

@@ -6,8 +6,8 @@
 
 namespace trainer {
 
-/// Each pixel becomes a token: x (N, C, H, W) -> y (N, H * W, C). Images with their channels last are in
-/// memory as their tokens do, so nothing moves: planning asks for images in that layout, and y is their
+/// Each pixel becomes a token: x (N, C, H, W) -> y (N, H * W, C). Images with their channels last have the
+/// memory layout of their tokens, so nothing is copied: planning requests that layout, and y shares their
 /// memory.
 class ImagesToTokens final : public Operation {
  public:

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// Reports a functor's parameters; stands where the recipe's parser stands otherwise.
+/// Reports a functor's parameters; replaces the recipe's parser here.
 struct ParameterReporter {
   AttributeVisitor& visit;
   void add(const char* name, const double* value, const char* /*help*/) { visit(name, *value); }

@@ -10,13 +10,12 @@
 #include "core/base/math.h"
 
 // Every optimiser. A rule changes one element of a parameter; it is compiled by g++ for the CPU and by nvcc
-// for the GPU, in float and, for the reference, in double. The type list at the end makes an optimiser of
-// that name for recipes, every backend's pass over all parameters, and the tests of correctness out of each
-// rule.
+// for the GPU, in float and, for the reference, in double. The type list at the end turns each rule into an
+// optimiser of that name for recipes, every backend's pass over all parameters, and the tests of correctness.
 
 namespace trainer::update {
 
-/// What an element's rule remembers, in the order of the rule's moments(); those that it has not are ignored.
+/// The state of an element's rule, in the order of the rule's moments(); unused ones are ignored.
 template <class T>
 struct Moments {
   T first{}, second{}, third{};
@@ -26,14 +25,14 @@ constexpr size_t kMostMoments = 3;
 /// The ends of the moments' names, such as ".momentum".
 using MomentNames = std::vector<const char*>;
 
-/// What most optimisers begin with; the recipe's keys lr, weight_decay and no_decay.
+/// Common settings of most optimisers: the recipe's keys lr, weight_decay and no_decay.
 struct Defaults {
   static constexpr double kLr = 0.1, kWeightDecay = 0;
   static constexpr bool kSparesBiasAndNorm = false;  ///< no_decay: [bias, norm]
   /// If a rule adapts, each parameter's gradient and decay are multiplied with its ratio(…).
   static constexpr bool kAdapts = false;
 
-  /// What all elements of a step have in common.
+  /// The inputs that all elements of a step share.
   template <class T>
   struct Step {
     T lr;
@@ -46,7 +45,7 @@ struct Defaults {
 };
 
 /// SGD with momentum, as PyTorch's: g += decay * w; m = momentum * m + g;
-/// w -= lr * (nesterov ? g + momentum * m : m). Without momentum there is no m.
+/// w -= lr * (nesterov ? g + momentum * m: m). Without momentum, m does not exist.
 struct Sgd : Defaults {
   static constexpr const char* kName = "sgd";
   static constexpr const char* kHelp = "stochastic gradient descent with momentum, as PyTorch's SGD";
@@ -122,9 +121,9 @@ struct AdamW : Adam {
   }
 };
 
-/// LARS (You, Gitman, Ginsburg, "Large Batch Training of Convolutional Networks", 2017): SGD whose step is as
-/// long as the weights suggest. Parameters that no_decay spares do not adapt: the ratio says nothing about a
-/// bias.
+/// LARS (You, Gitman, Ginsburg, "Large Batch Training of Convolutional Networks", 2017): SGD with a step
+/// proportional to the norm of the weights. Parameters that no_decay spares do not adapt: the ratio is
+/// meaningless for a bias.
 struct Lars : Sgd {
   static constexpr const char* kName = "lars";
   static constexpr const char* kHelp =

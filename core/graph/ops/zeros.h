@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-/// -> zeros (f32) of each shape, at once. A pass puts it before nodes that add to what is there, so it has
+/// -> zeros (f32) of each shape, at once. A pass puts it before nodes that add to their output, so it has
 /// no gradient.
 class Zeros final : public Operation {
  public:
