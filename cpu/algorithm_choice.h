@@ -22,8 +22,8 @@ constexpr const char* kWinograd = "winograd";
 constexpr const char* kDirect = "direct";
 constexpr const char* kChannelsLast = "direct, channels last";
 
-/// Winograd's algorithm if that suits and exists, the program's own if that wins, else the direct one,
-/// blocked; with a tuning, whichever runs fastest.
+/// Winograd's algorithm if it suits and exists, the program's own if that is faster, else the direct one,
+/// blocked; with a tuning, the fastest.
 class AlgorithmChoice {
  public:
   AlgorithmChoice(std::shared_ptr<OneDnn> onednn, Tuning* tuning, bool own)
@@ -55,12 +55,12 @@ class AlgorithmChoice {
     }
   }
 
-  /// The name that the tuning has, or now gets. `all`: the usual one first.
+  /// The name in the tuning, which is added if missing. `all`: the usual one first.
   template <class Primitive, class Make>
   std::string fastest(const OpContext& c, std::vector<std::string> all, const Make& make) const {
     std::string key =
         fmt::format("{} {}, {} threads:", c.op.name(), attributes_text(c.op), omp_get_max_threads());
-    // What the CPU reads: it adds no sums to zeros.
+    // The part of a convolution that the CPU computes: it adds no sums to zeros.
     for (size_t i = 0; i <= Conv2d::kBias && i < c.inputs.size(); ++i)
       key += fmt::format(" {}{}", to_string(c.inputs[i].dtype), to_string(c.inputs[i].shape));
     if (exists(make, kChannelsLast)) all.emplace_back(kChannelsLast);
@@ -76,8 +76,8 @@ class AlgorithmChoice {
     return known->second;
   }
 
-  /// What it costs to bring images into the layout of an algorithm and back into that of its neighbours,
-  /// which are blocked.
+  /// The cost of converting images to the layout of an algorithm and back to its neighbours', which are
+  /// blocked.
   template <class Make>
   double reorders(const Make& make, const std::string& algorithm) const {
     if (algorithm != kChannelsLast) return 0;

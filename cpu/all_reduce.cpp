@@ -12,7 +12,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// Every tensor stays in the layout that it has: all ranks have the same plan, and padding adds up to zero.
+/// Every tensor keeps its layout: all ranks have the same plan, and padding adds up to zero.
 Choice select_each(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -29,7 +29,7 @@ std::vector<int64_t> stored_counts(const OpContext& context, const Choice& choic
   return counts;
 }
 
-/// An output that is not where its input is.
+/// An output in other memory than its input.
 void copy_over(const Slots& slots, const std::vector<int64_t>& counts) {
   for (size_t i = 0; i < counts.size(); ++i) {
     const auto* from = at<const float>(slots.inputs[i]);
@@ -45,7 +45,7 @@ Communicator& require_ranks(Communicator* ranks) {
   return *ranks;
 }
 
-/// Has start(ranks, numbers) begin what the outputs take part in.
+/// Lets start(ranks, numbers) begin the operation on the outputs.
 template <class Start>
 std::unique_ptr<Kernel> start_kernel(Communicator* ranks, const OpContext& context, const Choice& choice,
                                      const Slots& slots, Start start) {

@@ -26,7 +26,8 @@ namespace trainer {
 namespace {
 
 /// General products of matrices share code that oneDNN generates when the first of them runs. That may be on
-/// several threads, which no lack of memory may end, so one runs here, of a size that takes no shortcut.
+/// several threads, which must not fail for lack of memory, so one runs here, of a size that takes no
+/// shortcut.
 void generate_products() {
   constexpr int64_t kSize = 16;
   cpu::reserve_room_for_code();
@@ -37,7 +38,7 @@ void generate_products() {
     throw std::bad_alloc();
 }
 
-/// What planner and device share.
+/// State shared by planner and device.
 std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning, Communicator* ranks, bool own_winograd) {
   auto handlers = std::make_shared<cpu::Handlers>(tuning, ranks, own_winograd);
 #define TRAINER_ADD_ROW(function) cpu::function(*handlers);
@@ -46,7 +47,7 @@ std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning, Communicator*
   return handlers;
 }
 
-/// OpenMP ends the process if a thread cannot be started: finds that out before, then starts them.
+/// OpenMP ends the process if a thread cannot be started: checks that first, then starts them.
 void start_threads(int count) {
   {
     std::latch all(1);
@@ -59,8 +60,8 @@ void start_threads(int count) {
   {}
 }
 
-/// Loops and oneDNN divide their work by the number of threads, so that it is part of what the bits depend
-/// on. Variables of OpenMP may not change it.
+/// Loops and oneDNN divide their work by the number of threads, so results depend on it bit for bit.
+/// Variables of OpenMP may not change it.
 void use_threads(int count) {
   omp_set_num_threads(count);
   omp_set_dynamic(0);
@@ -75,7 +76,7 @@ void use_threads(int count) {
   start_threads(count);
 }
 
-/// Whether an operation takes longer on one thread than several threads take to begin and to end it.
+/// Whether an operation takes longer on one thread than the overhead of several threads.
 bool is_worth_threads(const OpContext& context) {
   constexpr double kWork = 1 << 19, kWorkOfElement = 16;  // about 10 us of one thread
   double elements = 0;
@@ -87,7 +88,7 @@ bool is_worth_threads(const OpContext& context) {
   return context.op.flops(context.inputs, context.outputs) + kWorkOfElement * elements >= kWork;
 }
 
-/// For as long as it lives, what this thread asks of oneDNN and of our loops is not divided.
+/// While it exists, this thread's calls of oneDNN and of our loops are not divided.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -99,7 +100,7 @@ class OneThread {
   int before_;
 };
 
-/// Calls make() so that what it makes is for as many threads as the operation is worth.
+/// Calls make() so that its result uses the number of threads that the operation is worth.
 template <class Make>
 auto on_its_threads(const OpContext& context, const Make& make) {
   std::optional<OneThread> alone;
@@ -177,7 +178,7 @@ class CpuDevice final : public Device {
   Buffer allocate(int64_t bytes) override {
     Buffer buffer = allocate_host(bytes);
     // Touched here, so that the first step does not pay for the pages; by all threads, since most of the time
-    // goes into the kernel's clearing of them.
+    // is spent in the kernel clearing them.
     cpu::parallel_ranges(bytes, 4096, int64_t{1} << 22, [&](int64_t begin, int64_t end) {
       std::memset(buffer.data() + begin, 0, static_cast<size_t>(end - begin));
     });
@@ -199,7 +200,7 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-/// As OpenMP found it when the process began: if it binds threads, this one has been left a
+/// The state that OpenMP found when the process began: if it binds threads, this one has been left a
 /// single core since.
 int available_threads() {
   return std::max(1, omp_get_num_procs());

@@ -9,12 +9,12 @@
 
 namespace trainer {
 
-/// Runs on the host's cores: convolutions, pooling and matrix products by oneDNN in the layouts it asks for,
+/// Runs on the host's cores: convolutions, pooling and matrix products by oneDNN in the layouts it chooses,
 /// everything else by loops over the shared functors. `threads` 0: all that the process may use. With
 /// `tuning`, convolutions are timed rather than chosen by rule; it must outlive the backend. bf16 runs if
-/// the processor has instructions for it or, slowly, if `emulate_bf16` asks for it. `ranks`, which must
-/// outlive the backend too, are those that train together; null: this process is alone. Without
-/// `own_winograd` all convolutions are oneDNN's.
+/// the processor has instructions for it or, slowly, if `emulate_bf16` is set. `ranks`, which must outlive
+/// the backend too, are those that train together; null: this process is alone. Without `own_winograd` all
+/// convolutions are oneDNN's.
 Backend make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false,
                          Communicator* ranks = nullptr, bool own_winograd = true);
 
@@ -27,10 +27,10 @@ std::string processor_name();
 /// "2.6.3"
 std::string onednn_version();
 
-/// Makes threads of OpenMP, oneDNN's included, that wait for others spin briefly, then sleep. What the user
-/// has set (OMP_WAIT_POLICY, GOMP_SPINCOUNT) stays. GCC's OpenMP reads these variables while the program is
-/// loaded, so the program starts itself once more; call this first in main. If it cannot, or where OpenMP
-/// has bound this thread to a core already, it goes on as it is.
+/// Makes waiting threads of OpenMP, and so of oneDNN, spin briefly, then sleep. The user's settings
+/// (OMP_WAIT_POLICY, GOMP_SPINCOUNT) take precedence. GCC's OpenMP reads these variables while the program is
+/// loaded, so the program starts itself once more; call this first in main. If it cannot, or if OpenMP
+/// has bound this thread to a core already, it continues unchanged.
 void spin_briefly(char** argv);
 
 /// How they wait, for people: "spin briefly, then sleep (GOMP_SPINCOUNT=...)".

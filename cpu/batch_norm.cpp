@@ -13,13 +13,12 @@
 namespace trainer::cpu {
 namespace {
 
-/// What the columns of a block compute with: y = (x - mean) * scale + shift.
+/// Coefficients for the columns of a block: y = (x - mean) * scale + shift.
 struct Affine {
   std::array<float, kColumns> mean{}, scale{}, shift{};
 };
 
-/// y clamped to 0 and `ceiling` with `relu`; a mask, if one is wanted, gets a bit for each y that
-/// passes_clamp().
+/// y clamped to 0 and `ceiling` with `relu`; a mask, if needed, gets a bit for each y that passes_clamp().
 template <class T>
 TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* residual, bool relu,
                                        float ceiling, T* y, int32_t* mask, int64_t count) {
@@ -122,7 +121,7 @@ class BatchNormKernel final : public Kernel {
     return affine;
   }
 
-  /// The moments of all ranks together, each of which has as many values.
+  /// The moments of all ranks together, each with the same number of values.
   Affine of_ranks(int64_t block, bool writes) const {
     const auto* table = at<const float>(slots_.inputs[BatchNorm::kTable]);
     return settled(block, writes, [&](int64_t lane) {
@@ -160,7 +159,7 @@ std::unique_ptr<Kernel> compile_norm(const OpContext& context, const Choice& cho
   });
 }
 
-/// No convolution of the CPU gives such sums.
+/// No convolution of the CPU computes these sums.
 std::optional<std::string> why_not_norm(const OpContext& context) {
   if (!context.has_input(BatchNorm::kSums)) return std::nullopt;
   return "batch normalisation on the CPU measures for itself";

@@ -8,8 +8,8 @@
 #include "cpu/columns.h"
 #include "cpu/handler.h"
 
-// What batch normalisation of one rank and of several share: the passes that measure, and the table that
-// ranks exchange (core/graph/ops/sync_batch_norm.h).
+// Shared parts of batch normalisation on one rank and on several: the passes that compute moments, and the
+// table that ranks exchange (core/graph/ops/sync_batch_norm.h).
 
 namespace trainer::cpu {
 
@@ -37,8 +37,8 @@ struct ChannelMoments {
 /// From the records of a block's pieces.
 ChannelMoments moments_of(const ChannelBlocks& blocks, const Moments* records, int64_t lane);
 
-/// What the gradient reads: dy, perhaps a second one to be added, and where a relu masks them the bits of the
-/// mask.
+/// Inputs of the gradient: dy, perhaps a second one to be added, and the bits of the mask if a relu masks
+/// them.
 template <class T>
 struct Operands {
   const T *dy, *dy2, *x;
@@ -97,7 +97,7 @@ class RankTable {
   float second(const float* table, int64_t rank, int64_t c) const {
     return table[(rank * 2 + 1) * channels_ + c];
   }
-  /// A rank that computes by itself speaks for all others.
+  /// A rank that computes by itself represents all others.
   void put(float* table, int64_t c, double first, double second) const {
     const int64_t own = all_ == nullptr ? 0 : all_->rank();
     const bool is_alone = all_ != nullptr && all_->is_muted();
@@ -113,7 +113,7 @@ class RankTable {
   const Communicator* all_;
 };
 
-/// The input in that place, if it is given.
+/// The input in that place, if given.
 std::optional<RankTable> table_of(const OpContext& context, size_t input);
 
 }  // namespace trainer::cpu

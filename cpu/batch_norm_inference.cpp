@@ -80,7 +80,7 @@ std::vector<int64_t> inner_channels(const Layout& layout, const std::vector<int6
   return channels;
 }
 
-/// One block of the weights: where it begins, and the first output channel in it.
+/// One block of the weights: its offset, and the first output channel in it.
 struct WeightBlock {
   int64_t offset, channel;
 };
@@ -112,7 +112,7 @@ std::vector<int64_t> channel_steps(const Layout& layout, const Shape& shape) {
   return steps;
 }
 
-/// Weights as blocks alike, and the output channel of each element in one beside its first.
+/// Weights as equal blocks, and the output channel of each element in one relative to its first.
 struct BlockedWeights {
   std::vector<WeightBlock> blocks;
   std::vector<int64_t> channels;

@@ -10,7 +10,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// Sums that a loop keeps side by side, since each addition waits for the one before.
+/// Independent sums of a loop, since each addition waits for the previous one.
 constexpr int64_t kChains = 4;
 
 /// Mean and sum of squared deviations of the columns of `rows` rows.
@@ -51,7 +51,7 @@ TRAINER_MULTIVERSION void measure(const T* x, int64_t count, Moments& moments) {
     const int64_t size = std::min(kRowsPerSum, rows - first);
     Row mean, squares;
     moments_of_rows(x + first * kColumns, size, mean, squares);
-    // Moments::merge for all columns at once: all have seen `first` rows.
+    // Moments::merge for all columns at once: all contain `first` rows.
     const double share = static_cast<double>(size) / static_cast<double>(first + size);
     for (size_t s = 0; s < kColumns; ++s) {
       const double delta = mean[s] - moments.mean[s];

@@ -20,7 +20,7 @@ TRAINER_MULTIVERSION void measure(const float* mean_of, const Operands<T>& in, T
   load(mean_of, mean);
   for (int64_t from = 0; from < count; from += kColumns * kRowsPerSum) {
     const int64_t end = std::min(count, from + kColumns * kRowsPerSum), whole = end - (end - from) % kColumns;
-    Row sums[2] = {}, products[2] = {};  // two, since each addition waits for the one before
+    Row sums[2] = {}, products[2] = {};  // two, since each addition waits for the previous one
     for (int64_t i = from; i < whole; i += 2 * kColumns) {
       for (int64_t k = 0; k < 2 && i + k * kColumns < whole; ++k) {
         const int64_t at = i + k * kColumns;

@@ -9,9 +9,9 @@
 #include "core/base/bfloat16.h"
 #include "core/engine/layout.h"
 
-// Images seen as matrices of sixteen columns. Any layout whose channels are in blocks of 1, 8 or 16 is a list
-// of runs in which element i belongs to channel i % block; so column s holds channel s % block, and one loop
-// serves all.
+// Images as matrices of sixteen columns. Any layout with channels in blocks of 1, 8 or 16 is a list of runs
+// in which element i belongs to channel i % block. So column s holds channel s % block, and one loop serves
+// all.
 
 namespace trainer::cpu {
 
@@ -19,7 +19,7 @@ constexpr int64_t kColumns = 16;
 /// Rows that are summed in f32 before the sum goes into double.
 constexpr int64_t kRowsPerSum = 256;
 
-/// A row of the matrix; the compiler makes it one register or several, whatever the processor has.
+/// A row of the matrix; the compiler uses one register or several, depending on the processor.
 using Row = float __attribute__((vector_size(kColumns * sizeof(float))));
 
 /// A bit for each element: word s of a group holds those of column s in up to 32 rows.
@@ -53,7 +53,7 @@ inline __attribute__((always_inline)) void store(const Row& row, BFloat16* to) {
   std::memcpy(to, &halves, sizeof halves);
 }
 
-/// Keeps what the mask has a bit for in this row (of a run), zero elsewhere.
+/// Keeps the elements with a bit in this row's mask (of a run), zero elsewhere.
 inline __attribute__((always_inline)) void keep_masked(const int32_t* mask, int64_t row, Row& value) {
   Bits bits;
   std::memcpy(&bits, mask + row / kRowsOfBits * kColumns, sizeof bits);
@@ -63,7 +63,7 @@ inline bool has_bit(const int32_t* mask, int64_t row, size_t column) {
   return (mask[row / kRowsOfBits * kColumns + static_cast<int64_t>(column)] >> row % kRowsOfBits & 1) != 0;
 }
 
-/// Part of a run: where its elements and where their bits (in words) begin.
+/// Part of a run: the offsets of its elements and of their bits (in words).
 struct Piece {
   int64_t offset, count, bits;
 };
@@ -72,7 +72,7 @@ struct Piece {
 struct ChannelBlocks {
   int64_t samples, channels, lanes, blocks, run;
 
-  /// Runs are cut so that one thread's share is neither tiny nor larger than its cache.
+  /// Runs are split so that one thread's share is neither tiny nor larger than its cache.
   static constexpr int64_t kMostElements = int64_t{1} << 15;
 
   int64_t cuts() const { return (run + kMostElements - 1) / kMostElements; }

@@ -12,7 +12,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// The first class of the largest among `classes` logits, `stride` apart. Anything is larger than NaN.
+/// The first class of the largest among `classes` logits, `stride` apart. Every number is larger than NaN.
 int32_t first_largest(const float* x, int64_t classes, int64_t stride) {
   int64_t best = 0;
   float largest = x[0];

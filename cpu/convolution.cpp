@@ -44,7 +44,7 @@ Descriptor channels_last(const Shape& shape, DType dtype) {
   return {shape, to_onednn(dtype), dnnl::memory::format_tag::nhwc};
 }
 
-/// Layouts left open but for those of an algorithm, or those of a choice already made.
+/// Layouts left open except for those of an algorithm, or those of a choice already made.
 struct Descriptors {
   Descriptor x, w, y, bias;
 
@@ -145,7 +145,7 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
   return primitive_kernel(onednn, Forward(found), arguments);
 }
 
-/// Whether it is code without vectors, which oneDNN has for everything.
+/// Whether it is code without vectors, which oneDNN has for every case.
 bool is_reference(const Choice& choice) {
   return choice.implementation.starts_with("ref");
 }
@@ -174,7 +174,7 @@ Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& 
     return !is_reference(choice);
   };
   if (take(*found)) return choice;
-  // oneDNN 3.7 names layouts for a kernel at stride 2 that it does not find again when it is given them.
+  // oneDNN 3.7 chooses layouts for a kernel at stride 2 that it rejects when they are passed to it.
   for (const auto tag : {dnnl::memory::format_tag::nChw16c, dnnl::memory::format_tag::nChw8c}) {
     Descriptors blocked(p, kDirect);
     blocked.x = Descriptor(p.x, to_onednn(p.dtype), tag);
@@ -214,7 +214,7 @@ std::optional<std::string> why_not_backward_weights(const OpContext& c) {
   return "oneDNN gives gradients of weights in f32 itself";
 }
 
-/// oneDNN has no such sums after a convolution, and batch normalisation measures in its own pass.
+/// oneDNN cannot compute these sums after a convolution, so batch normalisation has a pass of its own.
 std::optional<std::string> why_not_forward(const OpContext& c) {
   if (!static_cast<const Conv2d&>(c.op).moments) return std::nullopt;
   return "no convolution of the CPU measures its output";

@@ -14,7 +14,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// Positions of one sample that are worked on together; logit c of position i is x[c * stride_c + i *
+/// Positions of one sample that are processed together; logit c of position i is x[c * stride_c + i *
 /// stride_i].
 struct TargetRun {
   const float* x;
@@ -24,7 +24,7 @@ struct TargetRun {
   float logit(int64_t i, int64_t c) const { return x[c * stride_c + i * stride_i]; }
 };
 
-/// Which run has which number, over all samples.
+/// Numbering of runs over all samples.
 struct TargetRuns {
   explicit TargetRuns(const Shape& logits)
       : sizes(logits),
@@ -112,12 +112,12 @@ LossOfTargets loss_of_targets(const TargetRun& run, const CrossEntropyRule& rule
   return sums;
 }
 
-/// What a position's gradient is made of: dx[c] = share * exp(x[c] - largest) - even * w[c].
+/// Terms of a position's gradient: dx[c] = share * exp(x[c] - largest) - even * w[c].
 struct GradientFactors {
   TileFloats largest, share, even;
 };
 
-/// By rows, neighbours being classes; without a valid target dx is 0 whatever x holds.
+/// By rows, neighbours being classes; without a valid target dx is 0 whatever the values of x.
 TRAINER_MULTIVERSION void gradient_by_rows(const TargetRun& run, const GradientFactors& f, const float* w,
                                            float* dx) {
   for (int64_t i = 0; i < run.count; ++i) {
@@ -148,7 +148,7 @@ TRAINER_MULTIVERSION void gradient_by_classes(const TargetRun& run, const Gradie
   }
 }
 
-/// By what the gradient of a valid target is multiplied: 1 for cross entropy.
+/// The factor for the gradient of a valid target: 1 for cross entropy.
 float gradient_focus(const TargetRun& run, int64_t i, double gamma, float largest, float sum) {
   if (gamma == 0) return 1;
   const float log_p = run.logit(i, run.label[i]) - largest - std::log(sum);
@@ -182,7 +182,7 @@ void write_gradient(const TargetRun& run, const CrossEntropyRule& rule, const Cl
 }
 
 /// Sums of runs are found in parallel and added up in order: bitwise identical for any number of threads.
-/// Samples of weight 0 count for nothing, even with NaN.
+/// Samples of weight 0 do not count, even with NaN.
 std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, const Choice&,
                                                    const Slots& slots) {
   return kernel([=, rule = static_cast<const CrossEntropySums&>(context.op).rule,

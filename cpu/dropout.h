@@ -8,7 +8,7 @@
 
 namespace trainer::cpu {
 
-constexpr int64_t kDrawnBlocks = 16;  // as many as the widest vectors have lanes
+constexpr int64_t kDrawnBlocks = 16;  // the number of lanes of the widest vectors
 constexpr int64_t kDrawnElements = 4 * kDrawnBlocks;
 
 /// The factors of the elements of `kDrawnBlocks` Philox blocks from this one on, four to a block.

@@ -8,7 +8,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// Elements whose losses are added up at once.
+/// Elements with losses that are added up at once.
 constexpr int64_t kPart = 4096;
 
 /// Of `count` elements; `positive` may be null.
@@ -38,7 +38,7 @@ TRAINER_MULTIVERSION void gradient_of_part(Rule rule, const float* x, const floa
   }
 }
 
-/// Where a part is.
+/// The position of a part.
 struct PlaceOfPart {
   PlaceOfPart(const ElementParts& parts, int64_t part)
       : sample(part / parts.per_sample),
@@ -48,7 +48,7 @@ struct PlaceOfPart {
   int64_t sample, in_sample, first, count;
 };
 
-/// What the loss and its gradient read: x, targets, weights and perhaps weights of positives.
+/// Inputs of the loss and its gradient: x, targets, weights and perhaps weights of positives.
 struct LossSlots {
   template <class Op>
   static LossSlots of(const std::vector<void* const*>& in) {
@@ -106,7 +106,7 @@ std::unique_ptr<Kernel> compile_element_loss_backward(const OpContext& context, 
   return std::visit(make, static_cast<const ElementLossBackward&>(context.op).rule);
 }
 
-/// Sums of parts wait in the workspace for being added up in order.
+/// Sums of parts wait in the workspace to be added up in order.
 Choice select_element_loss(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
   choice.workspace_bytes = ElementParts(context.inputs[ElementLoss::kX].shape, kPart).count() *

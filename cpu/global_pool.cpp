@@ -32,7 +32,7 @@ TRAINER_MULTIVERSION void fill_columns(const float* values, T* x, int64_t count)
   for (int64_t i = whole; i < count; ++i) x[i] = T(values[i - whole]);
 }
 
-/// Blocks as wide as the processor's vectors, which is what its convolutions want.
+/// Blocks as wide as the processor's vectors, the preference of its convolutions.
 Layout vector_blocks(const Shape& shape) {
   const bool wide = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   const int64_t lanes = wide ? 16 : 8, area = shape[2] * shape[3];

@@ -6,7 +6,7 @@
 namespace trainer::cpu {
 
 /// Whether an average pool (or its gradient) has one window, the whole image. oneDNN runs the gradient of
-/// that by reference code if the small side is row-major, which it always is next to a linear layer.
+/// that by reference code if the small side is row-major, as it always is next to a linear layer.
 bool is_global_pool(const OpContext& context);
 
 Choice select_global_pool(const OpContext& context, const OpenLayouts& inputs);

@@ -8,14 +8,14 @@
 #include "cpu/table.h"
 #include "cpu/two_passes.h"
 
-// Each sample is read twice: the first pass measures its channels, what they
-// say of the groups is settled, and the second pass applies that. Samples go to
-// threads or, if they are fewer, each sample's channels do.
+// Each sample is read twice: the first pass computes the moments of its channels,
+// the groups' constants are derived, and the second pass applies them. Samples are
+// divided among threads or, if they are fewer, each sample's channels are.
 
 namespace trainer::cpu {
 namespace {
 
-/// What forward and backward know of the dimensions.
+/// The dimensions that forward and backward use.
 struct GroupedBlocks {
   ChannelBlocks blocks;
   int64_t groups;
@@ -32,8 +32,8 @@ struct FoundPair {
   double first, second;
 };
 
-/// Where the first pass's findings are, what is settled of them, and a thread's
-/// records of a block's pieces.
+/// Addresses of the first pass's results, of the constants derived from them, and of
+/// a thread's records of a block's pieces.
 template <class Record>
 struct GroupWorkspace {
   FoundPair* of_channels;  ///< (N, C)
@@ -78,7 +78,7 @@ void sweep_samples(const ChannelBlocks& blocks, const Measure& measure, const Se
   }
 }
 
-/// One sample of the blocks, whose tensors begin `offset` elements further.
+/// One sample of the blocks; its tensors begin `offset` elements further.
 struct SampleBlocks {
   ChannelBlocks one;
   int64_t offset;
@@ -164,7 +164,7 @@ class GroupNormKernel final : public Kernel {
     }
   }
 
-  /// All channels of a group have equally many values.
+  /// All channels of a group have the same number of values.
   void settle(int64_t n) const {
     const GroupWorkspace<Moments> work(all_, at<void>(slots_.workspace));
     const auto count = static_cast<double>(all_.channels());
@@ -211,7 +211,7 @@ class GroupNormKernel final : public Kernel {
 };
 
 /// With A and B the sums of dy and dy * (x - mean) of a channel, and h = (x -
-/// mean) * factor, the group's means of gamma dy and gamma dy h come of sums of
+/// mean) * factor, the group's means of gamma dy and gamma dy h follow from sums of
 /// gamma A and gamma B factor.
 template <class T>
 class GroupNormBackwardKernel final : public Kernel {

@@ -34,9 +34,9 @@ class Handlers {
     const auto found = all_.find(typeid(op));
     return found == all_.end() ? nullptr : &found->second;
   }
-  /// Where algorithms are timed; null: they are chosen by rule.
+  /// The tuning, if algorithms are timed; null: they are chosen by rule.
   Tuning* tuning() const { return tuning_; }
-  /// Those that train together; null: this process is alone.
+  /// The ranks that train together; null: this process is alone.
   Communicator* ranks() const { return ranks_; }
   /// Whether convolutions may be the program's own rather than oneDNN's.
   bool own_winograd() const { return own_winograd_; }
@@ -48,7 +48,7 @@ class Handlers {
   bool own_winograd_;
 };
 
-/// Why this processor cannot compute in a precision, and what to write instead.
+/// The reason why this processor cannot compute in a precision, with an alternative.
 std::optional<std::string> why_not(Precision precision, bool emulate_bf16);
 
 /// The reorder between two layouts; its implementation's name says how.
@@ -69,8 +69,8 @@ std::unique_ptr<Kernel> kernel(Function function) {
 Choice select_row_major(const OpContext& context, const OpenLayouts& inputs);
 
 /// All tensors of the first input's shape in the first input's layout (row-major if that is still open),
-/// everything else row-major: for operations that go element by element. With `zero_stays_zero` false a
-/// layout with padding is turned row-major, since the padding would not stay zero.
+/// everything else row-major: for element-wise operations. With `zero_stays_zero` false a layout with padding
+/// is turned row-major, since the padding would not stay zero.
 Choice select_same(const OpContext& context, const OpenLayouts& inputs, bool zero_stays_zero);
 
 /// Calls make(element) with an element as tensors of this type store it: float or BFloat16. Loops are

@@ -27,8 +27,8 @@ Layout turned(const Layout& layout, const Shape& shape) {
   return row_major ? Layout{} : turned;
 }
 
-/// x (N, K), w (O, K), y (N, O), N counting all rows; activations row-major, so that (N, T, K) is such a
-/// matrix as it is stored; weights in whatever layout suits all three products, which sees no difference
+/// x (N, K), w (O, K), y (N, O), N counting all rows. Activations are row-major, so that (N, T, K) is stored
+/// as a matrix of this form. Weights have the layout that suits all three products; it makes no difference
 /// between (O, K) and its transpose. An image in a convolution's layout is reordered first: taking it as it
 /// is stored would end in a general matrix product with other weights for each direction.
 struct Problem {
@@ -100,7 +100,7 @@ Problem forward_problem(const OpContext& c) {
   return p;
 }
 
-/// Fewer rows do not repay a reorder of weights that an embedding, too, reads, and which are row by row.
+/// Fewer rows do not repay a reorder of weights that an embedding reads as well, row by row.
 constexpr int64_t kRowsWorthAReorder = 32;
 
 Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
@@ -159,7 +159,7 @@ std::optional<std::string> why_not_to_a_sum(const OpContext& c) {
   return "no product of the CPU adds to a sum";
 }
 
-/// They would be passes of their own all the same.
+/// They would need passes of their own anyway.
 std::optional<std::string> why_not_forward(const OpContext& c) {
   const LinearFunction function = static_cast<const Linear&>(c.op).function;
   if (function == LinearFunction::gelu_tanh) return "no product of the CPU computes gelu_tanh";

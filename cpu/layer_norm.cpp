@@ -11,7 +11,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// What a row needs besides its elements. Absent weights are ones, and an absent bias is zeros: both stay in
+/// A row's operands besides its elements. Absent weights are ones, and an absent bias is zeros: both stay in
 /// the cache, and one loop serves all.
 struct RowNorm {
   int64_t width;

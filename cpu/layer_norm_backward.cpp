@@ -10,7 +10,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// The rows are cut into parts of which each sums its gradients of the parameters. Parts do not depend on the
+/// The rows are divided into parts; each sums its gradients of the parameters. Parts do not depend on the
 /// number of threads, so neither do the bits of these sums.
 struct RowParts {
   static constexpr int64_t kMost = 64, kLeastRows = 16;
@@ -26,7 +26,7 @@ struct RowParts {
   int64_t bytes() const { return 2 * count * width * static_cast<int64_t>(sizeof(float)); }
 };
 
-/// A row's operands and results. other may be nullptr; dx may be where any of the first three does.
+/// A row's operands and results. other may be nullptr; dx may share memory with any of the first three.
 template <class T>
 struct RowGradient {
   const T *dy, *s, *other;
@@ -35,7 +35,7 @@ struct RowGradient {
 };
 
 /// With h = (s - mean) * factor and g = gamma * dy: dx = factor * (g - mean of g - h * mean of g h) + other;
-/// of rms the mean of g stays out. dgamma += dy h, dbeta += dy.
+/// with rms the mean of g is omitted. dgamma += dy h, dbeta += dy.
 template <class T>
 TRAINER_MULTIVERSION void gradient_of_row(const RowGradient<T>& row, const float* gamma, bool rms,
                                           int64_t width, float* dgamma, float* dbeta) {
@@ -70,7 +70,7 @@ TRAINER_MULTIVERSION void gradient_of_row(const RowGradient<T>& row, const float
   }
 }
 
-/// Columns [begin, end) of the parts, `step` elements from each other, added up in double and in order.
+/// Columns [begin, end) of the parts, `step` elements apart, added up in double and in order.
 TRAINER_MULTIVERSION void add_up_parts(const float* parts, int64_t count, int64_t step, int64_t begin,
                                        int64_t end, float* total) {
   constexpr int64_t kAtOnce = 64;

@@ -53,8 +53,8 @@ double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, 
 }
 
 /// The sum over samples of weight times the mean of term(row) over the sample's rows. Terms are found in
-/// parallel and added up in order: bitwise identical for any number of threads. Samples of weight 0 count for
-/// nothing, even with NaN.
+/// parallel and added up in order: bitwise identical for any number of threads. Samples of weight 0 do not
+/// count, even with NaN.
 template <class Term>
 float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, const Term& term) {
   const int64_t rows = sizes.samples * sizes.positions;
@@ -146,7 +146,7 @@ std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, c
   });
 }
 
-/// Terms of rows, or sums of the tiles of an image, wait in the workspace for being added up in order.
+/// Terms of rows, or sums of the tiles of an image, wait in the workspace to be added up in order.
 Choice select_sum(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
   const LogitSizes sizes(context.inputs[CrossEntropy::kLogits].shape);

@@ -12,10 +12,10 @@
 namespace trainer::cpu {
 namespace {
 
-/// In this many sections, whatever the number of threads: so the sum has one order.
+/// In this many sections, whatever the number of threads, so that the sum has one order.
 constexpr int64_t kSection = int64_t{1} << 15;
 
-/// 0, or NaN if an element is not finite: x * 0 is NaN then, and nothing else is.
+/// 0, or NaN if an element is not finite: x * 0 is NaN only then.
 TRAINER_MULTIVERSION float not_finite(const float* x, int64_t count) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -63,7 +63,7 @@ std::unique_ptr<Kernel> compile_unscale(const OpContext& context, const Choice& 
       });
 }
 
-/// Gradients stay in whatever layout they have: padding is zero and adds nothing.
+/// Gradients keep their layout: padding is zero and adds nothing.
 Choice select_unscale(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
   for (size_t i = 0; i < inputs.size(); ++i) choice.inputs[i] = inputs[i].value_or(Layout{});

@@ -16,7 +16,7 @@ struct WindowSteps {
 
   /// The first element of window i that is in the image.
   int64_t first(int64_t i) const { return std::max<int64_t>(0, padding - i * stride); }
-  /// Windows whose element `e` is in the image: from begin_of(e) to end_of(e).
+  /// Windows with element `e` in the image: from begin_of(e) to end_of(e).
   int64_t begin_of(int64_t e) const { return std::max<int64_t>(0, (padding - e + stride - 1) / stride); }
   int64_t end_of(int64_t e) const {
     const int64_t last = in - 1 + padding - e;

@@ -13,7 +13,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// Both layouts as views of one shape: a blocked one may see more dimensions than the tensor has.
+/// Both layouts as views of one shape: a blocked one may have more dimensions than the tensor.
 std::pair<dnnl::memory::desc, dnnl::memory::desc> reorder_descriptors(const OpContext& c,
                                                                       const Choice& choice) {
   const Layout &from = choice.inputs[Reorder::kX], &to = choice.outputs[Reorder::kY];
@@ -30,8 +30,8 @@ dnnl::reorder::primitive_desc reorder_primitive(const OneDnn& onednn, const OpCo
   return {onednn.engine, from, onednn.engine, to, with_user_scratchpad()};
 }
 
-/// Two blocked layouts that see a tensor under different dimensions have no single reorder between them;
-/// moving element by element always works.
+/// Two blocked layouts with different dimensions have no single reorder between them; moving element by
+/// element always works.
 bool needs_moving_one_by_one(const Choice& choice) {
   const Layout &from = choice.inputs[Reorder::kX], &to = choice.outputs[Reorder::kY];
   return !from.row_major() && !to.row_major() && from.dims != to.dims;
@@ -71,7 +71,7 @@ std::unique_ptr<Kernel> compile_moving(const OpContext& c, const Choice& choice,
 }
 
 /// Weights in tiles of 16 x 16 output and input channels, which a convolution's forward and backward kernels
-/// want transposed; oneDNN's own reorder takes three times as long.
+/// need transposed; oneDNN's own reorder takes three times as long.
 constexpr int64_t kTile = 16;
 constexpr const char* kTransposedTiles = "transposed tiles";
 

@@ -17,7 +17,7 @@ Shape row_major_strides(const Shape& shape) {
   return strides;
 }
 
-/// A dimension of size 1 is anywhere, so its stride says nothing.
+/// A dimension of size 1 has no second index, so its stride is meaningless.
 bool is_row_major(const Layout& layout) {
   if (!layout.block_sizes.empty() || layout.has_padding()) return false;
   const Shape expected = row_major_strides(layout.dims);

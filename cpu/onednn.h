@@ -24,8 +24,9 @@ struct OneDnn {
   dnnl::stream stream{engine};
 };
 
-/// Keeps oneDNN from AMX, whose products in bf16 are wrong in release 2.6: of 128 rows or more and 65 to 128
-/// columns some come out as about 1e36 or NaN. Works before the first use of oneDNN only; does nothing if
+/// Keeps oneDNN from AMX, because its products in bf16 are wrong in release 2.6: of 128 rows or more and 65
+/// to 128 columns some come out as about 1e36 or NaN. Works before the first use of oneDNN only; does nothing
+/// if
 /// the environment variable ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) makes the choice.
 void avoid_amx();
 
@@ -41,19 +42,19 @@ dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType
 /// A descriptor that leaves the layout to oneDNN.
 dnnl::memory::desc any_layout(const Shape& shape, DType dtype = DType::f32);
 
-/// The layout of a descriptor; row-major if it is just that for a tensor of `shape`.
+/// The layout of a descriptor; row-major if it equals that for a tensor of `shape`.
 Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape);
 
-/// Notes in a choice how a primitive runs ("jit:avx512_core") and the scratch memory that it needs. `found`
-/// has to come of the choice's layouts, as the primitive that runs does: asked with open ones, oneDNN may
-/// name another, since a tensor with dimensions of 1 fits several layouts.
+/// Records in a choice how a primitive runs ("jit:avx512_core") and its scratch memory. `found` must be made
+/// of the choice's layouts, like the primitive that runs: for open ones oneDNN may choose another, since a
+/// tensor with dimensions of 1 fits several layouts.
 template <class PrimitiveDesc>
 void describe(Choice& choice, const PrimitiveDesc& found) {
   choice.implementation = found.impl_info_str();
   choice.workspace_bytes = static_cast<int64_t>(found.scratchpad_desc().get_size());
 }
 
-/// A handler whose two functions get oneDNN's engine first.
+/// A handler with two functions that get oneDNN's engine first.
 template <class Select, class Compile>
 Handler onednn_handler(const std::shared_ptr<OneDnn>& onednn, Select select, Compile compile) {
   return {[=](const OpContext& c, const OpenLayouts& inputs) { return select(*onednn, c, inputs); },
@@ -76,7 +77,7 @@ double shortest_milliseconds(const Work& work) {
   return shortest;
 }
 
-/// The shortest of a few runs of a primitive on memory of its own.
+/// The shortest of a few runs of a primitive on its own memory.
 template <class Primitive>
 double milliseconds(const OneDnn& onednn, const typename Primitive::primitive_desc& found) {
   std::unordered_map<int, dnnl::memory> arguments;
@@ -92,7 +93,7 @@ double milliseconds(const OneDnn& onednn, const typename Primitive::primitive_de
   return shortest_milliseconds([&] { primitive.execute(onednn.stream, arguments); });
 }
 
-/// Calls `work`. If oneDNN gets no memory, that is what it is called everywhere else: std::bad_alloc.
+/// Calls `work`. If oneDNN gets no memory, this throws the usual std::bad_alloc.
 template <class Work>
 auto telling_of_memory(const Work& work) try {
   return work();
@@ -104,7 +105,7 @@ auto telling_of_memory(const Work& work) try {
 /// Takes scratch memory from the caller, as every primitive here does.
 dnnl::primitive_attr with_user_scratchpad();
 
-/// One argument of a primitive: oneDNN's number for it, its descriptor, and where its memory is.
+/// One argument of a primitive: oneDNN's number for it, its descriptor, and its address.
 struct Argument {
   int number;
   dnnl::memory::desc descriptor;
@@ -120,7 +121,7 @@ Argument workspace_argument(const PrimitiveDesc& found, const Choice& choice, co
   return {DNNL_ARG_SCRATCHPAD, scratch, slots.workspace};
 }
 
-/// A primitive with its arguments; a run costs no look-up, and a new address only where a slot has changed.
+/// A primitive with its arguments; a run costs no look-up, and sets a new address only if a slot has changed.
 std::unique_ptr<Kernel> primitive_kernel(std::shared_ptr<OneDnn> onednn, const dnnl::primitive& primitive,
                                          const std::vector<Argument>& arguments);
 

@@ -9,16 +9,16 @@
 #include <cstddef>
 #include <new>
 
-// oneDNN gets memory for its objects from posix_memalign, and for the code that it generates from mmap.
-// Release 2.6 works on with a null pointer if it gets none: its `operator new` returns one without saying
-// that it may. Both functions are therefore ours. When oneDNN calls, the first one throws, which passes
-// oneDNN as an exception of one of its own `new` does. The second one may not, as its caller is compiled for
-// a function that does not throw. It has a reserve.
+// oneDNN gets memory for its objects from posix_memalign, and for generated code from mmap. If it gets none,
+// release 2.6 works on with a null pointer: its `operator new` returns one without declaring that it may.
+// Both functions are therefore replaced. When oneDNN calls, the first one throws, and the exception passes
+// through oneDNN like one of its own `new`. The second one may not throw, as its caller is compiled for a
+// function that does not. It has a reserve.
 
 namespace trainer::cpu {
 namespace {
 
-/// Where the library is that may be thrown through; null: none.
+/// The library that may be thrown through; null: none.
 std::atomic<const void*> onednn_library = nullptr;
 
 const void* library_of(const void* code) {
@@ -31,7 +31,7 @@ const void* library_of(const void* code) {
   return library != nullptr && library == library_of(caller);
 }
 
-constexpr size_t kReserve = size_t{12} << 20;  // twice what general products of matrices take with AVX2
+constexpr size_t kReserve = size_t{12} << 20;  // twice the need of general products of matrices with AVX2
 std::atomic<void*> reserve = nullptr;
 
 /// Whether there is more room now.
@@ -40,7 +40,7 @@ std::atomic<void*> reserve = nullptr;
   return room != nullptr && ::munmap(room, kReserve) == 0;
 }
 
-/// The C library's function, or that of a tool that stands before it.
+/// The C library's function, or that of a tool that replaces it.
 template <class Function>
 [[maybe_unused]] Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -61,9 +61,9 @@ void reserve_room_for_code() {
 
 }  // namespace trainer::cpu
 
-#ifndef TRAINER_SANITIZED  // sanitizers have functions of their own in the place of these
+#ifndef TRAINER_SANITIZED  // sanitizers have their own functions in place of these
 
-// Under other names in C++, since the C library's header promises that they throw nothing.
+// Under other names in C++, since the C library's header declares that they do not throw.
 extern "C" {
 
 int aligned_memory(void** memory, size_t alignment, size_t bytes) __asm__("posix_memalign");

@@ -10,7 +10,7 @@ namespace trainer::cpu {
 
 namespace {
 
-/// A dimension that is in one block has no next one, so its stride says nothing.
+/// A dimension in one block has no next one, so its stride is meaningless.
 bool is_same(const Layout& a, const Layout& b) {
   if (a.dims != b.dims || a.padded != b.padded || a.block_sizes != b.block_sizes ||
       a.block_dims != b.block_dims)
@@ -58,7 +58,7 @@ dnnl::pooling_backward::primitive_desc describe_pooling_backward(
                                                    windows.padding);
 }
 
-/// Descriptors are opaque here: those with blocks come of oneDNN's tags alone, so the tag is searched.
+/// Descriptors are opaque here: those with blocks are made only from oneDNN's tags, so the tag is searched.
 static std::optional<dnnl::memory::desc> tagged_descriptor(const Layout& layout,
                                                            dnnl::memory::data_type type) {
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; ++tag) {

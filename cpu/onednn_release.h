@@ -10,8 +10,8 @@
 
 namespace trainer::cpu {
 
-// All that oneDNN 2 and 3 write differently. Its documentation is at uxlfoundation.github.io/oneDNN; what
-// changed from 2 to 3 is under "Transition from v2.x to v3.x".
+// All differences between oneDNN 2 and 3. The documentation is at uxlfoundation.github.io/oneDNN; the changes
+// from 2 to 3 are under "Transition from v2.x to v3.x".
 
 /// The descriptor of a forward primitive, or of another without a hint; `arguments` in oneDNN's order.
 template <class Primitive, class... Arguments>
@@ -25,7 +25,7 @@ typename Primitive::primitive_desc describe_primitive(const dnnl::engine& engine
 #endif
 }
 
-/// That of a backward primitive, whose hint is the descriptor of the forward one.
+/// That of a backward primitive; its hint is the descriptor of the forward one.
 template <class Primitive, class Hint, class... Arguments>
 typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
                                                      const dnnl::primitive_attr& attributes, const Hint& hint,
@@ -42,19 +42,20 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
 #endif
 }
 
-/// y = max(y, 0) after a product; NaN stays NaN. oneDNN's relu makes 0 of it on every instruction set. Its
-/// elu asks for y > 0 and takes y if there is no order; alpha = 0 leaves nothing of y < 0. -0 makes that
-/// alpha * (exp(y) - 1) a positive zero. The exponential costs a thread about 7 ns for sixteen elements.
+/// y = max(y, 0) after a product; NaN stays NaN. oneDNN's relu turns it into 0 on every instruction set. Its
+/// elu tests y > 0 and takes y if the comparison is unordered; with alpha = 0 nothing remains of y < 0. With
+/// -0, alpha * (exp(y) - 1) is a positive zero. The exponential costs a thread about 7 ns for sixteen
+/// elements.
 dnnl::post_ops relu_after();
 constexpr float kNoSlope = -0.0f;
 
 /// A descriptor of the layout's own dimensions. Throws std::logic_error if oneDNN has no such layout.
 dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_type type);
 
-/// Whether oneDNN has such a layout.
+/// Whether oneDNN has this layout.
 bool has_descriptor(const Layout& layout);
 
-/// Nothing if the descriptor is not made of blocks.
+/// Nothing if the descriptor does not consist of blocks.
 std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor);
 
 /// The windows of a pooling, in oneDNN's terms.

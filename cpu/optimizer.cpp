@@ -12,7 +12,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// Source and destination are the same memory where the plan says so, and may be different memory otherwise.
+/// Source and destination share memory if the plan says so, and may be different memory otherwise.
 template <size_t moments, class Rule>
 TRAINER_MULTIVERSION void update_range(Rule rule, typename Rule::template Step<float> step, float decay,
                                        float scale, Arrays a, int64_t count) {
@@ -35,7 +35,7 @@ float value_or(void* const* slot, float otherwise) {
   return slot == nullptr ? otherwise : *at<const float>(slot);
 }
 
-/// A run of the elements of one parameter, which has as many moments as its rule wants.
+/// A run of the elements of one parameter, with its rule's number of moments.
 template <class Rule>
 void update_block(const Rule& rule, const typename Rule::template Step<float>& step, float decay, float scale,
                   const Arrays& a, int64_t count) {
@@ -49,7 +49,7 @@ void update_block(const Rule& rule, const typename Rule::template Step<float>& s
   update_range<0>(rule, step, decay, scale, a, count);
 }
 
-/// What each parameter's gradient and decay are multiplied with.
+/// The factors of each parameter's gradient and decay.
 template <class Rule>
 void find_ratios(const Rule& rule, const OptimizerStep& op, const Parameters& all, float scale,
                  std::vector<double>& ratios) {
@@ -112,7 +112,7 @@ std::unique_ptr<Kernel> compile_clip(const OpContext& context, const Choice& cho
   });
 }
 
-/// Gradients stay in whatever layout they have: padding is zero and adds nothing.
+/// Gradients keep their layout: padding is zero and adds nothing.
 Choice select_clip(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
   for (size_t i = 0; i < inputs.size(); ++i) choice.inputs[i] = inputs[i].value_or(Layout{});

@@ -35,7 +35,7 @@ struct Use {
   bool bias = false, relu = false;
 
   const winograd::Kernels& kernels() const { return winograd::best_kernels(storage); }
-  /// Groups begin with a block of channels, except if there is one alone.
+  /// Groups begin with a block of channels, unless there is only one.
   bool fits_blocks() const {
     const int64_t lanes = kernels().lanes;
     return geometry.groups == 1 || (geometry.inputs % lanes == 0 && geometry.outputs % lanes == 0);
@@ -45,7 +45,7 @@ struct Use {
   }
 };
 
-/// The part of a group in what a slot points to, of `bytes` each; null if there is no slot.
+/// A group's part of a slot's memory, of `bytes` each; null without a slot.
 template <class T>
 T* of_group(void* const* slot, int64_t group, int64_t bytes) {
   return slot == nullptr ? nullptr : reinterpret_cast<T*>(at<std::byte>(slot) + group * bytes);
@@ -116,7 +116,7 @@ Layout layout_of(const Shape& shape, dnnl::memory::format_tag tag) {
   return to_layout({shape, dnnl::memory::data_type::f32, tag}, shape);
 }
 
-/// Memory for a tensor, zeroed, whose place a slot can point to.
+/// Zeroed memory for a tensor, with an address that a slot can hold.
 class Room {
  public:
   explicit Room(int64_t bytes) : buffer_(allocate_host(bytes)), place_(buffer_.data()) {

@@ -10,11 +10,11 @@
 
 namespace trainer::cpu {
 
-/// Below this many elements a second thread costs more than it brings.
+/// Below this many elements a second thread costs more than it saves.
 constexpr int64_t kElementsWorthAThread = 8192;
 
 /// Calls body(begin, end) on contiguous parts of [0, count), in parallel if that pays. Parts begin at
-/// multiples of `unit`. The division depends on the number of threads only, so results repeat.
+/// multiples of `unit`. The division depends only on the number of threads, so results are reproducible.
 template <class Body>
 void parallel_ranges(int64_t count, int64_t unit, int64_t worth_a_thread, const Body& body) {
   const int64_t wanted = count / std::max<int64_t>(worth_a_thread, 1);

@@ -11,7 +11,7 @@
 
 namespace trainer::cpu {
 
-/// Where one parameter's tensors are; moments that it has not are null.
+/// Addresses of one parameter's tensors; moments that it lacks are null.
 struct Arrays {
   const float *w, *g;
   float* new_w;
@@ -61,8 +61,8 @@ class Parameters {
   }
 
   /// Calls body(p, arrays, begin, end) on blocks of each parameter's elements. Every core has read the
-  /// weights since they were last written. A store to a line that another core holds too waits for that core;
-  /// in a loop over four arrays those waits add up to five times the work, while a pass that only claims the
+  /// weights since they were last written. A store to a line that another core also holds waits for that
+  /// core. In a loop over four arrays those waits add up to five times the work; a pass that only claims the
   /// lines of one block overlaps them (measured: docs/benchmarks.md).
   template <class Body>
   void for_each_block(const Body& body) const {
@@ -82,7 +82,7 @@ class Parameters {
     });
   }
 
-  /// Everything stays as it was: copied, unless it is computed where it is.
+  /// Everything stays as it was: copied, unless it is computed in place.
   void keep() const {
     auto copy = [](const float* from, float* to, int64_t count) {
       if (from != to) std::copy(from, from + count, to);

@@ -10,7 +10,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// Which tile has which number, over all samples.
+/// Numbering of tiles over all samples.
 struct Tiling {
   explicit Tiling(const Shape& logits)
       : sizes(logits),
@@ -83,7 +83,7 @@ TRAINER_MULTIVERSION void tile_gradient(const Tile& tile, const int32_t* label, 
   for (int64_t i = 0; i < tile.count; ++i) dx[label[i] * tile.stride + i] -= scale * (1.0f - smoothing);
 }
 
-/// Pixels whose label is among the k largest; of equal logits the lower class comes first.
+/// Pixels with their label among the k largest; of equal logits the lower class comes first.
 TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, int64_t k, int32_t ignored) {
   TileFloats own;
   std::array<int32_t, kTilePixels> before{};
@@ -99,7 +99,7 @@ TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, i
   return hits;
 }
 
-/// sum(tile) of every tile of a sample that counts, weighted; added up in order, so that the number of
+/// Adds up sum(tile) of every tile of a sample that counts, weighted and in order, so that the number of
 /// threads does not matter.
 template <class Sum>
 double weighted_sum(const Tiling& tiling, const float* weights, double* sums, const Sum& sum) {

@@ -13,7 +13,7 @@ inline bool is_per_pixel(const TensorSpec& logits) {
   return logits.shape.size() == 4;
 }
 
-/// Pixels worked on together: lanes of the vector loops, which run over neighbours of one class.
+/// Pixels processed together: lanes of the vector loops, which run over neighbours of one class.
 constexpr int64_t kTilePixels = 256;
 using TileFloats = std::array<float, kTilePixels>;
 
@@ -27,7 +27,7 @@ struct Tile {
 /// largest).
 void softmax_sums(const Tile& tile, TileFloats& largest, TileFloats& sum);
 
-/// What the two that give a sum need between their tiles.
+/// Workspace between the tiles of the two operations that return a sum.
 int64_t pixel_workspace_bytes(const Shape& logits);
 
 std::unique_ptr<Kernel> compile_pixel_cross_entropy(const OpContext& context, const Slots& slots);

@@ -18,7 +18,7 @@ TRAINER_MULTIVERSION void scale_row(const uint8_t* x, float scale, float offset,
   for (int64_t i = 0; i < count; ++i) put(scale * static_cast<float>(x[i]) + offset, y[i * step]);
 }
 
-/// How far apart neighbours are along each dimension, and how the channels are blocked.
+/// The distance of neighbours along each dimension, and the blocks of the channels.
 struct Places {
   int64_t lanes, sample, block, row, pixel;
   Places(const Layout& layout, const Shape& shape) {

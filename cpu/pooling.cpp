@@ -80,7 +80,7 @@ Problem backward_problem(const OpContext& c) {
 }
 
 /// Pooling gives its output the layout of its input, so the gradient of the input gets the layout that would
-/// have made y's. oneDNN wants it spelled out: its forward descriptor, the hint, takes no open one.
+/// have produced y's. oneDNN requires it explicitly: its forward descriptor, the hint, accepts no open one.
 Layout input_layout(const OneDnn& onednn, const Problem& p, const Layout& y) {
   using Tag = dnnl::memory::format_tag;
   for (const Tag candidate : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc, Tag::nchw}) {
@@ -118,7 +118,7 @@ std::unique_ptr<Kernel> compile_backward(const std::shared_ptr<OneDnn>& onednn, 
   return primitive_kernel(onednn, BackwardOp(found), arguments);
 }
 
-/// Global pools by their own loops, all others as before.
+/// Global pools have their own loops; all others are as before.
 Handler with_global(const Handler& general, const Handler& global) {
   return {[=](const OpContext& c, const OpenLayouts& inputs) {
             return (is_global_pool(c) ? global : general).select(c, inputs);

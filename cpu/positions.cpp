@@ -11,7 +11,7 @@
 namespace trainer::cpu {
 namespace {
 
-/// Slots of what tells tokens' positions.
+/// Slots of the inputs that determine tokens' positions.
 struct PositionSlots {
   void* const* first;
   void* const* start;
@@ -30,7 +30,7 @@ TRAINER_MULTIVERSION void add_table_row(const T* x, const float* row, T* y, int6
   for (int64_t i = 0; i < count; ++i) put(float(x[i]) + row[i], y[i]);
 }
 
-/// Calls of_token(x, row, y) for each token: its features, its row of the table, where they go.
+/// Calls of_token(x, row, y) for each token: its features, its row of the table, its destination.
 template <class OfToken>
 std::unique_ptr<Kernel> token_kernel(const OpContext& c, const Slots& slots, const OfToken& of_token) {
   const Shape &shape = c.inputs[position_input::kX].shape,
@@ -85,7 +85,7 @@ TRAINER_MULTIVERSION void turn(const T* a, const T* b, const float* cosines, con
   }
 }
 
-/// One token: its heads, and what stays as it is.
+/// One token: its heads, and the features that stay unchanged.
 template <class T>
 void turn_heads(const RotaryRule& rule, int64_t width, const T* x, const float* row, T* y) {
   const int64_t half = rule.features / 2;

@@ -104,7 +104,7 @@ std::unique_ptr<Kernel> compile_sum_samples(const OpContext& c, const Choice&, c
   });
 }
 
-/// What the loops move: numbers of 32 or 16 bits.
+/// The units that the loops move: numbers of 32 or 16 bits.
 std::optional<std::string> why_not_moved(const OpContext& c) {
   if (c.inputs[0].dtype == DType::f32 || c.inputs[0].dtype == DType::bf16) return std::nullopt;
   return "it moves f32 and bf16 only";

@@ -30,7 +30,7 @@ std::unique_ptr<Kernel> compile_factors(const OpContext& c, const Choice&, const
   });
 }
 
-/// Columns that are summed together, and rows whose sum is f32 before it goes into double.
+/// Columns that are summed together, and rows that are summed in f32 before the sum goes into double.
 constexpr int64_t kFactorStrip = 64, kFactorStripRows = 256;
 
 template <class T>
@@ -48,7 +48,7 @@ TRAINER_MULTIVERSION void sum_factor_strip(const T* dy, const T* x, int64_t rows
   for (int64_t i = 0; i < columns; ++i) ds[i] = static_cast<float>(sums[i]);
 }
 
-/// Threads take columns, so that the bits do not depend on their number.
+/// Threads take columns, so that results are bitwise identical for any number of threads.
 std::unique_ptr<Kernel> compile_factor_sums(const OpContext& c, const Choice&, const Slots& slots) {
   const Shape rows = as_rows(c.inputs[ScaleFeaturesBackward::kDy].shape);
   return with_storage(c.inputs[ScaleFeaturesBackward::kDy].dtype, [&](auto element) {

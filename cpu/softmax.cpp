@@ -102,7 +102,7 @@ TRAINER_MULTIVERSION void softmax_gradient_strip(bool log, const float* dy, cons
   }
 }
 
-/// Calls row(first) with the place of each row's first class or, of images, strip(first, pixels).
+/// Calls row(first) with the position of each row's first class or, for images, strip(first, pixels).
 template <class RowWork, class StripWork>
 void for_each_softmax(const SoftmaxSizes& e, const RowWork& row, const StripWork& strip) {
   const int64_t strips = (e.step + kSoftmaxStrip - 1) / kSoftmaxStrip;

@@ -3,8 +3,7 @@
 
 #include "cpu/handler.h"
 
-/// The table of operations: one line for each file of them, a function that the file defines and that adds
-/// its handlers.
+/// The table of operations: one line for each file, a function in it that adds its handlers.
 // clang-format off
 #define TRAINER_CPU_HANDLERS(row) \
   row(add_all_reduce) \

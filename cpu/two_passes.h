@@ -9,17 +9,18 @@
 
 namespace trainer::cpu {
 
-/// Blocks that are processed together: enough to make a barrier worth while, and few enough to stay in the
+/// Blocks that are processed together: enough to make a barrier worthwhile, and few enough to stay in the
 /// cache.
 inline int64_t blocks_in_group(const ChannelBlocks& blocks) {
   constexpr int64_t kElements = int64_t{1} << 18;
   return std::clamp<int64_t>(kElements / (blocks.samples * blocks.run), 1, blocks.blocks);
 }
 
-/// Two passes over each group of channel blocks: `measure(block, piece, record)` fills one record for each
-/// piece, `apply(piece, constants)` gets what `settle(block, records, writes)` makes of a block's records;
-/// `writes` is true on one thread. Each group is read twice before the next, so that the second pass finds it
-/// in the cache. Pieces do not depend on the number of threads, so neither do the bits of the result.
+/// Two passes over each group of channel blocks. `measure(block, piece, record)` fills one record for each
+/// piece, `settle(block, records, writes)` turns a block's records into constants, and `apply(piece,
+/// constants)` uses them; `writes` is true on one thread. Each group is read twice before the next, so that
+/// the second pass finds it in the cache. Pieces do not depend on the number of threads, so neither do the
+/// bits of the result.
 template <class Record, class Measure, class Settle, class Apply>
 void two_passes(const ChannelBlocks& blocks, Record* records, const Measure& measure, const Settle& settle,
                 const Apply& apply) {

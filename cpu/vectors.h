@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-// What loops are made of that are compiled once for each instruction set. All is a template of the set, so
-// that no function is compiled for two of them under one name; nothing of the standard library that is a
-// function.
+// Building blocks of loops that are compiled once for each instruction set. Each is a template of the set, so
+// that no function is compiled for two of them under one name. No functions of the standard library are used.
 
 #define TRAINER_INLINE inline __attribute__((always_inline))
 #ifdef __clang__
@@ -53,7 +52,7 @@ TRAINER_INLINE void trade(Vector<Isa>& p, Vector<Isa>& q, Indices<kLane...>) {
   p = low;
 }
 
-/// Transposes `kLanes` rows, in as many steps as an index has bits.
+/// Transposes `kLanes` rows, in one step per bit of an index.
 template <class Isa, int kHalf = 1>
 TRAINER_INLINE void transpose(Vector<Isa>* rows) {
   if constexpr (kHalf < Isa::kLanes) {

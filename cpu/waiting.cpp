@@ -15,13 +15,13 @@ namespace {
 
 constexpr const char* kPolicy = "OMP_WAIT_POLICY";
 constexpr const char* kSpins = "GOMP_SPINCOUNT";
-// About as long as it takes to wake a thread that sleeps. GCC's default is 300,000, several milliseconds:
+// About the time that it takes to wake a sleeping thread. GCC's default is 300,000, several milliseconds:
 // beside another busy process a thread then spins until the one that it waits for gets its time slice.
-// scripts/bench/neighbours.py measures what either costs.
+// scripts/bench/neighbours.py measures the costs of both.
 constexpr const char* kBriefly = "1000";
 
-/// Whether OpenMP has bound this thread to fewer processors than there are, as OMP_PROC_BIND asks it to: a
-/// program that is started now would see no others.
+/// Whether OpenMP has bound this thread to fewer processors than there are, as OMP_PROC_BIND requests: a
+/// program started now would see no others.
 bool is_bound() {
   cpu_set_t allowed;
   return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < omp_get_num_procs();
@@ -33,7 +33,7 @@ void spin_briefly(char** argv) {
   if (std::getenv(kPolicy) != nullptr || std::getenv(kSpins) != nullptr || is_bound()) return;
   std::error_code unreadable;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
-  // By its own path, since the link's name would be the process's: ps and pkill would know it as "exe".
+  // By its own path, since the link's name would become the process's: ps and pkill would show it as "exe".
   if (!unreadable && ::setenv(kSpins, kBriefly, 0) == 0) ::execv(program.c_str(), argv);
 }
 

@@ -33,7 +33,7 @@ cudaError_t append_as(const AppendSizes& e, const int32_t* place, const void* ro
 
 }  // namespace
 
-/// Tensors begin at multiples of 64 bytes, so the length of a row alone decides how wide a word may be.
+/// Tensors begin at multiples of 64 bytes, so only the length of a row limits the width of a word.
 cudaError_t launch_append_to_cache(const AppendSizes& e, const int32_t* place, const void* rows, void* cache,
                                    cudaStream_t stream) {
   if (e.row_bytes % 16 == 0) return append_as<uint4>(e, place, rows, cache, stream);

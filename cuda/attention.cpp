@@ -34,7 +34,7 @@ AttentionCall call_of(const OpContext& context) {
   return call;
 }
 
-/// Where keys and values are: in tensors of their own, or within the packed one.
+/// The place of keys and values: in tensors of their own, or within the packed one.
 struct KeysAndValues {
   int64_t k_bytes, v_bytes;
   bool packed;

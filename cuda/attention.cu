@@ -15,8 +15,8 @@ struct RunningSoftmax {
   __device__ float log_sum(int r) const { return sum[r] == 0 ? -INFINITY : largest[r] + ::logf(sum[r]); }
 };
 
-/// Turns a tile of scores into exp(score - largest), 0 if the key is not seen; `shrink` of a row is what
-/// its earlier sums are to be multiplied with.
+/// Turns a tile of scores into exp(score - largest), 0 if the key is not seen; `shrink` of a row is
+/// the factor for its earlier sums.
 __device__ inline void take_tile(const SeenKeys* seen_of, int key, Square& scores, RunningSoftmax& softmax,
                                  float (&shrink)[kSide]) {
 #pragma unroll
@@ -56,8 +56,8 @@ __device__ inline void divide(const RunningSoftmax& softmax, Square (&sums)[kChu
   }
 }
 
-/// A block for a tile of queries of one head, which goes through the keys that they see (Dao et al.,
-/// "FlashAttention", 2022), and for a part of the head's elements.
+/// A block for a tile of queries of one head, and for a part of the head's elements. It loops over the keys
+/// that the queries see (Dao et al., "FlashAttention", 2022).
 template <int kChunks, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     attend(const AttentionCall __grid_constant__ call, int tiles, int parts, T* y, float* lse) {
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   TRAINER_SHARED(float, right, [kTile][kTileStride]);
   TRAINER_SHARED(SeenKeys, seen, [kTile]);
   const BlockPlace at = place_of_block(tiles, parts, call.heads);
-  // With causal attention the last queries see most: they begin.
+  // With causal attention the last queries see most: they go first.
   const int query = (tiles - 1 - at.tile) * kTile, size = call.size;
   const int kv_head = at.head / (call.heads / call.kv_heads);
   const HeadRows<T> queries =

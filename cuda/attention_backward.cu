@@ -10,7 +10,7 @@ namespace {
 //   dv = sum of p * f * dy over the queries,
 //   ds = p * (f * dy . v - dy . y), dq = scale * sum of ds * k, dk = scale * sum of ds * q.
 
-/// What of its row a query's part of the gradient needs.
+/// The part of its row that a query's gradient needs.
 struct QueryTerms {
   SeenKeys seen;
   float lse, product;  ///< product: dy . y
@@ -27,7 +27,7 @@ __device__ inline void put_terms(const AttentionCall& call, const float* lse, co
   terms[row] = {seen_by(call, sample, query), lse[of_lse], products[of_product]};
 }
 
-/// Turns score and dy . v of one query and key into the probability that dv is summed with, and ds.
+/// Turns score and dy . v of one query and key into dv's probability, and ds.
 __device__ inline void differentiate(const QueryTerms& of, int key, float scale, float factor, float& score,
                                      float& dp) {
   const float p = of.seen.has(key) ? math::exp(score * scale - of.lse) : 0.0f;
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % kWarp == 0) products[row] = sum;
 }
 
-/// A block for a tile of queries, which goes through the keys that they see.
+/// A block for a tile of queries, which loops over the keys that they see.
 template <int kChunks, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     differentiate_queries(const AttentionCall __grid_constant__ call,
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
              static_cast<T*>(of.dq) + place);
 }
 
-/// A block for a tile of keys and values, which goes through the queries of all heads that read them.
+/// A block for a tile of keys and values, which loops over the queries of all heads that read them.
 template <int kChunks, class T>
 __global__ void __launch_bounds__(kThreads, kChunks == 1 ? kFewBlocks : 1)
     differentiate_keys(const AttentionCall __grid_constant__ call,

@@ -13,13 +13,13 @@
 
 namespace trainer::cuda {
 
-// Attention works on tiles of 64 queries and 64 keys. A block keeps two tiles of numbers in shared memory,
-// and each of its 256 threads has four rows and four columns of a product of them. The sixteen threads of a
-// row are half a warp.
+// Attention works on tiles of 64 queries and 64 keys. A block keeps two tiles of numbers in shared memory.
+// Each of its 256 threads computes four rows and four columns of their product. The sixteen threads of a row
+// are half a warp.
 
 constexpr int kTile = 64, kSide = 4, kAcross = kTile / kSide;
 static_assert(kAcross * kAcross == kThreads);
-/// With four numbers between them neighbouring rows begin in different banks, and vectors of four stay
+/// With a padding of four numbers, neighbouring rows begin in different banks, and vectors of four stay
 /// aligned.
 constexpr int kTileStride = kTile + 4;
 using Tile = float[kTile][kTileStride];
@@ -33,8 +33,8 @@ struct Square {
 __device__ inline int own_row() {
   return static_cast<int>(threadIdx.x) / kAcross * kSide;
 }
-/// The first of its columns. If these are rows of a tile they are `kAcross` apart, so that threads read
-/// different banks; if they are written in the end they are neighbours.
+/// The first of its columns. Columns that are rows of a tile are `kAcross` apart, so that threads read
+/// different banks; columns that are written in the end are adjacent.
 __device__ inline int own_strided_column() {
   return static_cast<int>(threadIdx.x) % kAcross;
 }
@@ -56,7 +56,7 @@ struct HeadRows {
   int stride, count;
 };
 
-/// Positions [from, end) of a head, as far as a tile goes.
+/// Positions [from, end) of a head, up to a tile.
 template <class T>
 __device__ inline HeadRows<T> head_rows(const Sequences& all, int sample, int length, int head, int size,
                                         int from, int end) {
@@ -69,7 +69,7 @@ __device__ inline HeadRows<T> head_rows(const Sequences& all, int sample, int le
 template <class T>
 __device__ inline void fetch(const HeadRows<T>& rows, int from, int size, Tile& tile) {
   constexpr int kOctets = kTile / Octet::kSize;
-#pragma unroll 1  // more at once would take more registers than there are
+#pragma unroll 1  // more at once would take more registers than are available
   for (int i = 0; i < kTile * kOctets / kThreads; ++i) {
     const int at = i * kThreads + static_cast<int>(threadIdx.x);
     const int row = at / kOctets, column = at % kOctets * Octet::kSize;
@@ -127,7 +127,7 @@ __device__ inline void add_product(const Tile& left, const Tile& right, int inne
   }
 }
 
-/// The products of each row of `a` with each of `b`, whose columns are strided; by all threads.
+/// The products of each row of `a` with each of `b`, with strided columns; by all threads.
 template <class T>
 __device__ inline Square dots(const HeadRows<T>& a, const HeadRows<T>& b, int size, Tile& left, Tile& right) {
   Square sum{};
@@ -165,8 +165,9 @@ __device__ inline void add_weighted(const Square& weights, int count, const Head
   }
 }
 
-/// Writes `factor` times the sums, if there are such rows and elements. `to` is where the head's elements
-/// of the tile's first row begin.
+/// Writes `factor` times the sums, if these rows and elements exist. `to` is the address of the head's
+/// elements
+/// of the tile's first row.
 template <int kChunks, class T>
 __device__ inline void store_sums(const Square (&sums)[kChunks], float factor, int count, int from, int size,
                                   int stride, T* to) {
@@ -185,7 +186,7 @@ __device__ inline void store_sums(const Square (&sums)[kChunks], float factor, i
   }
 }
 
-/// A block's tile of rows, and which part of a head's elements it writes: parts of `kChunks` tiles.
+/// A block's tile of rows, and the part of a head's elements that it writes: parts of `kChunks` tiles.
 struct BlockPlace {
   int tile, part, head, sample;
 };
@@ -210,7 +211,7 @@ __device__ inline SeenKeys seen_by(const AttentionCall& call, int sample, int qu
   return {static_cast<int>(keys.first), static_cast<int>(keys.end)};
 }
 
-/// What any query of the tile from `query` on sees, for all threads.
+/// The keys seen by any query of the tile from `query` on, for all threads.
 __device__ inline SeenKeys seen_by_tile(const AttentionCall& call, int sample, int query) {
   SeenKeys all{INT_MAX, 0};
   for (int i = static_cast<int>(threadIdx.x) % kWarp; i < kTile; i += kWarp) {
@@ -244,7 +245,7 @@ __device__ inline unsigned draw_dropped(const AttentionCall& call, int sample, i
   }
   return dropped;
 }
-/// What the thread's element (r, c) is multiplied with.
+/// The factor of the thread's element (r, c).
 __device__ inline float dropout_factor(const AttentionCall& call, unsigned dropped, int r, int c) {
   return (dropped >> (r * kSide + c) & 1u) != 0 ? 0.0f : call.kept;
 }

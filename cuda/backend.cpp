@@ -74,9 +74,10 @@ cudaDeviceProp expect_device(int index, int devices) {
   return properties;
 }
 
-/// Whatever a timing or a plan of cuDNN depends on beside the graph.
+/// All inputs of a timing or a plan of cuDNN besides the graph.
 std::string machine_of(const std::string& gpu) {
-  // CUDA tells only the newest release of its own that the driver supports; the driver's file tells its own.
+  // CUDA reports only its own newest release that the driver supports; the driver's file has the driver's
+  // own.
   std::string driver;
   std::ifstream file("/proc/driver/nvidia/version");
   std::getline(file, driver);
@@ -106,7 +107,8 @@ std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
   return gpu;
 }
 
-/// A GPU that is there but does not start, for another process holds it or its memory, is no device either.
+/// A GPU that does not start, because another process holds it or its memory, does not count as a device
+/// either.
 std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
   const int devices = expect_devices();
   const int index = request.ranks != nullptr ? static_cast<int>(request.local_rank % devices) : request.index;

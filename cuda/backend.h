@@ -9,10 +9,10 @@
 namespace trainer::cuda {
 
 /// Runs on the first GPU that the process sees, asynchronously. For a described device it is a planner alone,
-/// which needs no GPU. Throws Error (exit 69) with the reason if there is no GPU that it can use.
+/// which needs no GPU. Throws Error (exit 69) with the reason if there is no usable GPU.
 Backend make_backend(const BackendRequest& request);
 
-/// The planner for a GPU that is only described.
+/// The planner for a described GPU.
 std::unique_ptr<Planner> make_described_planner(const BackendRequest& request);
 
 /// Our own kernels, cuDNN's and cuBLASLt's.

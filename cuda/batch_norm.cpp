@@ -12,7 +12,7 @@ ImageRows rows_of(const TensorSpec& images) {
   return {shape[0] * shape[2] * shape[3], shape[1], images.dtype};
 }
 
-/// The moments, if somebody has measured: a table of this many ranks, or two sums.
+/// The given moments, if any: a table of this many ranks, or two sums.
 GivenMoments given_moments(const std::vector<void* const*>& in, int64_t ranks) {
   GivenMoments given{};
   given.sums = optional_at<const float>(in[BatchNorm::kSums]);
@@ -67,7 +67,7 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
     choice.inputs[BatchNormBackward::kMask] = bytes_in_a_row(images.mask_bytes());
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
   choice.kernels = 2;
-  // Both passes read x, and dy with its mask or what the first one kept of them.
+  // Both passes read x, and dy with its mask or the first pass's copy of them.
   const bool keeps = context.has_output(BatchNormBackward::kDresidual);
   choice.again_bytes = 2 * images.bytes();
   if (!keeps && !context.inputs[BatchNormBackward::kMask].shape.empty())

@@ -32,7 +32,7 @@ struct Affine {
   float *mean, *scale;
 };
 
-/// Where a channel's moments go, any of which may be nullptr, and what x is normalised with.
+/// Destinations of a channel's moments, any of which may be nullptr, and the coefficients that normalise x.
 struct Settled {
   float *mean, *variance;
   const float* gamma;
@@ -53,7 +53,7 @@ struct Settled {
   }
 };
 
-/// Where the sums go that a channel's moments are made of; either may be nullptr.
+/// The sums that determine a channel's moments; either may be nullptr.
 struct PutSums {
   float *sums, *squares;
   double rows;
@@ -79,11 +79,11 @@ __device__ inline Moments moments_of_ranks(const GivenMoments& given, int64_t ch
   return all;
 }
 
-/// variance = E[x^2] - E[x]^2. Roundings of d additions in f32 are off to both sides, together by about
-/// sqrt(d) * 2^-24 of a sum; so the variance is by about sqrt(d) * 2^-23 * (1 + mean^2 / variance) of itself.
+/// variance = E[x^2] - E[x]^2. Roundings of d additions in f32 err to both sides, together by about sqrt(d) *
+/// 2^-24 of a sum. So the variance's relative error is about sqrt(d) * 2^-23 * (1 + mean^2 / variance).
 /// Engines add up tiles, 2^15 at most (of 256 images in ResNet-50's first layer): with a mean of four
-/// standard deviations 11 bits are left. That is what f16 stores of x and y, the reason to take such sums for
-/// low types only. What rounding leaves below zero is zero; NaN stays.
+/// standard deviations 11 bits are left. f16 stores that many of x and y, so these sums are used for low
+/// types only. A result below zero becomes zero; NaN stays.
 __device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t rows, int64_t c) {
   const double count = static_cast<double>(rows), mean = given.sums[c] / count;
   const double variance = given.squares[c] / count - mean * mean;
@@ -91,9 +91,9 @@ __device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t row
 }
 
 /// Means and sums of squared deviations of each part, (parts, channels). A thread's sums are of differences
-/// to its first value, which is as good as a mean against cancellation. The last block puts a column's
-/// moments where they go; in double the sums of x and of x^2 are as good as differences of means that f32
-/// holds.
+/// to its first value, which avoids cancellation as well as a mean would. The last block writes a column's
+/// moments to their destination. In double the sums of x and of x^2 are as good as differences of means that
+/// f32 holds.
 template <class T, class Target>
 __global__ void __launch_bounds__(kThreads)
     measure_moments(RowSweep sweep, const T* x, Parts parts, Target target) {
@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// Settles a block's channels, which are kThreads at most, by a thread for each; the first block of a channel
-/// puts out its moments.
+/// Computes the constants of a block's channels, at most kThreads, one thread each; the first block of a
+/// channel outputs its moments.
 __device__ inline void settle_block(const RowSweep& sweep, const GivenMoments& given, const Settled& settled,
                                     float* means, float* scales) {
   const int place = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
@@ -150,7 +150,7 @@ __device__ inline void settle_block(const RowSweep& sweep, const GivenMoments& g
   if (blockIdx.y == 0) settled.put_moments(c, moments.mean, moments.variance);
 }
 
-/// Channels are settled here where moments are given, else they were before.
+/// The constants are computed here if moments are given; otherwise they were before.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_affine(RowSweep sweep, bool relu, float ceiling, GivenMoments given, Settled settled,

@@ -11,8 +11,8 @@
 
 namespace trainer::cuda {
 
-// Images are matrices of `rows` pixels x `channels` in a floating type; whatever belongs to a channel is f32.
-// Masks have a bit for each element, each row from a byte of its own.
+// Images are matrices of `rows` pixels x `channels` in a floating type; all values per channel are f32. Masks
+// have a bit for each element; each row begins at a byte.
 
 struct ImageRows {
   int64_t rows, channels;
@@ -21,12 +21,11 @@ struct ImageRows {
   int64_t mask_bytes() const { return rows * ((channels + 7) / 8); }
 };
 
-/// Of the sums of parts and of what a channel's elements are computed with. Where moments are given none is
-/// needed.
+/// For the sums of parts and the coefficients of a channel's elements. With given moments none is needed.
 int64_t batch_norm_workspace_bytes(const ImageRows& images);
 
-/// What others have measured of x: means and biased variances of `ranks` ranks with as many values each,
-/// (ranks, 2, channels), or each channel's sums of x and of x^2; without either (nullptr) x is measured.
+/// Given moments of x: means and biased variances of `ranks` ranks with equal numbers of values, (ranks, 2,
+/// channels), or each channel's sums of x and of x^2; without either (nullptr) they are computed.
 struct GivenMoments {
   const float* table;
   int64_t ranks;
@@ -54,7 +53,7 @@ cudaError_t launch_channel_sums(const ImageRows& images, const void* x, float* s
                                 const BlockSums& memory, cudaStream_t stream);
 
 /// other_dy, mask, masked (the residual's gradient), dgamma and dbeta may be nullptr. `masked` may be dy, and
-/// dx may be other_dy, or dy if there is no `masked`.
+/// dx may be other_dy, or dy without `masked`.
 struct BatchNormGradients {
   const void *dy, *other_dy, *x;
   const float *gamma, *mean, *variance;

@@ -38,7 +38,7 @@ struct Affine {
   float *scale, *pull, *shift;
 };
 
-/// What the sums of the slope and of slope * (x - mean) over `rows` become.
+/// Constants from the sums of the slope and of slope * (x - mean) over `rows`.
 struct Settlement {
   double rows, eps;
   const float *gamma, *variance;
@@ -55,9 +55,9 @@ struct Settlement {
   }
 };
 
-/// Sums of the slope and of slope * (x - mean) of each part, which the last block of a column adds up and
-/// settles. With `masked` the slope is written there: it is the residual's gradient. Not __restrict__: masked
-/// may be dy.
+/// Sums of the slope and of slope * (x - mean) of each part; the last block of a column adds them up and
+/// derives the constants. With `masked` the slope is written there: it is the residual's gradient. Not
+/// __restrict__: masked may be dy.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_slopes(RowSweep sweep, Slopes<T> slopes, const T* x, T* masked, Parts parts, Settlement settle) {

@@ -15,14 +15,14 @@ struct Matrix {
   DType dtype = DType::f32;
 };
 
-/// y = relu(y + bias), bias having an element for each column of y; nullptr: none.
+/// y = relu(y + bias), with an element of bias for each column of y; nullptr: none.
 cudaError_t launch_add_bias(const Matrix& shape, void* y, const void* bias, DType bias_dtype, bool relu,
                             cudaStream_t stream);
 
 /// Bytes that launch_column_sums needs for sums of pieces.
 constexpr int kColumnSumsKernels = 2;
 int64_t column_sums_workspace(const Matrix& shape);
-/// sums (columns) = the sum of the rows of y, in f32 and in an order that depends on the shape alone.
+/// sums (columns) = the sum of the rows of y, in f32 and in an order that depends only on the shape.
 cudaError_t launch_column_sums(const Matrix& shape, const void* y, void* sums, DType sums_dtype,
                                void* workspace, cudaStream_t stream);
 

@@ -12,14 +12,14 @@
 
 namespace trainer::cuda {
 
-/// Where a plan finds one tensor: at the slot's address and `skipped` bytes on.
+/// The address of one tensor for a plan: the slot's address plus `skipped` bytes.
 struct BoundTensor {
   int64_t uid;
   void* const* slot;
   int64_t skipped = 0;
 };
 
-/// Runs a plan of cuDNN; addresses are bound again only where they have changed. `skipped` bytes at the
+/// Runs a plan of cuDNN; addresses are bound again only if they have changed. `skipped` bytes at the
 /// workspace's beginning are not cuDNN's.
 class BoundPlan {
  public:

@@ -80,7 +80,7 @@ cudaError_t launch_add_channels(const Images& p, DType b_dtype, const void* x, c
 cudaError_t launch_image_sums(const Images& p, float factor, const void* x, const void* other, void* sums,
                               cudaStream_t stream) {
   const RowSweep sweep = RowSweep(p.pixels, p.channels).in_one_part();
-  // All in x: y and z end at 65,535.
+  // All blocks are in x: y and z end at 65,535.
   const dim3 grid(static_cast<unsigned>(sweep.columns() * p.samples));
   return with_storage(p.dtype, [=](auto type) {
     using T = decltype(type);

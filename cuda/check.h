@@ -12,14 +12,14 @@
 namespace trainer::cuda {
 
 /// Throws Error (exit 70) unless the call, or the launch before it, succeeded; `what` is an operation's name
-/// or says what was being done.
+/// or a description.
 void check(cudaError_t status, std::string_view what);
 void check(cublasStatus_t status, std::string_view what);
 
 /// "cudaErrorNoDevice (no CUDA-capable device is detected)"
 std::string describe(cudaError_t status);
 
-// What CUDA and cuBLASLt hand out, given back by whoever holds it last. A failure then has nobody to tell:
+// Handles of CUDA and cuBLASLt, released by their last owner. A failure to release cannot be reported:
 // it is an earlier error of the device, which the next checked call reports.
 template <auto destroy>
 struct Destroy {
@@ -37,7 +37,7 @@ using MatmulDescriptor = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-/// Calls create(&handle, …) and owns what it made.
+/// Calls create(&handle, …) and owns the result.
 template <class Owner, class Create, class... Arguments>
 Owner make(std::string_view what, Create create, Arguments... arguments) {
   typename Owner::pointer handle = nullptr;

@@ -17,14 +17,14 @@ namespace {
 using cudnn::ConvolutionGraph;
 using Kind = ConvolutionGraph::Kind;
 
-// An implementation is named after the library, and the own kernels after it.
+// An implementation is named after the library, followed by our own kernels.
 constexpr const char* kThenBias = ", add_bias";
 constexpr const char* kThenSums = ", channel_sums";
 constexpr const char* kThenCast = ", cast";
 constexpr const char* kAndColumnSums = ", column_sums";
 constexpr const char* kColumnSums = "column_sums";
 
-/// What all three convolutions have: two factors, and what is made of them.
+/// Common parts of all three convolutions: two factors, and the result.
 constexpr size_t kFirstFactor = 0, kSecondFactor = 1, kConvolved = 0;
 static_assert(Conv2d::kWeight == kSecondFactor && Conv2dBackwardData::kWeight == kSecondFactor &&
               Conv2dBackwardWeights::kDy == kSecondFactor);
@@ -48,7 +48,7 @@ std::string implementation(const ConvolutionChoice& chosen, bool bias_gradient) 
   return bias_gradient ? name + kAndColumnSums : name;
 }
 
-/// Whether an own kernel completes what the library began.
+/// Whether one of our kernels completes the library's work.
 bool is_split(const Choice& choice) {
   return std::ranges::any_of(std::array{kThenBias, kThenSums, kThenCast}, [&](const char* rest) {
     return choice.implementation.find(rest) != std::string::npos;
@@ -62,12 +62,12 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
     choice.implementation = implementation(chosen, wants_bias_gradient(context));
     choice.algorithm = chosen.engine.text;
     choice.workspace_bytes = chosen.workspace_bytes();
-    // Assumed of the engines that sum what they compute: cuDNN notes nothing of them.
+    // Assumed of the engines that sum their results: cuDNN has no note for it.
     choice.tensor_cores = chosen.engine.tensor_cores || chosen.graph.moments;
     if (chosen.whole.moments) {
       choice.kernels = summing_kernels(chosen, context);
       if (chosen.is_split()) choice.again_bytes = bytes_of(context.outputs[kConvolved]);
-    } else if (chosen.is_split()) {  // the next kernel reads what cuDNN wrote, and writes it again
+    } else if (chosen.is_split()) {  // the next kernel reads cuDNN's output, and writes it again
       choice.kernels = 2;
       choice.again_bytes =
           2 * numel(context.outputs[kConvolved].shape) * bytes_per_element(chosen.graph.dtype);
@@ -84,8 +84,8 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   return choice;
 }
 
-/// Sums of squares have as many digits as low types need and f32 does not. If no engine but a fallback
-/// makes them, batch normalisation measures for itself; so the program does not depend on what is timed.
+/// Sums of squares have enough digits for low types, not for f32. If only a fallback engine
+/// computes them, batch normalisation uses its own pass; so the program does not depend on timings.
 std::optional<std::string> why_not_moments(const Gpu& gpu, const ConvolutionGraph& graph) {
   if (!is_low(graph.dtype)) return "sums of squares are too inexact for the moments of f32";
   if (graph.bias || graph.relu) return "cuDNN sums what a convolution gives before bias and relu";
@@ -96,7 +96,7 @@ std::optional<std::string> why_not_moments(const Gpu& gpu, const ConvolutionGrap
 }
 
 /// Engines round gradients of weights to the type of their images, or are fallbacks. As with moments, the
-/// program does not depend on what is timed.
+/// program does not depend on timings.
 std::optional<std::string> why_not_low_gradient(const Gpu& gpu, const ConvolutionGraph& graph) {
   const auto first = gpu.cudnn->usable(graph, 1);
   if (!first.empty() && !first[0].fallback) return std::nullopt;
@@ -136,7 +136,7 @@ std::optional<int64_t> untimed_workspace(const Gpu& gpu, const OpContext& contex
 
 using Tensors = std::vector<BoundTensor>;
 
-/// A gradient that is converted afterwards is in the workspace, and so are sums that nobody wants.
+/// A gradient that is converted afterwards is in the workspace, and so are sums that are not needed.
 Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
   switch (chosen.graph.kind) {
     case Kind::forward:
@@ -168,7 +168,7 @@ Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
 
 using Step = std::function<cudaError_t()>;
 
-/// What of the convolution itself an own kernel does, if anything.
+/// The part of the convolution done by one of our kernels, if any.
 Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t stream) {
   if (!chosen.is_split() || chosen.whole.moments) return [] { return cudaSuccess; };
   void* const* from = chosen.whole.converts() ? slots.workspace : slots.inputs[Conv2d::kBias];
@@ -177,7 +177,7 @@ Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t s
   };
 }
 
-/// The sums of y after a convolution alone. If one is computed again nobody wants them, but it has the
+/// The sums of y after a convolution alone. If one is recomputed they are not needed, but it has the
 /// same engine.
 Step sums_of(const Gpu& gpu, const OpContext& context, const ConvolutionChoice& chosen, const Slots& slots) {
   const bool wanted = context.has_output(Conv2d::kSums) || context.has_output(Conv2d::kSquares);
@@ -189,7 +189,7 @@ Step sums_of(const Gpu& gpu, const OpContext& context, const ConvolutionChoice& 
   };
 }
 
-/// The gradient of the bias, if it is wanted. Its workspace is that of what ran before.
+/// The gradient of the bias, if it is needed. It reuses the workspace of the previous work.
 Step bias_gradient(const OpContext& context, const Slots& slots, cudaStream_t stream) {
   if (!wants_bias_gradient(context)) return [] { return cudaSuccess; };
   return [=, dy = as_matrix(context.inputs[Conv2dBackwardWeights::kDy]),

@@ -20,7 +20,7 @@ using cudnn::ConvolutionGraph;
 using cudnn::EngineChoice;
 using Kind = ConvolutionGraph::Kind;
 
-/// How many engines runtime.autotune times of each of the two graphs.
+/// Number of engines that runtime.autotune times of each of the two graphs.
 constexpr size_t kTimed = 8;
 /// Of those that convert a gradient themselves: each is compiled first, which takes a second.
 constexpr size_t kTimedConverting = 2;
@@ -50,9 +50,10 @@ bool differ(const ConvolutionGraph& part, const ConvolutionGraph& whole) {
          part.dw_dtype != whole.dw_dtype;
 }
 
-/// What to choose from of cuDNN's, best first: engines for the whole and engines for the convolution alone,
-/// which an own kernel follows. Bias, relu and moments are better in cuDNN's kernel, conversions of gradients
-/// are not: no engine that NVIDIA compiled does them. If the heuristics know only fallbacks for the better
+/// The candidates of cuDNN, best first: engines for the whole, and engines for the convolution alone,
+/// followed by one of our kernels. Bias, relu and moments are better in cuDNN's kernel. Conversions of
+/// gradients are not: no engine that NVIDIA ships compiled does them. If the heuristics have only fallbacks
+/// for the better
 /// of the two, these come last: they are slow.
 std::vector<ConvolutionChoice> candidates(const Gpu& gpu, const ConvolutionGraph& whole, size_t most) {
   const ConvolutionGraph alone = convolution_alone(whole);
@@ -109,8 +110,8 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
   return all[fastest_of(all.size(), time)];
 }
 
-/// What a tuning names, if the libraries still have it. "cublaslt" alone is its first algorithm, whichever
-/// that is here: tests name it, to see products run if they are not the fastest.
+/// The choice that a tuning names, if the libraries still have it. "cublaslt" alone is its first algorithm,
+/// whichever that is here: tests use it to run products even if they are not the fastest.
 std::optional<ConvolutionChoice> remembered(const Gpu& gpu, const ConvolutionGraph& whole,
                                             const std::string& known) {
   if (known.find("cublaslt") != std::string::npos) {

@@ -17,7 +17,7 @@ using Kind = ConvolutionGraph::Kind;
 
 constexpr std::string_view kPrefix = "cublaslt ";
 
-/// As cuBLASLt sees it, column by column, with what plays the part of a, b and d.
+/// In cuBLASLt's column-major order, with the tensors for a, b and d.
 struct Roles {
   MatrixProduct product;
   std::array<int64_t, 3> tensors;

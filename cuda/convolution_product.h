@@ -13,10 +13,10 @@ namespace trainer::cuda {
 bool is_product(const cudnn::ConvolutionGraph& graph);
 
 /// cuBLASLt's algorithms for one of its three products; empty if `whole` is another convolution. Bias,
-/// relu and moments are left to own kernels; the gradient of the weights comes in the type that is asked for.
+/// relu and moments are left to own kernels; the gradient of the weights has the requested type.
 std::vector<ConvolutionChoice> product_choices(const Gpu& gpu, const cudnn::ConvolutionGraph& whole);
 
-/// What a library does of a convolution, ready to run on what the slots hold by then.
+/// A library's part of a convolution, ready to run on the slots' present tensors.
 std::function<void()> library_part(const Gpu& gpu, const ConvolutionChoice& chosen,
                                    std::vector<BoundTensor> tensors, void* const* workspace);
 

@@ -50,8 +50,7 @@ __device__ inline double target_loss(const TargetRows& rows, const T* row, int32
   return rows.gamma == 0 ? loss : loss * Focus<double>(rows.gamma, own - log_sum).loss;
 }
 
-/// Block b's part of output o is partial[o * blocks + b]. A sample of weight 0 counts for nothing, even with
-/// NaN.
+/// Block b's part of output o is partial[o * blocks + b]. A sample of weight 0 does not count, even with NaN.
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads) sum_targets(TargetRows rows, const T* logits, double* partial) {
   wait_for_previous_kernels();
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
     *sums.of[blockIdx.x] = static_cast<float>(sum / positions);
 }
 
-/// Focal or not at compile time: cross entropy is spared the registers.
+/// Focal or not at compile time: this saves cross entropy registers.
 template <class Team, class T, bool kFocal>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     target_gradient_rows(TargetRows rows, const T* logits, const float* dloss, T* dx) {

@@ -6,7 +6,7 @@
 
 namespace trainer::cuda {
 
-/// Rows of which some count for nothing; `rows.other` is null.
+/// Rows, some of which do not count; `rows.other` is null.
 struct TargetRows {
   LogitRows rows;
   const float* class_weights;  ///< (classes) or null

@@ -12,7 +12,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// What the driver, the runtime, cuDNN and cuBLASLt keep for themselves on a GPU, an estimate.
+/// An estimate of the memory that the driver, the runtime, cuDNN and cuBLASLt keep for themselves on a GPU.
 constexpr int64_t kLibraries = int64_t{1} << 30;
 
 std::shared_ptr<const Gpu> described_gpu(const BackendRequest& request) {

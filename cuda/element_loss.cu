@@ -12,8 +12,8 @@ namespace {
 /// Elements of a block: eight for each thread.
 constexpr int64_t kPart = int64_t{8} * kThreads;
 
-/// What the kernels read. No layout of the GPU has padding or mixes samples, so elements are taken as they
-/// are.
+/// Inputs of the kernels. No layout of the GPU has padding or mixes samples, so elements are used in memory
+/// order.
 struct Elements {
   int64_t of_sample, per_sample;  ///< elements of a sample, and parts
   const float* weight;            ///< of samples

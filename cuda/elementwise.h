@@ -18,7 +18,7 @@ namespace trainer::cuda {
 /// y = f(x)
 cudaError_t launch_unary(const elementwise::Function& f, DType dtype, const void* x, void* y, int64_t count,
                          cudaStream_t stream);
-/// dx = dy * f'(saved), saved being x or y, whichever f reads
+/// dx = dy * f'(saved), with saved being x or y, whichever f reads
 cudaError_t launch_unary_backward(const elementwise::Function& f, DType dtype, const void* dy,
                                   const void* saved, void* dx, int64_t count, cudaStream_t stream);
 /// y = a + b

@@ -7,7 +7,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// What both directions have: ids, and a table or the gradients of what was read from it.
+/// Common parts of both directions: ids, and a table or the gradients of the rows read from it.
 constexpr size_t kTokenIds = 0, kTableRows = 1;
 static_assert(Embedding::kTable == kTableRows && EmbeddingBackward::kDy == kTableRows);
 

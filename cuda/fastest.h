@@ -25,8 +25,8 @@ float least_time(float enough, Burst time_of_burst) {
   return least;
 }
 
-/// Which of `count` candidates has the least `time(i)`, the first of equals. One that throws Error cannot run
-/// here and is passed over; if none can, throws the last one's.
+/// The candidate of `count` with the least `time(i)`, the first of equals. One that throws Error cannot run
+/// here and is skipped; if none can run, throws the last one's error.
 template <class Time>
 size_t fastest_of(size_t count, Time time) {
   std::exception_ptr problem;

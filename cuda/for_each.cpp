@@ -37,8 +37,8 @@ std::optional<std::string> why_not_each(const Gpu& gpu, const OpContext& context
   return fmt::format("no GPU kernel does {} for many tensors", each.name());
 }
 
-/// No layout of the GPU has padding, so a set may have any, if its tensors have the same. What nobody has
-/// read yet is likely a convolution's weights.
+/// No layout of the GPU has padding, so a set may have any, if its tensors have the same. A tensor that has
+/// no reader yet is probably a convolution's weights.
 Layout layout_of_set(const TensorSpec& x, const OpenLayouts& inputs, size_t first, size_t count) {
   for (size_t i = first; i < first + count; ++i) {
     if (inputs[i]) return *inputs[i];

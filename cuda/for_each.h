@@ -7,7 +7,7 @@
 
 namespace trainer::cuda {
 
-/// What one kernel does to one of many tensors: y of x, and of another if there is one, by the numbers of
+/// The work of one kernel on one of many tensors: y of x, and of another if there is one, by the numbers of
 /// a lerp.
 struct TensorPointers {
   const void *x, *other;

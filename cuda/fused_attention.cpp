@@ -24,18 +24,19 @@ using Kind = AttentionGraph::Kind;
 using Uid = AttentionGraph::Uid;
 
 constexpr const char* kCudnn = "cudnn";
-/// How many engines runtime.autotune times.
+/// Number of engines that runtime.autotune times.
 constexpr size_t kTimed = 4;
-/// An engine that wants more, as with all scores of long sequences, is passed over: our kernels want next to
+/// An engine that needs more, as for all scores of long sequences, is skipped: our kernels need next to
 /// nothing.
 constexpr int64_t kMostWorkspace = int64_t{1} << 30;
 /// All engines take heads of up to this many elements, in vectors of 16 bytes.
 constexpr int64_t kLargestHead = 128, kHeadMultiple = 8;
-/// From here on cuDNN repeats the bits of a gradient with settings of an engine that its heuristics do not
-/// name.
+/// From here on cuDNN can compute a bitwise reproducible gradient with settings of an engine that its
+/// heuristics do not list.
 constexpr int kUndocumentedFrom = 100;
 
-/// What cuDNN cannot do, or not as we do: dropout draws other numbers, documents need a mask in memory.
+/// Cases that cuDNN cannot handle, or not as we do: dropout draws other numbers, documents need a mask in
+/// memory.
 bool is_plain(const OpContext& context, const AttentionSizes& e) {
   const AttentionRule& rule = attention_rule(context.op);
   return is_low(context.inputs[in::kQ].dtype) && !rule.dropout && rule.window == 0 &&
@@ -43,7 +44,7 @@ bool is_plain(const OpContext& context, const AttentionSizes& e) {
          e.size <= kLargestHead && e.size % kHeadMultiple == 0 && e.queries > 1;
 }
 
-/// What cuDNN is asked, if it is asked at all.
+/// The graph for cuDNN, if it is used at all.
 std::optional<AttentionGraph> graph_of(const Gpu& gpu, const OpContext& context) {
   const AttentionRule& rule = attention_rule(context.op);
   const AttentionSizes e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
@@ -66,7 +67,7 @@ std::optional<AttentionGraph> graph_of(const Gpu& gpu, const OpContext& context)
                         .deterministic = repeats};
 }
 
-/// The workspace's beginning is memory in between that cuDNN leaves to its caller.
+/// The workspace begins with the intermediate memory that cuDNN leaves to its caller.
 struct InBetween {
   int64_t query_sums = 0, all = 0;  ///< bytes before the sums, and of everything
 
@@ -98,7 +99,7 @@ std::vector<Choice> candidates(const Gpu& gpu, const OpContext& context, const A
   return found;
 }
 
-/// The numbers that a plan reads from the host whenever it runs.
+/// The numbers that a plan reads from the host on every run.
 struct Numbers {
   explicit Numbers(double scale)
       : values{static_cast<float>(scale), -std::numeric_limits<float>::infinity(), 1} {}
@@ -140,8 +141,8 @@ std::unique_ptr<Kernel> compile_plan(const Gpu& gpu, const OpContext& context, c
   auto numbers = std::make_shared<const Numbers>(attention_rule(context.op).factor(graph.size));
   BoundPlan plan(gpu.cudnn->plan(graph, choice.algorithm), tensors_of(context, graph, slots, *numbers),
                  slots.workspace, InBetween(graph).all);
-  // Kernels add to these sums. NVIDIA's front end clears them up to release 9.5 only, but that later ones do
-  // so themselves is written nowhere.
+  // Kernels add to these sums. NVIDIA's front end clears them only up to release 9.5, but that later ones do
+  // so themselves is not documented.
   const auto sums_bytes = static_cast<size_t>(graph.query_sums_bytes());
   return kernel(context, [plan = std::move(plan), numbers = std::move(numbers), sums_bytes,
                           skipped = InBetween(graph).query_sums, workspace = slots.workspace,
@@ -176,10 +177,10 @@ class ScratchSlots {
   }
 
   std::vector<DeviceMemory> memory_;
-  std::deque<void*> places_;  // which stay where they are
+  std::deque<void*> places_;  // which keep their addresses
 };
 
-/// Attention by cuDNN, or as the handler before did it.
+/// Attention by cuDNN, or as in the previous handler.
 class FusedAttention {
  public:
   explicit FusedAttention(Handler own) : own_(std::move(own)) {}
@@ -201,7 +202,7 @@ class FusedAttention {
   }
 
  private:
-  /// As a tuning keeps it: "cudnn e2:24=7", or "tiles".
+  /// Its text in a tuning: "cudnn e2:24=7", or "tiles".
   static std::string name_of(const Choice& choice) {
     return choice.implementation + (choice.algorithm.empty() ? "" : " " + choice.algorithm);
   }
@@ -224,7 +225,7 @@ class FusedAttention {
     return all[best];
   }
 
-  /// What a tuning names, if the library still has it.
+  /// The choice that a tuning names, if the library still has it.
   static std::optional<Choice> remembered(const Gpu& gpu, const OpContext& context,
                                           const AttentionGraph& graph, const Choice& own,
                                           const std::string& known) {

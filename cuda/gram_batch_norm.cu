@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   });
   const double mean = BlockTeam::sum(sum) / rows, difference = BlockTeam::sum(squares) / rows - mean * mean;
   const double variance = difference < 0 ? 0 * difference : difference;  // NaN if infinite
-  // A beta that is no number would be in the bias alone, if a relu may hide it from all gradients.
+  // A NaN of beta would be in the bias alone if a relu may hide it from all gradients.
   const double scale = to.gamma[c] / math::sqrt(variance + eps) + 0.0 * to.beta[c];
   auto* folded = static_cast<T*>(to.folded);
   for_features(features, [&](int64_t, int64_t i) { put(static_cast<float>(to.w[i] * scale), folded[i]); });

@@ -9,8 +9,8 @@
 
 namespace trainer::cuda {
 
-/// See core/graph/ops/gram_batch_norm.h. Weights are (channels, features), and `rows` is what sums run over;
-/// `dtype` is that of folded and bias, of d and e.
+/// See core/graph/ops/gram_batch_norm.h. Weights are (channels, features), and sums run over `rows`; `dtype`
+/// is that of folded and bias, of d and e.
 struct GramSizes {
   int64_t channels, features, rows;
   DType dtype;

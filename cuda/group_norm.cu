@@ -9,7 +9,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// The parts of each sample's channels, and where a group begins.
+/// The parts of each sample's channels, and the beginning of a group.
 struct GroupSweep {
   RowSweep of_image;
   int64_t samples, groups;
@@ -26,7 +26,7 @@ struct GroupSweep {
   }
 };
 
-/// What a thread of GroupSweep::grid() has.
+/// The coordinates of a thread of GroupSweep::grid().
 struct InImage {
   int64_t sample;
   Column at;

@@ -16,8 +16,7 @@ namespace trainer {
 namespace {
 
 constexpr std::array<int64_t, 2> kPadded = {4,
-                                            // 8 and 16 bytes of a low type: the size of one thread's load
-                                            8};
+                                            8};  // 8 and 16 bytes of a low type: the size of a thread's load
 
 /// Bytes of images moved in a step for a convolution with this many channels: written once, read once in each
 /// direction. An engine with a workspace for all images copies them there first.
@@ -37,8 +36,7 @@ int64_t moved_bytes(const Planner& planner, const Program& program, const Node& 
 /// The number of channels that the images of a convolution should have. Savings must outweigh the kernels
 /// that pad the weights and cut their gradient.
 int64_t best_channels(const Planner& planner, const Program& program, const Node& conv) {
-  // Memory moves this much while two short kernels are started
-  constexpr int64_t kLeastSaved = int64_t{16} << 20;
+  constexpr int64_t kLeastSaved = int64_t{16} << 20;  // memory moves it while two short kernels are started
   const int64_t own = program.spec(conv.inputs[Conv2d::kX]).shape[1];
   int64_t best = own, most = moved_bytes(planner, program, conv, own);
   most -= std::max(most / 10, kLeastSaved);

@@ -89,8 +89,7 @@ void CheckpointRotation::remove_old(int64_t newest, int64_t best) {
   std::erase_if(saved, [&](const fs::path& path) { return checkpoint_step(path) > newest; });
   const auto may_stay = [&](const fs::path& path) { return checkpoint_step(path) == best; };
   const auto latest = std::min(std::ssize(saved), settings_.keep_latest);
-  // By their names alone: none is read
-  if (std::all_of(saved.begin() + latest, saved.end(), may_stay)) return;
+  if (std::all_of(saved.begin() + latest, saved.end(), may_stay)) return;  // by name alone: none is read
   int64_t kept = 0;
   for (const fs::path& path : saved) {
     if (kept < settings_.keep_latest) {

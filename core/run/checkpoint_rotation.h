@@ -47,8 +47,7 @@ class CheckpointRotation {
 
   Settings settings_;
   Warn warn_;
-  /// Steps with checkpoints that this process has verified or written
-  std::set<int64_t> intact_;
+  std::set<int64_t> intact_;              ///< steps with checkpoints that this process has found to be intact
   std::set<std::filesystem::path> left_;  ///< it has warned of these
 };
 

@@ -98,7 +98,7 @@ bool is_of_all_ranks(const Node& node) {
   return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr && node.inputs[BatchNorm::kTable] != kNone;
 }
 
-/// What running statistics have come to by the micro-batches of all ranks, which count in their order.
+/// The running statistics after the micro-batches of all ranks, in their order.
 /// With one micro-batch of each rank: s + p (b - s) for each b in turn is one lerp with the sum of all b,
 /// each decayed by the later ones.
 class SharedStatistics {
@@ -165,8 +165,8 @@ class SharedStatistics {
     return build.emit<Lerp>({each.state, sum}, share, one.scale * one.share / share);
   }
 
-  /// Every rank's value began from what all had kept, and only the first one's may: s = sum - kept * (d + d^2
-  /// + ... + d^(R-1)), d being what one rank's micro-batches leave of it.
+  /// Every rank's value includes the original one, which must count only once: s = sum - kept * (d + d^2 +
+  /// ... + d^(R-1)), with d the share of it that remains after one rank's micro-batches.
   TensorId from_states(Builder& build, size_t i, TensorId kept, TensorId sum) const {
     double surplus = 0;
     for (int64_t r = 1; r < ranks_; ++r) surplus += std::pow(decay(found_[i]), static_cast<double>(r));
@@ -200,7 +200,7 @@ void share_step(Program& program, Entry& entry, int64_t ranks, int64_t bytes) {
   replace_output(entry, sums);
 }
 
-/// The assigns of gradient sums, taken out of an entry at whose end they are.
+/// The assigns of gradient sums, removed from the end of their entry.
 std::vector<Node> take_out_sums(const Program& program, Entry& entry) {
   std::vector<Node> assigns;
   std::erase_if(entry.nodes, [&](const Node& node) {
@@ -212,7 +212,7 @@ std::vector<Node> take_out_sums(const Program& program, Entry& entry) {
   return assigns;
 }
 
-/// Adds each gradient to its sum right after it is made, not at the entry's end, so that it can travel.
+/// Adds each gradient to its sum right after it is made, not at the entry's end, so that it can be sent.
 void add_early(Entry& entry, const std::vector<Node>& assigns) {
   const std::map<TensorId, size_t> made = makers(entry);
   std::map<size_t, std::vector<size_t>> followers;  // of each node, the additions that may come next
@@ -232,7 +232,7 @@ void add_early(Entry& entry, const std::vector<Node>& assigns) {
   entry.nodes = std::move(nodes);
 }
 
-/// What each running statistic was before the step, kept by the step's first run.
+/// Each running statistic's value from before the step, kept by the step's first run.
 std::vector<TensorId> keep_statistics(Program& program, const std::vector<Statistic>& statistics) {
   Entry copies("");
   Builder keep(program, copies);

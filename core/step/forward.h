@@ -12,16 +12,16 @@
 
 namespace trainer {
 
-/// What a program is for: training has the entry points `train_step` and `evaluate`, evaluation `evaluate`,
-/// prediction `predict`, which gives the logits of images without labels, and generation `prefill` and
-/// `decode`.
+/// The purpose of a program. Training has the entry points `train_step` and `evaluate`, evaluation
+/// `evaluate`. Prediction has `predict`, which outputs the logits of images without labels, and generation
+/// `prefill` and `decode`.
 enum class Purpose { train, evaluate, predict, generate };
 
-/// What generation computes at once.
+/// Sizes of a generation.
 struct GenerationSize {
   int64_t sequences = 1;  ///< side by side, all at the same position
-  int64_t positions = 0;  ///< of each, that caches hold; 0: as many as the network's input has
-  int64_t piece = 0;      ///< positions of `prefill`; 0: as many as suit the positions
+  int64_t positions = 0;  ///< cached positions of each; 0: the length of the network's input
+  int64_t piece = 0;      ///< positions of `prefill`; 0: derived from the positions
 };
 
 /// What evaluation reports.
@@ -30,7 +30,7 @@ struct Reported {
   bool has_matrix = false;      ///< the cells of a confusion matrix
 };
 
-/// What the forward part of a program is made of. Network and loss must outlive the stages.
+/// Inputs of the forward part of a program. Network and loss must outlive the stages.
 struct ForwardSpec {
   Purpose purpose = Purpose::train;
   const Network* network = nullptr;
@@ -39,21 +39,21 @@ struct ForwardSpec {
   int64_t samples = 1;                 ///< of a micro-batch
   uint64_t seed = 0;                   ///< of the run
   bool masks_documents = false;        ///< tokens attend to their own document only
-  std::function<Reported()> reported;  ///< asked after the loss is there, whose errors come first
+  std::function<Reported()> reported;  ///< called after the loss is built, so that its errors come first
   GenerationSize generation;
 
-  /// Whether the network's output is compared with anything.
+  /// Whether the network's output is compared with targets.
   bool has_targets() const { return purpose == Purpose::train || purpose == Purpose::evaluate; }
 };
 
 /// The network's output in each entry, which the loss is computed from.
 using Logits = std::map<std::string, TensorId>;
 
-/// The shape of the network's output for so many samples. Shapes that do not fit throw Error (exit 78) at
-/// their layer.
+/// The shape of the network's output for this number of samples. Shapes that do not fit throw Error (exit 78)
+/// at their layer.
 Shape output_shape(const Network& network, int64_t samples);
 
-/// Throws Error (exit 78) at an embedding of tokens whose table is smaller than the network's outputs: token
+/// Throws Error (exit 78) at an embedding of tokens with a table smaller than the network's outputs: token
 /// ids reach these.
 void check_vocabulary(const Program& program, int64_t outputs);
 

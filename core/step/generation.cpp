@@ -14,7 +14,7 @@ namespace {
 /// Enough rows for products to be limited by arithmetic, few enough that a short prompt wastes little.
 constexpr int64_t kPiece = 64;
 
-/// Why a sequence cannot be continued token by token through this node; empty if it can.
+/// The reason why a sequence cannot be continued token by token through this node; empty if it can.
 std::string why_not(const Program& program, const Node& node) {
   const auto [inputs, outputs] = node_specs(program, node);
   if (node.op->is_by_position(inputs, outputs)) return "";
@@ -71,7 +71,7 @@ void add_generation(Program& program, const ForwardSpec& spec, Logits& logits) {
   if (size.positions == 0) size.positions = spec.network->input[0];
   if (size.piece == 0) size.piece = std::min(kPiece, size.positions);
   try {
-    // Weights get the layout that the first entry wants, and decode is limited by reading them.
+    // Weights get the layout that suits the first entry, and decode is limited by reading them.
     add_entry(program, spec, size, entry_name::kDecode, 1, logits);
     add_entry(program, spec, size, entry_name::kPrefill, size.piece, logits);
   } catch (const TooLarge& problem) {

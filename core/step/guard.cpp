@@ -14,7 +14,7 @@
 namespace trainer {
 namespace {
 
-/// The entry's own output, or what its micro-batches have summed up.
+/// The entry's own output, or the sum over its micro-batches.
 TensorId loss_of(const Program& program, const Entry& entry) {
   const TensorId own = entry.output(output_name::kLoss);
   const TensorId loss = own == kNone ? program.find(state_name::kGuardLoss) : own;
@@ -24,8 +24,8 @@ TensorId loss_of(const Program& program, const Entry& entry) {
 
 const TensorSpec kCounterSpec{{1}, DType::i32};
 
-/// Finds out whether all gradients are finite, what they are to be multiplied by and, if it is limited or
-/// watched for spikes, their joint 2-norm, which it returns.
+/// Finds out whether all gradients are finite, and the factor to multiply them by. If their joint 2-norm is
+/// limited or watched for spikes, it returns that.
 TensorId measure_gradients(Update& update) {
   UpdateState& state = update.state;
   const Optimizer& optimizer = *update.spec.optimizer;
@@ -49,8 +49,8 @@ std::vector<TensorId> guard_inputs(const Update& update) {
   return in;
 }
 
-/// One that keeps nothing, so that a checkpoint fits programs with and without an operation that hides NaN.
-/// It puts out its reason only if it watches gradients.
+/// A guard without state, so that a checkpoint fits programs with and without an operation that hides NaN. It
+/// outputs its reason only if it watches gradients.
 void append_guard(Update& update) {
   const bool is_scaled = scales_loss(update.program);
   const auto out =
@@ -59,7 +59,7 @@ void append_guard(Update& update) {
   update.state.inputs.skip = out[StepGuard::kSkip];
 }
 
-/// One that counts what it skips, and puts out the guard's fields of StepReport.
+/// A guard that counts skipped steps, and outputs the guard's fields of StepReport.
 void append_counting_guard(Update& update, TensorId norm) {
   Program& program = update.program;
   Builder& build = update.build;
@@ -123,7 +123,7 @@ TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
 void guard_step(Update& update) {
   const StepGuards& guards = update.spec.guards;
   const bool is_scaled = scales_loss(update.program);
-  // A limit of the norm reads all gradients anyway. Elsewhere a NaN among them reaches the next loss.
+  // A limit of the norm reads all gradients anyway. Otherwise a NaN among them reaches the next loss.
   const bool watches = guards.loss && (update.spec.optimizer->clip_norm || hides_nan(update.program));
   const TensorId norm = is_scaled || guards.counts || watches ? measure_gradients(update) : kNone;
   if (guards.counts) return append_counting_guard(update, norm);

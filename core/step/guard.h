@@ -10,20 +10,20 @@
 
 namespace trainer {
 
-/// What a training step is guarded against.
+/// The events that a training step is guarded against.
 struct StepGuards {
-  bool loss = false;                ///< a step whose loss is not finite changes nothing
-  bool counts = false;              ///< nor one whose gradients are not finite; skipped steps are counted
-  std::optional<SpikeLimit> spike;  ///< only where it counts
+  bool loss = false;                ///< a step with a non-finite loss changes nothing
+  bool counts = false;              ///< nor one with non-finite gradients; skipped steps are counted
+  std::optional<SpikeLimit> spike;  ///< only if it counts
   std::vector<int32_t> skip_steps;  ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
 };
 
-/// Whether a relu of the program may make 0 of NaN, which the loss then does not show.
+/// Whether a relu of the program may turn NaN into 0, so that the loss does not show it.
 bool hides_nan(const Program& program);
 
 /// Persistent tensors of guards that count, created on first use: skipped steps, and unlisted ones in a row,
-/// i32 (1); the last losses and norms of gradients f32 (2, window) and how many there have been i32 (1); the
-/// pairs of steps to skip, i32. They are no weights, and are not averaged.
+/// i32 (1); the last losses and norms of gradients f32 (2, window) and their number i32 (1); the pairs of
+/// steps to skip, i32. They are not weights, and are not averaged.
 TensorId guard_skipped(Program& program);
 TensorId guard_in_a_row(Program& program);
 TensorId guard_window(Program& program, const SpikeLimit& limit);

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// If one entry does everything, statistics move at its end, by what the forward part has found.
+/// If one entry does everything, statistics are updated at its end, with the forward part's results.
 void put_off(Program& program, Entry& entry, TensorId skip) {
   const std::vector<Statistic> statistics = statistics_of(program, entry);
   remove_moves(entry, statistics);
@@ -22,8 +22,8 @@ void put_off(Program& program, Entry& entry, TensorId skip) {
   }
 }
 
-/// With micro-batches each moves the statistics that the one before has left. What they were before the step
-/// is kept, and comes back if the step is skipped.
+/// With micro-batches, each updates the statistics left by the one before. Their values from before the step
+/// are kept, and restored if the step is skipped.
 void restore(Program& program, Entry& first, Entry& update, TensorId skip) {
   Entry copies("");
   Builder keep(program, copies), build(program, update);

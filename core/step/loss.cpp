@@ -15,7 +15,7 @@ bool is_wanted(const std::vector<Metric>& metrics, const std::string& sum) {
   });
 }
 
-/// What evaluation reports besides the loss.
+/// The outputs of evaluation besides the loss.
 void add_metrics(Builder& build, const ForwardSpec& spec, const Task& task, TensorId logits,
                  const Targets& targets) {
   const Reported reported = spec.reported();
@@ -32,7 +32,7 @@ void add_metrics(Builder& build, const ForwardSpec& spec, const Task& task, Tens
 void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId logits) {
   const bool training = entry.name == entry_name::kTrainStep;
   Builder build(program, entry);
-  build.set_origin(spec.network->layers.back()->origin);  // an output that does not fit is named there
+  build.set_origin(spec.network->layers.back()->origin);  // an output that does not fit is reported there
   const Task& task = task_for(build.shape(logits), spec.loss->target_kind());
   Targets targets = task.declare_inputs(program, spec.task, training);
   targets.ignored_label = spec.loss->ignored_label();

@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-/// Writes an entry again, each node after the casts of its inputs; a tensor is cast once, whoever reads it.
+/// Rewrites an entry, each node after the casts of its inputs; a tensor is cast once, whatever nodes read it.
 class Narrowing {
  public:
   Narrowing(Program& program, Entry& entry, DType low, const Planner* planner)
@@ -50,7 +50,7 @@ class Narrowing {
     return !planner_->why_not(context);
   }
 
-  /// f32 if any of the inputs that go together is f32.
+  /// f32 if any of the inputs in its group is f32.
   DType widest_of(const Node& node) const {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const TensorId id = node.inputs[i];
@@ -88,7 +88,7 @@ class Narrowing {
 
 Pass mixed_precision(DType low, const Planner* planner) {
   auto run = [low, planner](Program& program) {
-    // A cache holds what products read.
+    // A cache stores the type that products read.
     for (Tensor& tensor : program.tensors) {
       if (tensor.role == Role::cache) tensor.spec.dtype = low;
     }

@@ -50,7 +50,7 @@ class Sharding {
     build_.set_phase(Phase::update);
   }
 
-  /// The nodes in the update's place; `update_` is no longer in the entry then.
+  /// The nodes that replace the update; `update_` is then no longer in the entry.
   void append(int64_t ranks) {
     std::vector<int64_t> sizes;
     for (size_t p = 0; p < op_.parameters(); ++p) sizes.push_back(numel(program_.spec(weights(p)).shape));
@@ -73,7 +73,7 @@ class Sharding {
     }
   }
 
-  /// What every rank has in the place of what the update has computed.
+  /// The received value that replaces one computed by the update.
   TensorId received(TensorId value) const {
     const auto found = received_.find(value);
     return found == received_.end() ? value : found->second;
@@ -88,7 +88,7 @@ class Sharding {
     return found;
   }
 
-  /// The update over one rank's parameters, whose moments it alone holds.
+  /// The update over one rank's parameters; only that rank holds their moments.
   void append_update(const std::vector<size_t>& share, int64_t rank) {
     Node part = update_;
     part.inputs.resize(OptimizerStep::kFirstParameter);

@@ -16,14 +16,15 @@ class Planner;
 /// Writes the network's operations into the entries that the purpose needs, and notes their outputs in
 /// `logits`. Shapes that do not fit throw Error (exit 78) at their layer.
 Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
-/// Compares these outputs with targets: adds the loss to every entry, and to `evaluate` what else it reports.
+/// Compares these outputs with targets: adds the loss to every entry, and the further outputs of evaluation
+/// to `evaluate`.
 Pass loss(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
 
 /// The entry that the update is in: `update` if there are micro-batches, else `train_step`.
 const char* updating_entry(const Program& program);
 
-/// Gives each operation its inputs in the type that it asks for (Operation::input_type), by casts: products
-/// and what follows them are computed in `low`. Outputs stay f32. `planner` says which losses read logits of
+/// Casts each operation's inputs to the type that it requires (Operation::input_type): products and the
+/// operations after them are computed in `low`. Outputs stay f32. `planner` says which losses read logits of
 /// the low type; without one all get f32.
 Pass mixed_precision(DType low, const Planner* planner = nullptr);
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
@@ -36,9 +37,9 @@ Pass sync_batch_norm(int64_t ranks);
 Pass accumulate(int64_t micro_batches);
 /// Sums the loss of a step of micro-batches, for the guard and for other ranks.
 Pass sum_losses();
-/// Adds up the gradients of all ranks, and with them the loss and what running statistics move by. Gradients
-/// are all-reduced in buckets of about this many bytes, each as soon as its last one is made, so that this
-/// overlaps the backward part; the update comes after all of them. Of several micro-batches the last,
+/// Adds up the gradients of all ranks, and with them the loss and the updates of running statistics.
+/// Gradients are all-reduced in buckets of about this many bytes, each as soon as its last gradient is made.
+/// So this overlaps the backward part; the update comes after all of them. Of several micro-batches the last,
 /// `accumulate_last`, communicates. Its loss is then the whole step's.
 Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes);
 
@@ -54,12 +55,12 @@ Pass apply_update(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& st
 /// updates these, and sends them to all. Every rank has all gradients, so the stages before the update stay
 /// as they are.
 Pass shard_optimizer(int64_t ranks);
-/// If the update can be skipped, running statistics stay as they were in a step that is. Without
-/// micro-batches they move at the end of the step, which costs nothing; with them a copy of each from before
-/// the step is kept.
+/// If the update can be skipped, a skipped step leaves running statistics unchanged. Without micro-batches
+/// they are updated at the end of the step, at no cost; with them a copy of each from before the step is
+/// kept.
 Pass guard_statistics();
-/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic, but
-/// not where the step was skipped; `evaluate_averages` is `evaluate` with these.
+/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic,
+/// unless the step was skipped; `evaluate_averages` is `evaluate` with these.
 Pass average_weights(double decay);
 /// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
 /// parameter and running statistic.

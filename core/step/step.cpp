@@ -23,7 +23,7 @@ class Sequence {
     for (Pass& pass : passes_at(place, options_)) stage(std::move(pass));
   }
 
-  /// What was put together, less these passes.
+  /// The program that was assembled, without these passes.
   std::vector<Pass> without(const std::vector<std::string>& names) {
     for (const std::string& name : names) leave_out(name);
     check_order(all_);

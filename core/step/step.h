@@ -12,7 +12,7 @@
 
 namespace trainer {
 
-/// What a program is made of.
+/// The inputs of a program's construction.
 struct StepSpec {
   ForwardSpec forward;
   PassOptions passes;  ///< with the device's planner
@@ -24,18 +24,18 @@ struct StepSpec {
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of gradients that are all-reduced together
   UpdateSpec update;
   std::optional<double> ema_decay;
-  std::vector<std::string> left_out;  ///< optional passes that shall not run
+  std::vector<std::string> left_out;  ///< optional passes that should not run
 };
 
 /// The stages of a training step in their order, and between them the optional passes of that place. Throws
-/// Error (exit 64) if `left_out` names what is no optional pass.
+/// Error (exit 64) if `left_out` names anything but an optional pass.
 std::vector<Pass> training_step(const StepSpec& spec);
 
 /// The first stages alone: the forward part, and the loss unless there are no targets.
 std::vector<Pass> forward_stages(const ForwardSpec& spec);
 
 /// The same for a program that is not trained: evaluation, prediction, generation. `evaluates_averages`:
-/// weights have running averages, which another run has kept, and these are evaluated too.
+/// weights have running averages from another run, and these are evaluated too.
 std::vector<Pass> inference(const StepSpec& spec, bool evaluates_averages = false);
 
 }  // namespace trainer

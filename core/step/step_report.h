@@ -25,7 +25,7 @@ struct StepReport {
   std::optional<int64_t> guard_skipped;   ///< steps so far that the guard skipped
   std::optional<int64_t> guard_in_a_row;  ///< of these the last ones without a good step in between
 
-  /// Why a guard skipped the step.
+  /// The reason why a guard skipped the step.
   SkipReason reason() const { return guard_reason.value_or(SkipReason::none); }
   /// Steps so far that changed nothing; absent if steps are never skipped.
   std::optional<int64_t> skipped() const;
@@ -56,7 +56,7 @@ class StepReader {
   void read(const std::vector<double>& values, StepReport& report) const;
 
  private:
-  std::vector<std::pair<size_t, StepOutput::Field>> columns_;  ///< position of a value, and where it goes
+  std::vector<std::pair<size_t, StepOutput::Field>> columns_;  ///< position of a value, and its destination
 };
 
 }  // namespace trainer

@@ -19,7 +19,7 @@ class Synchronised {
  public:
   Synchronised(Program& program, int64_t ranks) : program_(program), ranks_(ranks) {}
 
-  /// The node, after what it needs from the other ranks.
+  /// The node, after the nodes that collect its inputs from the other ranks.
   std::vector<Node> with_all_ranks(Node node) {
     Entry before("");
     Builder build(program_, before);
@@ -45,8 +45,8 @@ class Synchronised {
         summed(build, build.emit<BatchNormMoments>({norm.inputs[BatchNorm::kX]}, ranks_));
   }
 
-  /// dgamma and dbeta stay this rank's own. The residual's gradient is made before the sums are there, and
-  /// read in the place of what it was made of.
+  /// dgamma and dbeta stay this rank's own. The residual's gradient is made before the sums are complete, and
+  /// is read in place of its own inputs.
   void share_sums(Builder& build, const BatchNormBackward& op, Node& norm) {
     std::vector<TensorId>& in = norm.inputs;
     build.set_role(Role::gradient);

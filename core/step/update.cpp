@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// Whoever follows the metric writes it between steps.
+/// The code that follows the metric writes it between steps.
 TensorId learning_rate_factor(Program& program) {
   return program.persistent(state_name::kLearningRateFactor, {{1}, DType::f32}, Role::optimizer,
                             {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kTemporary = ".tmp-";
 
-/// A name beside `destination` (a rename is atomic only within a file system) that nothing has yet: one may
-/// be taken if a process of the same number was killed before it could tidy up.
+/// An unused name beside `destination` (a rename is atomic only within a file system). A name may be in use
+/// if a process of the same number was killed before it could clean up.
 std::filesystem::path free_name(const std::filesystem::path& destination) {
   for (int attempt = 0;; ++attempt) {
     const std::string name =

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
-/// Small enough that what was read or made is still in a core's cache when it is added up.
+/// Small enough that data just read or made is still in a core's cache for the checksum.
 constexpr size_t kPieceBytes = size_t{256} << 10;
 constexpr std::string_view kUnfinished = ".saving-", kRemoved = ".removed-", kReplaced = ".replaced-";
 constexpr std::string_view kDamaged = "damaged-";
@@ -57,7 +57,7 @@ void forget_cached(const fs::path& path) {
   static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED));
 }
 
-/// `first` is what a read gave; a second one must give the same before it counts as what the disk has.
+/// `first` is the result of a read; only if a second one is equal does it count as the disk's contents.
 template <class Value, class Read>
 void require_alike(const fs::path& path, const Value& first, const Read& read) {
   forget_cached(path);
@@ -67,7 +67,7 @@ void require_alike(const fs::path& path, const Value& first, const Read& read) {
                                         one_line(path.string())));
 }
 
-/// None if there is no such directory.
+/// None if the directory does not exist.
 std::vector<fs::path> entries_of(const fs::path& root) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -81,7 +81,7 @@ void rename_directory(const fs::path& from, const fs::path& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(to, "rename", errno);
 }
 
-/// A path that nothing has; a process that was killed may have left names behind.
+/// A path that is not in use; a process that was killed may have left names.
 fs::path free_path(const fs::path& root, std::string_view prefix, const std::string& name) {
   std::error_code ignored;
   for (int attempt = 0;; ++attempt) {
@@ -90,7 +90,7 @@ fs::path free_path(const fs::path& root, std::string_view prefix, const std::str
   }
 }
 
-/// `path` becomes what `with` was, and the reverse: at no moment is nothing there. False if the file
+/// Exchanges `path` and `with`, so that `path` exists at every moment. Returns false if the file
 /// system cannot do that.
 bool exchange_directories(const fs::path& path, const fs::path& with) {
   if (::renameat2(AT_FDCWD, with.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) return true;
@@ -207,7 +207,7 @@ CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step) : root_(r
 }
 
 CheckpointWriter::~CheckpointWriter() {
-  open_.clear();  // a network file system keeps what is open under another name
+  open_.clear();  // a network file system keeps open files under another name
   if (!temporary_.empty()) remove_tree(temporary_);
 }
 
@@ -244,8 +244,8 @@ fs::path CheckpointWriter::commit() {
   return path;
 }
 
-/// A checkpoint of the same step is there where the step has been evaluated since. At no moment are both
-/// without their names for good: tidy_checkpoints gives that one its name back.
+/// A checkpoint of the same step exists if the step has been evaluated since. Neither loses its name
+/// permanently: tidy_checkpoints restores the replaced one's.
 void CheckpointWriter::take_place(const fs::path& path) {
   if (!is_there(path)) return rename_directory(temporary_, path);
   if (exchange_directories(path, temporary_)) return;  // the other one now has the temporary name

@@ -22,8 +22,8 @@ constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr const char* kManifestFile = "manifest.txt";
 
-/// A checkpoint that is certainly damaged: it was read to its end, twice and alike, and is not what was
-/// written. Any other error leaves open whether it is intact.
+/// A checkpoint that is certainly damaged: it was read to its end twice, with equal results, and differs from
+/// what was written. With any other error it may be intact.
 class DamageError : public Error {
  public:
   explicit DamageError(const std::string& text) : Error(ExitCode::data, text) {}
@@ -43,9 +43,9 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-/// As text, each line of which parse_manifest wants exactly so; the last one has the checksum of the others.
+/// As text; parse_manifest accepts no other form of its lines. The last one has the checksum of the others.
 std::string to_text(const Manifest& manifest);
-/// Throws, naming `file` and what is wrong: DamageError if the text is not what was written, Error (exit
+/// Throws, with `file` and the reason: DamageError if the text is not the one written, Error (exit
 /// 65) if it is of another version.
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
@@ -57,20 +57,20 @@ void verify_file(const std::filesystem::path& checkpoint, const CheckpointFile& 
 /// The same for all files. Throws Error (exit 65) if the directory's name is that of another step.
 Manifest verify_checkpoint(const std::filesystem::path& checkpoint);
 
-/// The checkpoints in a directory by their names, the newest first; not looked into. None if there is no
-/// such directory; throws Error (exit 74) if it cannot be read.
+/// The checkpoints in a directory by their names, the newest first; not looked into. None if the directory
+/// does not exist; throws Error (exit 74) if it cannot be read.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& root);
-/// What set_aside has left there, by name.
+/// Checkpoints that set_aside has left there, by name.
 std::vector<std::filesystem::path> list_set_aside(const std::filesystem::path& root);
-/// The step that a checkpoint's name says, or -1 for other names.
+/// The step in a checkpoint's name, or -1 for other names.
 int64_t checkpoint_step(const std::filesystem::path& checkpoint);
-/// Removes a checkpoint, durably, and so that no half of it is ever under its name. Throws Error (exit 74).
+/// Removes a checkpoint, durably; no part of it ever remains under its name. Throws Error (exit 74).
 void remove_checkpoint(const std::filesystem::path& checkpoint);
 /// Gives a damaged checkpoint a name that is not listed, `damaged-step-00000100`, and returns that. Nothing
 /// removes it. Throws Error (exit 74).
 std::filesystem::path set_aside(const std::filesystem::path& checkpoint);
-/// Removes what saves that were cut short have left, and gives back its name to a checkpoint that one of them
-/// was to replace.
+/// Removes the remains of interrupted saves, and restores the name of a checkpoint that one of them was to
+/// replace.
 void tidy_checkpoints(const std::filesystem::path& root);
 
 /// Writes one checkpoint: its files, then commit(). Nothing of it remains unless that succeeds.
@@ -82,11 +82,11 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();
 
-  /// Writes a file and reads it back; meanwhile the disk takes what has been written.
+  /// Writes a file and reads it back, while the disk takes the written bytes.
   /// Throws Error (exit 65) if other bytes come back; nothing may be added or committed after a failure.
   void add(const std::string& name, const std::function<void(const ByteSink&)>& produce);
   /// Waits until all of it is on the disk, then gives the directory its name. Returns that. Removes a
-  /// checkpoint of the same step, once this one has taken its place.
+  /// checkpoint of the same step, once this one has replaced it.
   std::filesystem::path commit();
   const Manifest& manifest() const { return manifest_; }
 

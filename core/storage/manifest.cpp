@@ -40,8 +40,8 @@ std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// What follows kKind in a manifest of another version; empty if this text is not one. A first line that
-/// is damaged is none: with the right one the checksum matches.
+/// The text after kKind in a manifest of another version; empty if this text is not one. A damaged first
+/// line does not count: with the right one the checksum matches.
 std::string_view other_version(std::string_view text) {
   const std::string_view title = first_line(text);
   if (!title.starts_with(kKind) || title == kTitle) return {};
@@ -52,7 +52,7 @@ std::string_view other_version(std::string_view text) {
   return version;
 }
 
-/// Takes a text apart; whatever is not as to_text writes it is refused in the end, when that is compared.
+/// Takes a text apart; text in another form than to_text's is refused at the end, when the two are compared.
 class LineReader {
  public:
   LineReader(std::string_view text, const std::string& file)

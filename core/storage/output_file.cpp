@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as many as the kernel follows
+constexpr int kMostLinks = 40;  // the kernel's limit
 
-/// N of a path that stands for this process's /proc/self/fd/N, else -1.
+/// N of a path to this process's /proc/self/fd/N, else -1.
 int own_descriptor(const fs::path& path) {
   std::error_code error;
   if (fs::canonical(directory_of(path), error) != fs::canonical("/proc/self/fd", error) || error) return -1;

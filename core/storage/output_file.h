@@ -10,9 +10,8 @@
 
 namespace trainer {
 
-/// A file that a command line names to be written. Symbolic links are followed. A regular file is replaced as
-/// a whole, as by write_atomically; pipes and devices are written to as they are, and so is what /dev/stdout
-/// stands for.
+/// An output file named on the command line. Symbolic links are followed. A regular file is replaced as a
+/// whole, as by write_atomically; pipes and devices, and the target of /dev/stdout, are written directly.
 class OutputFile {
  public:
   /// Throws Error: exit 64 if `path` is a directory or one of `inputs`, exit 74 if it cannot be looked
@@ -20,11 +19,11 @@ class OutputFile {
   explicit OutputFile(const std::filesystem::path& path,
                       const std::vector<std::filesystem::path>& inputs = {});
 
-  /// Whether the bytes go to where this process prints.
+  /// Whether the bytes go to this process's standard output.
   bool is_standard_output() const;
 
-  /// Writes what `produce` gives to the sink. Throws Error (exit 74), and whatever `produce` throws; a
-  /// regular file is then as it was before.
+  /// Writes the bytes that `produce` gives to the sink. Throws Error (exit 74), and passes on exceptions of
+  /// `produce`; a regular file is then as it was before.
   void write(const std::function<void(const ByteSink&)>& produce) const;
 
  private:
@@ -33,7 +32,7 @@ class OutputFile {
 
   std::filesystem::path shown_;  ///< as it was given, for messages
   std::filesystem::path path_;   ///< no link
-  int descriptor_ = -1;          ///< of this process, if the path stands for one
+  int descriptor_ = -1;          ///< of this process, if the path names one
   bool is_stream_ = false;
 };
 

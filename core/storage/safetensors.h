@@ -16,7 +16,7 @@
 
 namespace trainer {
 
-/// One tensor of a safetensors file, as its header records it: dtype is the format's own name ("F32",
+/// One tensor of a safetensors file, as its header records it. dtype is the format's own name ("F32",
 /// "BF16"), the shape of a scalar is empty, and the bytes [begin, end) count from the start of the data.
 struct StoredTensor {
   std::string name;
@@ -27,11 +27,11 @@ struct StoredTensor {
 
 using StoredMetadata = std::map<std::string, std::string>;
 
-/// Gives the bytes of one tensor (little-endian, row-major) in as many pieces as it likes.
+/// Gives the bytes of one tensor (little-endian, row-major) in any number of pieces.
 using TensorProducer = std::function<void(size_t index, const ByteSink& sink)>;
 
-/// Gives the whole of a file with these tensors in the order given; `begin` and `end` are not read. Throws
-/// Error, and passes on whatever `sink` and `produce` throw.
+/// Gives a whole file with these tensors in the order given; `begin` and `end` are not read. Throws Error,
+/// and passes on whatever `sink` and `produce` throw.
 void compose_safetensors(const std::vector<StoredTensor>& tensors, const StoredMetadata& metadata,
                          const TensorProducer& produce, const ByteSink& sink);
 /// The same into a file, atomically.

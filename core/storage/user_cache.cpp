@@ -26,7 +26,7 @@ std::string sum_of(std::string_view text) {
   return fmt::format("{:016x}", checksum(std::as_bytes(std::span(text.data(), text.size()))));
 }
 
-/// What a file holds: the format, a checksum of all that follows, the key, the text.
+/// The contents of a file: the format, a checksum of all that follows, the key, the text.
 std::string content_of(std::string_view key, std::string_view text) {
   const std::string rest = fmt::format("{}\n{}", key, text);
   return fmt::format("{}\n{}\n{}", kFormat, sum_of(rest), rest);
@@ -65,7 +65,7 @@ std::optional<std::string> UserCache::find(std::string_view key) {
   return text;
 }
 
-/// No fsync: what a power cut leaves is judged by its checksum.
+/// No fsync: after a power cut the checksum decides about the file.
 void UserCache::put(std::string_view key, std::string_view text) {
   std::error_code failed;
   fs::create_directories(directory_, failed);

@@ -12,8 +12,8 @@ namespace trainer {
 /// $XDG_CACHE_HOME/trainer, else ~/.cache/trainer; nothing if neither variable is an absolute path.
 std::optional<std::filesystem::path> user_cache_directory();
 
-/// A file for each key in a directory of the user's. Processes share it without locks: a file is whole or not
-/// there, and one that is damaged, of another key or unreadable counts as not there. If nothing can be
+/// A file for each key in a directory of the user's. Processes share it without locks: a file is complete or
+/// missing, and one that is damaged, of another key or unreadable counts as missing. If nothing can be
 /// written, nothing is kept.
 class UserCache final : public TextCache {
  public:

@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-/// The share of samples (or of their tokens or pixels) whose label is among the largest logits: "top1",
+/// The share of samples (or of their tokens or pixels) with their label among the largest logits: "top1",
 /// "top5".
 const std::vector<Metric>& top_metrics();
 const std::vector<MetricSum>& top_sums();

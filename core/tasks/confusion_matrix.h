@@ -51,11 +51,11 @@ class ConfusionMatrix {
   std::span<int64_t> counts() { return counts_; }
   void clear();
   /// Counts each cell: label * classes + prediction or, of sets, 4 * class + 2 * label + prediction, with the
-  /// cells of a sample together. Negative ones stand for nothing.
+  /// cells of a sample together. Negative ones are ignored.
   void add(std::span<const int32_t> cells);
 
   std::vector<ClassTally> tallies() const;
-  int64_t total() const;    ///< labels: of single ones as many as samples
+  int64_t total() const;    ///< labels; equal to the samples for single labels
   int64_t correct() const;  ///< labels that were predicted
   std::vector<ClassScores> scores() const;
 

@@ -15,17 +15,17 @@ enum class Direction { smaller, larger };
 /// Whether `a` is better than `b`. Any finite value is better than one that is not.
 bool is_better(Direction direction, double a, double b);
 
-/// Sums over the validation labels that are known without computing, if they are.
+/// Sums over the validation labels that are known without computing, if any.
 namespace sum_name {
 constexpr const char* kTokens = "tokens";
-constexpr const char* kBytes = "bytes";  ///< of the text that the tokens stand for
+constexpr const char* kBytes = "bytes";  ///< of the text of the tokens
 }  // namespace sum_name
 
 namespace metric_name {
 constexpr const char* kBitsPerByte = "bits_per_byte";
 }  // namespace metric_name
 
-/// What a confusion matrix counts: single labels against predictions or, of sets of labels, each class by
+/// The kind of a confusion matrix: single labels against predictions or, of sets of labels, each class by
 /// itself.
 struct ConfusionShape {
   // NOLINTNEXTLINE(google-explicit-constructor): most matrices are of single labels
@@ -46,11 +46,11 @@ struct Metric {
   Direction direction = Direction::larger;
   /// Outputs of `evaluate`, each summed over all batches, and those of sum_name.
   std::vector<std::string> sums;
-  /// The output whose sum takes the place of the number of samples; empty: the samples themselves.
+  /// The output with the sum that replaces the number of samples; empty: the samples themselves.
   std::string count = {};
   /// Of these sums, in their order, and the number of samples.
   double (*value)(std::span<const double> sums, double samples) = nullptr;
-  /// The output whose cells make the confusion matrix that the metric is a function of; empty: of sums.
+  /// The output with the cells of the confusion matrix that the metric is computed from; empty: of sums.
   std::string matrix = {};
   double (*of_matrix)(const ConfusionMatrix& matrix) = nullptr;
 };
@@ -61,7 +61,8 @@ double mean_of_samples(std::span<const double> sums, double samples);
 /// The mean of the output `loss`, which every task has.
 Metric loss_metric();
 
-/// The same metric over what a loss counts: its weights if the metric reads the loss, else positions.
+/// The same metric with the loss's normalisation: by its weights if the metric reads the loss, else by
+/// positions.
 Metric over_valid_targets(Metric metric);
 
 /// Begins the names of metrics and outputs of averaged weights.

@@ -63,7 +63,7 @@ class MultiLabel final : public Task {
 
   void check_prediction(const TaskSetting& setting) const override { check_output(setting); }
 
-  /// The classes whose probability is above 1/2, and the probability of all.
+  /// The classes with a probability above 1/2, and the probability of all.
   std::vector<PredictedField> predict(std::span<const float> output,
                                       const PredictionRequest& request) const override {
     std::vector<int64_t> classes;

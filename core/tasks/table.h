@@ -5,7 +5,7 @@
 
 #include "core/tasks/task.h"
 
-/// The table of tasks: one line for each, a function that its own file defines.
+/// The table of tasks: one line for each, a function in its own file.
 // clang-format off
 #define TRAINER_TASKS(row) \
   row(classification_task) \

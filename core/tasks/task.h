@@ -20,9 +20,9 @@
 
 namespace trainer {
 
-/// What a task may want to know of a recipe and its network.
+/// Facts about a recipe and its network for its task.
 struct TaskSetting {
-  Shape input;  ///< of a sample, as the network takes it
+  Shape input;  ///< of a sample, as the network's input
   InputKind input_kind = InputKind::pixels;
   Shape output;                                    ///< of the network, micro-batch first
   std::string format;                              ///< data.format
@@ -33,14 +33,14 @@ struct TaskSetting {
   std::function<Origin(const std::string& key)> origin_of;
 };
 
-/// A sum over samples that evaluation can put out, for metrics to be functions of.
+/// A sum over samples that evaluation can output, for metrics to be computed from.
 struct MetricSum {
   std::string output;
-  /// From the network's output and what it is compared with -> (1), a weighted sum over the batch.
+  /// From the network's output and its targets -> (1), a weighted sum over the batch.
   TensorId (*build)(Builder& build, TensorId output, const Targets& targets);
 };
 
-/// One entry of what is printed of a predicted sample: a number, a text, a list, or pairs (class, share).
+/// One printed entry of a predicted sample: a number, a text, a list, or pairs (class, share).
 struct PredictedField {
   using Pairs = std::vector<std::pair<int64_t, double>>;
   std::string name;
@@ -50,18 +50,18 @@ struct PredictedField {
 
 /// Options of a prediction.
 struct PredictionRequest {
-  std::optional<size_t> top;  ///< the most likely classes; nothing: as many as the task prints by itself
+  std::optional<size_t> top;  ///< number of most likely classes; nothing: the task's default
   bool all = false;           ///< every class's share instead
   const std::vector<std::string>& class_names;
 };
 
-/// What a network is trained for: which inputs its output is compared with, the loss, the metrics, and what a
-/// prediction is. Holds no state.
+/// A network's task: the inputs that its output is compared with, the loss, the metrics, and its predictions.
+/// Holds no state.
 class Task {
  public:
   virtual ~Task() = default;
   virtual std::string_view name() const = 0;
-  /// Whether a network with this output, micro-batch first, and such a loss is trained for it.
+  /// Whether it is the task of a network with this output, micro-batch first, and this loss.
   virtual bool applies_to(const Shape& output, TargetKind kind) const = 0;
 
   /// Declares the inputs that the network's output is compared with; those of training only in training.
@@ -72,21 +72,21 @@ class Task {
     return loss.build(build, output, targets);
   }
 
-  /// What a recipe's `validation.metrics` may name. The loss is reported beside them.
+  /// The metrics that a recipe's `validation.metrics` may name. The loss is reported beside them.
   virtual const std::vector<Metric>& metrics() const = 0;
-  /// The outputs of `evaluate` that these metrics may want.
+  /// The outputs of `evaluate` that these metrics may need.
   virtual const std::vector<MetricSum>& sums() const = 0;
 
   /// The output of `evaluate` that a confusion matrix is counted from.
   virtual TensorId build_cells(Builder& build, TensorId output, const Targets& targets) const;
 
-  /// Classes that such an output tells apart; labels are below it. 0: it has no use for labels.
+  /// The number of classes that this output distinguishes; labels are below it. 0: it has no use for labels.
   virtual int64_t classes(const Shape& output) const = 0;
   /// Whether a sample has a set of labels, of any size, rather than one.
   virtual bool has_label_sets() const { return false; }
-  /// Throws Error (exit 78) if `trainer predict` has nothing to print of such an output.
+  /// Throws Error (exit 78) if `trainer predict` cannot print anything of this output.
   virtual void check_prediction(const TaskSetting& setting) const = 0;
-  /// Of one sample's output, whose numbers are all finite.
+  /// Of one sample's output, with finite numbers only.
   virtual std::vector<PredictedField> predict(std::span<const float> output,
                                               const PredictionRequest& request) const = 0;
 };

@@ -14,7 +14,7 @@ uint64_t edge(size_t node, char byte) {
   return (uint64_t{node} << 8U) | static_cast<unsigned char>(byte);
 }
 
-/// Where the white space before `end` begins, at `least` at the earliest.
+/// Start of the white space before `end`, but at least `least`.
 size_t blanks_before(std::string_view text, size_t least, size_t end) {
   while (end > least) {
     size_t begin = end - 1;
@@ -38,7 +38,8 @@ size_t blanks_behind(std::string_view text, size_t begin) {
 }  // namespace
 
 // Aho and Corasick, "Efficient string matching: an aid to bibliographic search", 1975. Texts are read
-// backwards: what ends at a place then is what begins there, and the longest needs no second look.
+// backwards: a match that ends at a position then begins there in the text, and the longest needs no second
+// look.
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   for (size_t number = 0; number < tokens_.size(); ++number) insert(number);
   link();

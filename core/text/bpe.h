@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// Byte-pair encoding (Sennrich, Haddow and Birch, 2016, arXiv:1508.07909) of words of bytes: of all pairs of
-/// neighbours the one that was merged first in training becomes one token, until no pair is left.
+/// Byte-pair encoding (Sennrich, Haddow and Birch, 2016, arXiv:1508.07909) of words of bytes: the pair of
+/// neighbours that was merged first in training becomes one token, until no pair is left.
 class Bpe {
  public:
   struct Merge {
@@ -20,7 +20,7 @@ class Bpe {
   /// `bytes`: the token of each byte.
   explicit Bpe(const std::array<int32_t, 256>& bytes) : bytes_(bytes) {}
 
-  /// What two neighbours become; the last merge of a pair counts.
+  /// The result of merging two neighbours; the last merge of a pair counts.
   void add(int32_t left, int32_t right, const Merge& merge) { merges_[pair_of(left, right)] = merge; }
 
   /// Appends the tokens of a word of n bytes in O(n log n).

@@ -25,7 +25,7 @@ const char* const kGpt2Pattern =
 
 namespace {
 
-/// No vocabulary is so large; a table of all tokens is kept.
+/// No vocabulary is this large; a table of all tokens is kept.
 constexpr int32_t kMostTokens = 1 << 24;
 
 /// Looks up a std::string by a view.
@@ -181,7 +181,7 @@ class ByteLevelEncoder final : public TextEncoder {
   }
 
  private:
-  /// Words of a language come again and again; long ones and all beyond some tens of thousands seldom do.
+  /// Words of a language recur; long ones, and words beyond the first tens of thousands, seldom do.
   static constexpr size_t kMostWords = 1 << 16, kLongestWord = 256;
 
   void add_word(std::string_view word, std::vector<int32_t>& tokens) {

@@ -13,7 +13,7 @@
 
 namespace trainer {
 
-/// What the files of a byte-level BPE say. Texts of tokens and merges are as the files write them, with a
+/// The contents of a byte-level BPE's files. Texts of tokens and merges are as the files write them, with a
 /// character for each byte (core/text/byte_level.h).
 struct ByteLevelBpeParts {
   std::string path;  ///< for messages

@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-/// No character before U+0300, whose first byte is 0xCC, combines with the one before it.
+/// No character before U+0300, with the first byte 0xCC, combines with the one before it.
 bool may_combine(char byte) {
   return static_cast<unsigned char>(byte) >= 0xCC;
 }
@@ -39,7 +39,7 @@ void append_parts(std::string_view line, std::string& text) {
 
 }  // namespace
 
-/// Line by line: what follows a line's end never combines with it, and utf8proc needs memory for its text.
+/// Line by line: the text after a line's end never combines with it, and utf8proc needs memory for its input.
 std::string_view composed(std::string_view text, std::string& storage) {
   if (std::ranges::none_of(text, may_combine)) return text;
   storage.clear();

@@ -6,8 +6,8 @@
 namespace trainer {
 namespace {
 
-/// Joins matches and gaps, which come from left to right without holes, into pieces. What may still grow is
-/// held back.
+/// Joins matches and gaps, which come from left to right without holes, into pieces. The last piece is held
+/// back while it may still grow.
 class PieceJoiner {
  public:
   PieceJoiner(SplitBehavior behavior, std::string_view text, const PieceSink& sink)

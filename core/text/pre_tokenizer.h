@@ -14,7 +14,7 @@ namespace trainer {
 /// Takes the pieces of a text, in order; none is empty.
 using PieceSink = std::function<void(std::string_view piece)>;
 
-/// What becomes of the matches of a pattern and of what is between them.
+/// The treatment of a pattern's matches and of the text between them.
 enum class SplitBehavior {
   isolated,              ///< each a piece of its own
   removed,               ///< matches are dropped
@@ -23,12 +23,12 @@ enum class SplitBehavior {
   contiguous             ///< matches that touch each other are one piece
 };
 
-/// Cuts texts of well-formed UTF-8 into words, within which tokens are merged: steps, each of which cuts the
-/// pieces of the one before, as Hugging Face's pre-tokenizers do.
+/// Cuts texts of well-formed UTF-8 into words, within which tokens are merged. It has steps, as Hugging
+/// Face's pre-tokenizers: each cuts the pieces of the one before.
 class PreTokenizer {
  public:
   void add_split(std::unique_ptr<Regex> pattern, SplitBehavior behavior, bool inverted);
-  /// A blank before each piece that does not begin with one.
+  /// Adds a blank before each piece that does not begin with one.
   void add_prefix_blank();
 
   void cut(std::string_view text, const PieceSink& sink) const { cut_from(0, text, sink); }

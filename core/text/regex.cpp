@@ -19,11 +19,11 @@
 namespace trainer {
 namespace {
 
-/// Steps of backtracking from one place of a text, so that no file makes a run hang. Nearly all places need
-/// few; one that does not is tried again with the next limit.
+/// Steps of backtracking from one position of a text, so that no file makes a run hang. Nearly all positions
+/// need few; one that needs more is tried again with the next limit.
 constexpr std::array<uint32_t, 3> kStepLimits = {1'000, 100'000, 10'000'000};
 
-/// Steps that a text may spend on such places altogether, besides some for each of its bytes.
+/// Total steps that a text may spend on such positions, in addition to some for each of its bytes.
 constexpr int64_t kSpareSteps = 10'000'000, kStepsOfByte = 100;
 
 struct FreeMatch {
@@ -42,7 +42,7 @@ PCRE2_SPTR bytes_of(std::string_view text) {
 
 }  // namespace
 
-/// What PCRE2 allocates for a pattern.
+/// PCRE2's allocations for a pattern.
 struct Regex::Code {
   pcre2_compile_context* settings = pcre2_compile_context_create(nullptr);
   std::array<pcre2_match_context*, kStepLimits.size()> limits{};
@@ -78,7 +78,7 @@ Regex::Regex(const std::string& pattern, const std::string& place)
                 fmt::format("{}: expected a regular expression, found {}: {} at offset {} of {}", place,
                             pattern, message_of(error), at, text));
   }
-  // If there is no JIT for a processor, the interpreter matches.
+  // If the processor has no JIT, the interpreter matches.
   pcre2_jit_compile(code_->compiled, PCRE2_JIT_COMPLETE);
 }
 
@@ -86,7 +86,7 @@ Regex::~Regex() = default;
 
 namespace {
 
-/// Matches one pattern on one text, within the steps that the text may take.
+/// Matches one pattern on one text, within the text's limit of steps.
 class Matcher {
  public:
   Matcher(const pcre2_code* code, std::span<pcre2_match_context* const> limits, std::string_view text)
@@ -98,7 +98,7 @@ class Matcher {
     if (!match_) throw std::bad_alloc();
   }
 
-  /// What PCRE2 returns for the first match from `at` on.
+  /// PCRE2's result for the first match from `at` on.
   int find(size_t at) {
     int result = match(at, 0, 0);
     if (result != PCRE2_ERROR_MATCHLIMIT) return result;
@@ -120,7 +120,7 @@ class Matcher {
     return result == PCRE2_ERROR_JIT_STACKLIMIT ? with(PCRE2_NO_JIT) : result;
   }
 
-  /// At this place alone: PCRE2 counts steps from each place again.
+  /// At this position only: PCRE2 restarts its count of steps at each position.
   int match_patiently(size_t at) {
     int result = PCRE2_ERROR_MATCHLIMIT;
     for (size_t i = 0; i < limits_.size() && result == PCRE2_ERROR_MATCHLIMIT && spare_ >= 0; ++i) {

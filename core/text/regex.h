@@ -10,10 +10,10 @@
 namespace trainer {
 
 /// A regular expression over characters, in the syntax of the files of tokenizers (Oniguruma's), matched by
-/// PCRE2. What the two libraries read differently is written out or refused.
+/// PCRE2. Constructs that the two libraries interpret differently are rewritten or refused.
 class Regex {
  public:
-  /// Throws Error (exit 78): "PLACE: ..." if the pattern is damaged or uses what is refused.
+  /// Throws Error (exit 78): "PLACE: ..." if the pattern is damaged or uses a refused construct.
   Regex(const std::string& pattern, const std::string& place);
   ~Regex();
   Regex(const Regex&) = delete;
@@ -29,7 +29,7 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
-/// A pattern that matches just this text.
+/// A pattern that matches only this text.
 std::string literal_pattern(std::string_view text);
 
 }  // namespace trainer

@@ -53,7 +53,7 @@ class SyntaxReader {
                std::string_view("dDrntfAzZ").find(letter) != std::string_view::npos) {
       copy(2);
     } else {
-      refuse(2);  // \w and \b know other characters, \h and \v are something else altogether
+      refuse(2);  // \w and \b have other characters, \h and \v are something else altogether
     }
   }
 
@@ -68,7 +68,7 @@ class SyntaxReader {
     copy(end + 1 - at_);
   }
 
-  /// Oniguruma's classes hold classes and intersections.
+  /// Oniguruma's classes may contain classes and intersections.
   void in_class() {
     if (next_is("[") || next_is("&&")) refuse(2);
     in_class_ = text_[at_] != ']' || at_ == class_begin_;
@@ -76,7 +76,7 @@ class SyntaxReader {
   }
 
   void outside() {
-    if (next_is("}+")) refuse(2);  // possessive for PCRE2 alone
+    if (next_is("}+")) refuse(2);  // possessive in PCRE2 only
     if (next_is("(?")) return group();
     in_class_ = text_[at_] == '[';
     copy();

@@ -6,7 +6,7 @@
 namespace trainer {
 
 /// A pattern of Oniguruma, in its syntax of Ruby, as PCRE2 reads it: `\s` is Unicode's White_Space, `\p{Han}`
-/// the script itself. Throws Error (exit 78), "PLACE: ...", at what has no such form here.
+/// the script itself. Throws Error (exit 78), "PLACE: ...", for constructs without an equivalent.
 std::string pcre2_pattern(const std::string& pattern, const std::string& place);
 
 }  // namespace trainer

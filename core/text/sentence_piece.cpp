@@ -20,7 +20,7 @@ namespace {
 using Processor = sentencepiece::SentencePieceProcessor;
 
 /// The library needs some hundred bytes for each byte of a text, and it adds up a text's scores in f32: after
-/// a million bytes those of two pieces no longer differ. So texts are cut into parts of at least this size.
+/// a million bytes those of two pieces no longer differ. So texts are split into parts of at least this size.
 constexpr size_t kCutBytes = size_t{1} << 10;
 
 /// The library crashes if it gets no memory, so some is reserved: for each byte of a text or a model, and
@@ -57,7 +57,7 @@ class SentencePiece final : public Tokenizer {
     load(path, std::string(model), whole_);
     if (!model_.can_be_cut) return;
     // A later part must not get a blank before it. But if the library removes blanks at the borders of
-    // texts, the blank that it adds stands for the one that the part begins with.
+    // texts, the blank that it adds replaces the one that the part begins with.
     load(path, with_prefix(model, model_.removes_blanks), behind_blank_);
     load(path, with_prefix(model, false), behind_letter_);
     for (int token = 0; token < whole_.GetPieceSize(); ++token)

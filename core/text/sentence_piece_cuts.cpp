@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// What a model writes for a blank.
+/// A model's symbol for a blank.
 constexpr char32_t kBlank = 0x2581;
 
 /// Small letters, digits, syllables and ideographs that are their own NFKC and case folding if nothing
@@ -33,7 +33,7 @@ bool is_plain(char32_t code) {
                              [&](const auto& range) { return range.first <= code && code <= range.second; });
 }
 
-/// Whether the character at `at`, or the text's end, leaves the one before it as it is. A mark composes.
+/// Whether the character at `at`, or the text's end, leaves the one before it unchanged. A mark composes.
 bool leaves_alone(std::string_view text, size_t at) {
   if (at == text.size()) return true;
   const char32_t code = next_code_point(text, at);
@@ -63,7 +63,7 @@ void SentencePieceCuts::add_piece(std::string_view piece, bool is_used) {
   if (count == 1 && is_used) singles_.insert(before);
 }
 
-/// Unknown characters side by side become one token, so one of the two has to be known.
+/// Adjacent unknown characters become one token, so one of the two has to be known.
 bool SentencePieceCuts::may_part(char32_t before, char32_t behind) const {
   return is_plain(before) && singles_.contains(before) && !pairs_.contains(pair_of(before, behind));
 }

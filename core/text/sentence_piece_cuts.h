@@ -8,13 +8,13 @@
 
 namespace trainer {
 
-/// Where a text may be cut without a change of its tokens: between two characters that no piece of the model
-/// has side by side, that the model knows, and that normalization leaves alone, whatever is beside them.
+/// Finds positions where a text may be cut without a change of its tokens. Such a position is between two
+/// known characters that are not adjacent in any piece of the model, and that normalization never changes.
 class SentencePieceCuts {
  public:
-  /// One that is not used may still be a step on the way to another, but is no known character.
+  /// An unused piece may still be an intermediate step of another, but is not a known character.
   void add_piece(std::string_view piece, bool is_used);
-  /// The first place at or after `least` where a part may end; the text's end where there is none. The next
+  /// The first position at or after `least` where a part may end; the text's end if there is none. The next
   /// part begins with a letter, a digit, or one blank before these. `text` is well-formed UTF-8.
   size_t find(std::string_view text, size_t least) const;
 

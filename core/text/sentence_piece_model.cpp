@@ -28,8 +28,8 @@ using protozero::tag_and_type;
 constexpr auto kVarint = protozero::pbf_wire_type::varint, kFloat = protozero::pbf_wire_type::fixed32,
                kDelimited = protozero::pbf_wire_type::length_delimited;
 
-/// Goes to the next field of a message, if there is one. protozero drops the upper half of a length, so
-/// lengths are compared with what is left before it reads them.
+/// Moves to the next field of a message, if there is one. protozero drops the upper half of a length, so
+/// lengths are compared with the remaining bytes before it reads them.
 bool advance(const std::string& path, pbf_reader& message) {
   if (!message.next()) return false;
   if (!message.has_wire_type(kDelimited)) return true;
@@ -54,8 +54,8 @@ uint32_t unit_at(std::string_view bytes, size_t index) {
 
 constexpr uint32_t kIsValue = 1U << 31U, kHasLeaf = 1U << 8U;  // of a unit
 
-/// Whether the library stays within the trie when it goes on from a unit: to `at ^ offset ^ a byte`, and to
-/// the value at `at ^ offset` if the unit has a leaf. It goes on from unit 0 even if that is a value.
+/// Whether the library stays within the trie when it continues from a unit: to `at ^ offset ^ a byte`, and to
+/// the value at `at ^ offset` if the unit has a leaf. It continues from unit 0 even if that is a value.
 bool is_closed(std::string_view trie, size_t units, size_t at) {
   const uint32_t unit = unit_at(trie, at);
   if ((unit & kIsValue) != 0 && at != 0) return true;
@@ -65,8 +65,9 @@ bool is_closed(std::string_view trie, size_t units, size_t at) {
   return (unit & kHasLeaf) == 0 || (unit_at(trie, next) & kIsValue) != 0;
 }
 
-/// A table of normalizations: the bytes of a trie, the trie (a double array of darts-clone, whose units hold
-/// offsets to other units or a value), and the texts that its values are offsets into, each ended by a zero.
+/// A table of normalizations: the bytes of a trie, the trie, and the texts that its values are offsets into,
+/// each ended by a zero. The trie is a double array of darts-clone, with units that hold offsets to other
+/// units or a value.
 void check_normalizations(const std::string& path, std::string_view table) {
   if (table.empty()) return;
   const auto fail = [&] {
@@ -85,7 +86,7 @@ void check_normalizations(const std::string& path, std::string_view table) {
   }
 }
 
-/// A name of the library's own normalizations; those that a model brings along may join any characters.
+/// A name of the library's own normalizations; those of a model may join any characters.
 bool is_known_rule(std::string_view name) {
   return name == "identity" || name == "nfkc" || name == "nmt_nfkc" || name == "nfkc_cf" ||
          name == "nmt_nfkc_cf";

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// What the project itself must know of a SentencePiece model.
+/// The properties of a SentencePiece model that the project itself uses.
 struct SentencePieceModel {
   bool removes_blanks = true;  ///< runs of white space become one blank, at a text's borders none
   /// Whether parts of a text have the tokens of the whole, given the right places to cut: blanks begin words,
@@ -16,7 +16,7 @@ struct SentencePieceModel {
 
 /// Reads the message ModelProto of libsentencepiece (src/sentencepiece_model.proto) as far as the library
 /// trusts it: scores are finite, and the table of normalizations holds no reference beyond itself. Throws
-/// Error (exit 65), naming `path`, if that is not so.
+/// Error (exit 65), with `path`, otherwise.
 SentencePieceModel check_sentence_piece_model(const std::string& path, std::string_view model);
 
 }  // namespace trainer

@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-/// Bytes of the longest character, and so the most tokens that one is waited for.
+/// Bytes of the longest character, and so the largest number of tokens to wait for.
 constexpr size_t kMostBytes = 4;
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
@@ -19,7 +19,7 @@ size_t bytes_of_character(unsigned char first) {
   return first >= 0xC0 ? 2 : 1;
 }
 
-/// Whether more bytes may make its end a character. Some tokenizers put U+FFFD there themselves.
+/// Whether more bytes may complete a character at its end. Some tokenizers put U+FFFD there themselves.
 bool ends_within_character(std::string_view text) {
   if (text.ends_with(kReplacement)) return true;
   for (size_t back = 1; back <= std::min(kMostBytes, text.size()); ++back) {

@@ -8,16 +8,16 @@
 
 namespace trainer {
 
-/// The text of tokens as they come, in pieces of well-formed UTF-8: a character that several tokens make is
-/// held back until it is whole.
+/// The text of tokens as they come, in pieces of well-formed UTF-8: a character made of several tokens is
+/// held back until it is complete.
 class TextStream {
  public:
-  /// The tokens follow `before`, if there is one, which is part of no piece. Keeps a reference.
+  /// The tokens follow `before`, if there is one, which is not part of any piece. Keeps a reference.
   explicit TextStream(const Tokenizer& tokenizer, std::optional<int32_t> before = std::nullopt);
 
   /// The text that this token completes; often empty, if it ends within a character.
   std::string add(int32_t token);
-  /// The rest at the end, U+FFFD for a character that is not whole.
+  /// The rest at the end, U+FFFD for an incomplete character.
   std::string finish();
 
  private:

@@ -95,7 +95,7 @@ std::unique_ptr<Tokenizer> open_file(const fs::path& path) {
                   one_line(path.string())));
 }
 
-/// The file of a folder that says how to tokenize.
+/// The file of a folder that determines its tokenizer.
 fs::path main_file(const fs::path& folder) {
   std::vector<fs::path> models;
   if (fs::exists(folder / "tokenizer.json")) return folder / "tokenizer.json";

@@ -15,7 +15,7 @@ namespace trainer {
 /// Takes tokens in their order, some thousands at a time.
 using TokensSink = std::function<void(std::span<const int32_t>)>;
 
-/// Turns texts into tokens, in one thread. It remembers words that it has met.
+/// Turns texts into tokens, in one thread. It caches words.
 class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
@@ -53,7 +53,7 @@ std::unique_ptr<Tokenizer> byte_tokenizer();
 ///   vocab.json with merges.txt beside it, or encoder.json with vocab.bpe (GPT-2's)
 ///   a SentencePiece model
 ///   a folder with one of these, looked for in this order
-/// Throws Error: exit 78 if there is none or its kind is another, 65 if it is damaged.
+/// Throws Error: exit 78 if there is none or its kind is unknown, 65 if it is damaged.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& path);
 
 /// The files that it reads. Throws Error (exit 78) for a folder without any.

@@ -11,12 +11,12 @@
 
 namespace trainer {
 
-// One reader for each kind of file; `open_tokenizer` tells them apart. `path` is for messages. All throw
-// Error: exit 65 if the contents are damaged, 78 if they ask for what is not supported, by its name.
+// One reader for each kind of file; `open_tokenizer` distinguishes them. `path` is for messages. All throw
+// Error: exit 65 if the contents are damaged, 78 if they need an unsupported feature, by its name.
 
 /// Hugging Face's tokenizer.json (https://huggingface.co/docs/tokenizers): normalizer NFC or none;
-/// pre-tokenizers Split, Digits and, as the last one, ByteLevel; model BPE; added tokens. What truncates,
-/// pads or adds tokens around a text (post_processor) is not applied.
+/// pre-tokenizers Split, Digits and, as the last one, ByteLevel; model BPE; added tokens. Truncation, padding
+/// and tokens around a text (post_processor) are not applied.
 ByteLevelBpeParts read_tokenizer_json(const std::string& path, std::string_view text);
 
 /// GPT-2's pair of files.

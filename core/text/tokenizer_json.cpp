@@ -58,7 +58,7 @@ class Placed {
     if (found.size() > kShown) found = found.substr(0, kShown) + "…";
     throw Error(ExitCode::data, fmt::format("{}: expected {}, found {}", in_file(), expected, found));
   }
-  /// Of what a file may hold, but is not supported.
+  /// Of features that a file may have, but that are not supported.
   [[noreturn]] void refuse(const std::string& what, const std::string& supported) const {
     throw Error(ExitCode::recipe, fmt::format("{} is {}; supported: {}", in_file(), what, supported));
   }
@@ -140,7 +140,7 @@ bool composes(const Placed& normalizer) {
   return any;
 }
 
-/// What a BPE may have that works on characters instead of bytes.
+/// A BPE's option to work on characters instead of bytes.
 void refuse_other_models(const Placed& model) {
   const Placed type = model["type"];
   if (!type.is_null() && type.text() != "BPE") type.refuse(type.text(), "BPE");

@@ -9,14 +9,14 @@ struct Utf8Part {
   bool is_character;
 };
 
-/// The character at the text's beginning, or the longest part that could have begun one (Unicode, table 3-7).
+/// The character at the text's beginning, or the longest part that could begin one (Unicode, table 3-7).
 Utf8Part first_part(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
   if (first < 0x80) return {1, true};
   const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
   if (first < 0xC2 || first > 0xF4) return {1, false};
-  // The second byte's range excludes forms that are too long, surrogates, and what is beyond U+10FFFF.
+  // The second byte's range excludes overlong forms, surrogates, and code points above U+10FFFF.
   const unsigned least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const unsigned most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   for (size_t i = 1; i < length; ++i) {

@@ -14,14 +14,14 @@ char32_t next_code_point(std::string_view text, size_t& at);
 void append_utf8(char32_t code, std::string& text);
 
 /// If the text is not well-formed, writes it to `fixed` with U+FFFD for each malformed part, a maximal one
-/// as Unicode recommends (3.9, "U+FFFD Substitution of Maximal Subparts"), which is what Python and Rust do.
-/// Returns the number of these parts; with 0, `fixed` is left alone.
+/// as Unicode recommends (3.9, "U+FFFD Substitution of Maximal Subparts"), as Python and Rust do. Returns the
+/// number of these parts; with 0, `fixed` is left alone.
 int64_t replace_malformed(std::string_view text, std::string& fixed);
 
 /// Whether all of it is well-formed.
 bool is_utf8(std::string_view text);
 
-/// Unicode's property White_Space, which is what `\s` means to the reference tokenizers.
+/// Unicode's property White_Space, the meaning of `\s` in the reference tokenizers.
 bool is_white_space(char32_t code);
 
 }  // namespace trainer

@@ -6,7 +6,7 @@
 namespace trainer {
 namespace {
 
-/// What a batch must hold for an input (N, row...).
+/// The array of a batch required by an input (N, row...).
 BatchInput batch_input(const Tensor& input) {
   const Shape& shape = input.spec.shape;
   return {.name = input.name, .dtype = input.spec.dtype, .row = {shape.begin() + 1, shape.end()}};

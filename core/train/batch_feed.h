@@ -9,16 +9,16 @@
 
 namespace trainer {
 
-/// What batches must hold: the inputs of a program.
+/// The arrays that batches must have: the inputs of a program.
 BatchInputs batch_inputs(const Program& program);
 
 /// Binds a pipeline's batches, one at a time, to the inputs of an executable.
 class BatchFeed {
  public:
-  /// Batches may hold more than the program's inputs, never less, and each in the program's type and shape.
+  /// Batches may hold more than the program's inputs but never less, each in the program's type and shape.
   BatchFeed(Executable& executable, DataPipeline& pipeline);
 
-  /// Waits for the next batch; false if `give_up` says so first. Asked several times a second.
+  /// Waits for the next batch; false if `give_up` returns true first. It is called several times a second.
   bool await(const std::function<bool()>& give_up);
   /// Waits until the device has room for the next batch.
   void make_room() { feed_.make_room(); }
@@ -33,7 +33,7 @@ class BatchFeed {
  private:
   DataPipeline& pipeline_;
   InputFeed feed_;
-  /// An input of the program, and which array of a batch goes there.
+  /// An input of the program, and the array of a batch for it.
   struct Binding {
     TensorId tensor;
     size_t array;

@@ -7,22 +7,22 @@
 
 namespace trainer {
 
-/// Saves a run and brings it back to what it has saved. The tensors are those of the executable that it was
-/// made for.
+/// Saves a run and restores it to a saved state. The tensors are those of the executable that it was made
+/// for.
 class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
 
   /// Whether every rank saves after this step.
   virtual bool is_due(int64_t step) const = 0;
-  /// Whether this process's clock says that it is time to save.
+  /// Whether it is time to save by this process's clock.
   virtual bool is_overdue() const = 0;
   /// Whether to save for an evaluation that has just been done.
   virtual bool is_best(const LoopState& state) const = 0;
 
-  /// Copies the state and begins to write it in the background.
+  /// Copies the state and starts to write it in the background.
   virtual void save(const LoopState& state) = 0;
-  /// Logs what has become of the last save. Throws Error (exit 74) after three failures in a row.
+  /// Logs the result of the last save. Throws Error (exit 74) after three failures in a row.
   virtual void report() = 0;
   /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) if it cannot.
   virtual void save_now(const LoopState& state) = 0;

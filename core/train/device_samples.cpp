@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-/// Page-locked memory on the way: large enough for the full speed of a copy.
+/// A page-locked staging buffer: large enough for the full speed of a copy.
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
 
 void check_shape(const Image& image, const Shape& shape, int64_t index) {

@@ -10,15 +10,15 @@
 
 namespace trainer {
 
-/// Follows how a device is doing through a run.
+/// Follows a device's condition through a run.
 class DeviceWatch {
  public:
   /// The numbers of a reading for a line of metrics: "device_power_w", …
   std::vector<std::pair<std::string, double>> note(const DeviceReading& reading);
 
-  /// Joules since the first reading; 0 if the device does not tell.
+  /// Joules since the first reading; 0 if the device does not report it.
   double joules() const { return last_joules_ - first_joules_; }
-  /// The most memory in use at any reading; 0 if the device does not tell.
+  /// The most memory in use at any reading; 0 if the device does not report it.
   double most_memory_bytes() const { return most_memory_; }
   /// "throttled 12 % of the time: power cap"; empty if it was not.
   std::string throttling() const;

@@ -15,9 +15,9 @@ struct EarlyStopSettings {
   double min_delta = 0;  ///< an improvement is larger
 };
 
-/// What it has come to. Checkpoints hold it.
+/// The state of early stopping. Checkpoints hold it.
 struct EarlyStopState {
-  std::string metric;     ///< that the rest is about
+  std::string metric;     ///< that the other members are about
   double best = 0;        ///< the last improvement
   int64_t best_step = 0;  ///< 0: none has been finite
   int64_t bad = 0;        ///< evaluations in a row without improvement
@@ -26,8 +26,8 @@ struct EarlyStopState {
   bool stops(const EarlyStopSettings& settings) const { return bad >= settings.patience; }
 };
 
-/// The state after the evaluation of a step; that of another metric starts again. A value that is not finite
-/// is no improvement.
+/// The state after the evaluation of a step; that of another metric starts again. A non-finite value is not
+/// an improvement.
 EarlyStopState after_evaluation(const EarlyStopSettings& settings, Direction direction, EarlyStopState state,
                                 int64_t step, double value);
 

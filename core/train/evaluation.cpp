@@ -10,13 +10,13 @@
 namespace trainer {
 namespace {
 
-/// Batches whose results are still to come.
+/// Batches with results still to come.
 constexpr int64_t kMaxInFlight = 4;
 
-/// Counts that ranks add up in one message: as many as the largest matrix has in a row.
+/// Counts that ranks add up in one message: the length of the largest matrix's row.
 constexpr auto kCountsAtOnce = static_cast<size_t>(kMostConfusionClasses);
 
-/// Elements of the entry's list of cells; 0 if it puts out none.
+/// Elements of the entry's list of cells; 0 if it has none.
 int64_t cells_of(const Plan& plan, const PlannedEntry& entry) {
   for (const NamedTensor& output : entry.outputs) {
     if (output.name == output_name::kConfusionCells)
@@ -103,7 +103,7 @@ void Evaluation::add_up_matrices(Communicator& ranks) {
   }
 }
 
-/// Padding to as many batches on each rank is zero, but for a network that has come to NaN.
+/// Padding to the same number of batches on each rank is zero, unless a network computes NaN.
 std::map<std::string, double> Evaluation::sums(Communicator& ranks) {
   const int64_t rows = feed_.pipeline().rows(), batches = (samples_ + rows - 1) / rows;
   std::map<std::string, double> sums;
@@ -155,7 +155,7 @@ void Evaluation::enqueue(Agreement& agreement) {
   feed_.done();
 }
 
-/// Takes what is in flight, so that the next pass can start.
+/// Takes all results in flight, so that the next pass can start.
 std::nullopt_t Evaluation::abandon(Agreement& agreement, int64_t in_flight) {
   for (; in_flight > 0; --in_flight) {
     for (Pass& pass : passes_) pass.outputs.take();

@@ -17,22 +17,22 @@ namespace trainer {
 /// Passes over a validation split.
 class Evaluation {
  public:
-  /// With `averages` each batch goes through the averaged weights too, whose outputs are named "ema_…".
-  /// `known`: sums of the split that nothing computes. `shape`: of the confusion matrix whose cells
-  /// `evaluate` puts out, if it does.
+  /// With `averages` each batch goes through the averaged weights too; their outputs are named "ema_…".
+  /// `known`: sums of the split that need no computation. `shape`: of the confusion matrix of `evaluate`'s
+  /// cells, if it outputs any.
   Evaluation(Executable& executable, DataPipeline& data, int64_t samples, std::vector<Metric> metrics,
              bool averages, std::map<std::string, double> known = {}, const ConfusionShape& shape = {});
 
   /// Host memory for the confusion matrices of a program, and for the cells of its batches in flight.
   static int64_t matrix_bytes(const Plan& plan, const ConfusionShape& matrix);
 
-  /// One pass, each batch a round: each metric's value, of the sums of what `evaluate` puts out. They are
+  /// One pass, each batch a round: each metric's value, from the sums of the outputs of `evaluate`. They are
   /// added in the order of the batches, whichever rank has computed them. Nothing if the ranks agree to
   /// stop before the end.
   std::optional<std::map<std::string, double>> run(Agreement& agreement);
 
-  /// Of the last run, by what begins the names of its metrics: "", and "ema_" for averaged weights. Empty
-  /// if `evaluate` puts out no cells.
+  /// Of the last run, by the prefix of its metrics: "", and "ema_" for averaged weights. Empty
+  /// if `evaluate` outputs no cells.
   std::map<std::string, const ConfusionMatrix*> matrices() const;
 
  private:
@@ -41,7 +41,7 @@ class Evaluation {
     std::string prefix;
     Outputs outputs;
     std::optional<ConfusionMatrix> matrix;
-    std::vector<double> values = {};  ///< of all ranks' batches in turn, as many as there are outputs
+    std::vector<double> values = {};  ///< of all ranks' batches in turn, one per output
   };
 
   void enqueue(Agreement& agreement);

@@ -14,14 +14,15 @@ namespace trainer {
 /// Sequences of tokens that a network continues, side by side, from one prompt.
 class Generation {
  public:
-  /// Of a program with the entries `prefill` and `decode`, whose caches hold this many positions, and with
-  /// the weights that it has now.
+  /// Of a program with the entries `prefill` and `decode` and caches for this many positions, and with its
+  /// present weights.
   Generation(Executable& executable, int64_t positions);
 
   int64_t sequences() const { return sequences_; }
   int64_t vocabulary() const { return vocabulary_; }
 
-  /// Every sequence becomes this prompt, of 1 to as many tokens as the caches hold, below the vocabulary.
+  /// Every sequence becomes this prompt: at least 1 token, at most the caches' length, all below the
+  /// vocabulary.
   void start(std::span<const int32_t> prompt);
   /// Of each sequence the logits (vocabulary) of the token after its last one; row by row.
   std::span<const float> next();
@@ -46,7 +47,7 @@ class Generation {
 };
 
 struct GenerationSettings {
-  int64_t tokens = 0;      ///< that are generated at most
+  int64_t tokens = 0;      ///< largest number of generated tokens
   int64_t vocabulary = 0;  ///< tokens are below it, if the network has more outputs
   SamplingRule rule;
   uint64_t seed = 0;
@@ -56,8 +57,8 @@ struct GenerationSettings {
 /// Called with each token of a sequence that has not ended.
 using TokenSink = std::function<void(int64_t sequence, int32_t token)>;
 
-/// Continues the prompt in each sequence until all have ended, have this many tokens more, or `stops` says
-/// so. A token depends on the prompt, the sequence's number and its place.
+/// Continues the prompt in each sequence until all have ended, have this many more tokens, or `stops` returns
+/// true. A token depends on the prompt, the sequence's number and its place.
 void continue_prompt(
     Generation& generation, std::span<const int32_t> prompt, const GenerationSettings& settings,
     const TokenSink& sink, const std::function<bool()>& stops = [] { return false; });

@@ -16,8 +16,8 @@ namespace {
 using Action = GuardSettings::Action;
 using What = GuardDecision::What;
 
-/// This many steps in a row that overflow at the smallest scale of the loss have another cause than the
-/// scale.
+/// After this many steps in a row that overflow at the smallest scale of the loss, the scale is not the
+/// cause.
 constexpr int64_t kMostAtSmallest = 20;
 constexpr const char* kAdvice = "lower optimizer.lr, lengthen lr_scheduler.warmup or set optimizer.clip_norm";
 /// Norms are watched before anything is clipped.
@@ -46,7 +46,7 @@ bool is_spike(SkipReason reason) {
   return reason == SkipReason::spike || reason == SkipReason::gradient_spike;
 }
 
-/// A NaN's sign says nothing.
+/// A NaN's sign is meaningless.
 std::string text_of(double number) {
   return std::isnan(number) ? "NaN" : fmt::format("{}", number);
 }
@@ -86,7 +86,7 @@ GuardDecision Guard::judge(const StepReport& step) {
     case SkipReason::none:
       break;
   }
-  // Where guards do not count; the loss's scale may have skipped the step.
+  // If guards do not count; the loss's scale may have skipped the step.
   if (overflowed) return decision;
   if (!std::isfinite(step.loss))
     return after_skip(step, Action::stop, fmt::format("the loss became {}", text_of(step.loss)));

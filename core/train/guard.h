@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-/// What a run does about steps whose numbers went wrong.
+/// A run's reaction to steps with bad numbers.
 struct GuardSettings {
   enum class Action { none, skip, roll_back, stop };
   Action nonfinite = Action::stop, spike = Action::none, gradient_spike = Action::none;
@@ -18,7 +18,7 @@ struct GuardSettings {
   int64_t max_rollbacks = 3;
 };
 
-/// What a checkpoint must hold of a guard; all else is in the program's persistent tensors.
+/// A guard's state for checkpoints; all else is in the program's persistent tensors.
 struct GuardState {
   int64_t rollbacks = 0;
   int64_t overflows = 0;    ///< skipped steps of loss scaling when it was last asked
@@ -26,7 +26,7 @@ struct GuardState {
   bool operator==(const GuardState&) const = default;
 };
 
-/// What to do after a step. `event` is empty if the step was good.
+/// The decision after a step. `event` is empty if the step was good.
 struct GuardDecision {
   enum class What { go_on, roll_back, stop };
   What what = What::go_on;
@@ -51,7 +51,7 @@ class Guard {
 
   GuardDecision judge(const StepReport& step);
 
-  /// To be saved with a checkpoint, and given back on resuming from it.
+  /// For saving with a checkpoint, and for restoring when resuming from it.
   const GuardState& state() const { return state_; }
   void restore(const GuardState& saved) { state_ = saved; }
 
@@ -68,9 +68,9 @@ class Guard {
   int64_t last_judged_ = 0;
 };
 
-/// Pairs of steps for StepGuards::skip_steps, and room for as many ranges more as may be added.
+/// Pairs of steps for StepGuards::skip_steps, and room for the ranges that may be added.
 std::vector<int32_t> skip_table(std::vector<int64_t> steps, int64_t room);
-/// Writes a range into the first free row of such a table. A full table throws std::logic_error.
+/// Writes a range into the table's first free row. A full table throws std::logic_error.
 void add_range(std::vector<int32_t>& skip_table, StepRange range);
 
 }  // namespace trainer

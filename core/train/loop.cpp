@@ -14,7 +14,7 @@
 namespace trainer {
 namespace {
 
-/// Adds a range to the table of a program whose guards count. Between steps only.
+/// Adds a range to the table of a program with guards that count. Between steps only.
 void skip_steps(Executable& executable, StepRange range) {
   const TensorId id = executable.tensor(state_name::kGuardSkipSteps);
   if (id == kNone) throw std::logic_error("the program has no table of steps to skip");
@@ -59,7 +59,7 @@ std::string TrainingLoop::run(const LoopState& state) {
 
 /// Whether it came to the end, its last step or an early one.
 bool TrainingLoop::train() {
-  // A run may have been stopped between a step and its evaluation; what it went on from lacks that.
+  // A run may have been stopped between a step and its evaluation; the state that it resumed from lacks that.
   if (is_validation_due(state().step) && state().validated < state().step) {
     if (!evaluate()) return false;
     save_now(Doing::saving);
@@ -107,7 +107,7 @@ bool TrainingLoop::train() {
   return true;
 }
 
-/// What this process alone would have the ranks do.
+/// This process's vote on the next action of all ranks.
 Vote TrainingLoop::wish() {
   if (stopped_for_.empty()) stopped_for_ = stop_reason_();
   return {.stop = !stopped_for_.empty(),
@@ -125,7 +125,7 @@ bool TrainingLoop::is_verification_due(int64_t step) const {
   return settings_.verify_interval > 0 && step % settings_.verify_interval == 0;
 }
 
-/// Of what ranks must have alike, once after each step. Nothing may be in flight.
+/// State that all ranks must have alike, once after each step. Nothing may be in flight.
 void TrainingLoop::verify(int64_t step) {
   Communicator& ranks = agreement_.ranks();
   if (ranks.ranks() == 1 || settings_.verify_interval == 0 || state().verified == step) return;
@@ -133,7 +133,7 @@ void TrainingLoop::verify(int64_t step) {
   recorder_.set_verified(step);
 }
 
-/// What differs among the ranks is not saved: it would take the place of a checkpoint that is right.
+/// If the ranks differ, nothing is saved: it would replace a correct checkpoint.
 void TrainingLoop::save_now(Doing doing) {
   if (checkpoints_ == nullptr) return;
   agreement_.ranks().at(state().step, doing);
@@ -170,13 +170,13 @@ void TrainingLoop::collect(int64_t left) {
   while (runner_.in_flight() > left) {
     const StepResult result = runner_.take();
     decided_ = decided_ | result.decided;
-    if (going_back_) continue;  // what followed on the step that is undone
+    if (going_back_) continue;  // results after the step that is undone
     recorder_.add(result);
     judge(result.report);
   }
 }
 
-/// What fails on this rank ends all of them.
+/// A failure on this rank ends all of them.
 template <class Work>
 void TrainingLoop::attempt(const Work& work) try {
   work();
@@ -184,8 +184,8 @@ void TrainingLoop::attempt(const Work& work) try {
   agreement_.fail(std::current_exception());
 }
 
-/// Does what the guard says. The first value that is not finite is searched for when the run stops, and once
-/// if it goes on.
+/// Carries out the guard's decision. The first non-finite value is searched for when the run stops, and once
+/// if it continues.
 void TrainingLoop::judge(const StepReport& step) {
   GuardDecision decision = guard_.judge(step);
   const bool stops = decision.what != GuardDecision::What::go_on;
@@ -201,7 +201,7 @@ void TrainingLoop::judge(const StepReport& step) {
   if (stops) throw Error(ExitCode::internal, decision.text);
 }
 
-/// Back to the newest checkpoint, from where the steps that led here are skipped.
+/// Returns to the newest checkpoint; the steps that led here are then skipped.
 void TrainingLoop::roll_back() {
   const std::optional<LoopState> there = checkpoints_->restore();
   if (!there) throw Error(ExitCode::internal, going_back_->text + "; but there is no checkpoint yet");
@@ -220,7 +220,7 @@ void TrainingLoop::set_learning_rate_factor() {
                     std::vector<float>{static_cast<float>(factor)});
 }
 
-/// False if the run is to stop before the end.
+/// False if the run should stop before the end.
 bool TrainingLoop::evaluate() {
   agreement_.ranks().at(state().step, Doing::evaluating);
   const auto values = validation_->run(agreement_);

@@ -14,14 +14,13 @@
 
 namespace trainer {
 
-/// Trains until the steps are done or the run is to stop. On an asynchronous device each step is judged a
-/// fixed number of steps after it was enqueued (StepRunner::lag), or earlier if nothing is to be in
-/// flight: before an evaluation, a save and the end. Rolls back to a checkpoint if the guard says so, and
-/// throws Error (exit 70) if it says stop. All that this process alone knows goes through the agreement of
-/// the ranks.
+/// Trains until the steps are done or the run should stop. On an asynchronous device each step is judged a
+/// fixed number of steps after it was enqueued (StepRunner::lag). It is judged earlier if nothing should be
+/// in flight: before an evaluation, a save and the end. Rolls back to a checkpoint, or throws Error (exit
+/// 70), if the guard decides so. Information of this process alone goes through the agreement of the ranks.
 class TrainingLoop {
  public:
-  /// This process's reason to save and stop, or "": asked several times a second.
+  /// This process's reason to save and stop, or "": called several times a second.
   using StopReason = std::function<std::string()>;
 
   TrainingLoop(
@@ -31,8 +30,8 @@ class TrainingLoop {
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  /// Goes on from `state`, whose tensors the executable has. Returns why it stopped: "" if all steps are
-  /// done. Either way what it has come to is saved.
+  /// Continues from `state`; the executable has its tensors. Returns why it stopped: "" if all steps are
+  /// done. Either way its state is saved.
   std::string run(const LoopState& state);
 
   const LoopState& state() const { return recorder_.state(); }
@@ -70,7 +69,7 @@ class TrainingLoop {
   Vote decided_;                             ///< by the ranks, and still to be done
   bool following_ = false;                   ///< this step goes into the trace
   bool searched_ = false;                    ///< for a value that is not finite
-  std::optional<GuardDecision> going_back_;  ///< the guard said so, and it is still to be done
+  std::optional<GuardDecision> going_back_;  ///< the guard decided it, and it is still to be done
 };
 
 }  // namespace trainer

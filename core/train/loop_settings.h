@@ -21,7 +21,7 @@ struct LoopSettings {
   int64_t epochs = 0;  ///< 0 if the run's length is given in batches
   int64_t samples_per_epoch = 0;
   BatchSplit batch;
-  int64_t tokens_of_sample = 0;     ///< 0: samples are no sequences of tokens
+  int64_t tokens_of_sample = 0;     ///< 0: samples are not sequences of tokens
   int64_t validation_interval = 0;  ///< 0: only at the end
   int64_t logging_interval = 50;
   int64_t verify_interval = 0;  ///< of the ranks' weights; 0: never
@@ -29,7 +29,7 @@ struct LoopSettings {
   int64_t validation_samples = 0;
   std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first
   std::map<std::string, double> known_sums;       ///< for these metrics, see sum_name
-  ConfusionShape matrix;                          ///< of what the network tells apart
+  ConfusionShape matrix;                          ///< of the classes that the network distinguishes
   GuardSettings guard;
   std::optional<EarlyStopSettings> early_stop;
   std::optional<PlateauSettings> plateau;  ///< of the learning rate

@@ -13,16 +13,15 @@
 
 namespace trainer {
 
-/// The progress of a run. Together with its tensors this is all that it needs to go on as if it had never
-/// stopped.
+/// The progress of a run. With this and its tensors it continues as if it had never stopped.
 struct LoopState {
   int64_t step = 0, updates = 0;     ///< done so far
   int64_t validated = 0;             ///< the step of the last evaluation
   int64_t verified = 0;              ///< the last step after which the ranks compared their weights
-  int64_t interval_steps = 0;        ///< since the last line of metrics, those skipped left out
+  int64_t interval_steps = 0;        ///< since the last line of metrics, without skipped ones
   double interval_loss = 0;          ///< their sum
   double train_loss = 0;             ///< mean of the last interval
-  std::optional<double> loss_scale;  ///< where there is one
+  std::optional<double> loss_scale;  ///< if there is one
   GuardState guard;
   std::optional<EarlyStopState> early_stop;  ///< since the first evaluation of a run that has it
   std::optional<PlateauState> plateau;       ///< likewise

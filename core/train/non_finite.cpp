@@ -29,7 +29,7 @@ int64_t first_with_all(const std::byte* bytes, int64_t count, Word exponent) {
   return -1;
 }
 
-/// The first element that is infinite or NaN, whose exponent has all bits set; -1: there is none.
+/// The first element that is infinite or NaN, with all bits of the exponent set; -1: there is none.
 int64_t first_bad(const std::byte* bytes, int64_t count, DType dtype, int64_t element_bytes) {
   if (element_bytes == sizeof(double)) return first_with_all(bytes, count, uint64_t{0x7FF0000000000000});
   if (dtype == DType::f16) return first_with_all(bytes, count, uint16_t{0x7C00});
@@ -37,7 +37,7 @@ int64_t first_bad(const std::byte* bytes, int64_t count, DType dtype, int64_t el
   return first_with_all(bytes, count, uint32_t{0x7F800000});
 }
 
-/// What the forward and backward parts change, put back at the end.
+/// The state that the forward and backward parts change, put back at the end.
 class KeptStates {
  public:
   KeptStates(Executable& executable, const std::vector<size_t>& entries) : executable_(executable) {
@@ -106,7 +106,7 @@ class Search {
     return false;
   }
 
-  /// Throws TraversalEnds if nothing more is to be seen.
+  /// Throws TraversalEnds if there is nothing more to find.
   void look(const PlannedNode& planned) {
     const Node& node = planned.node;
     if (node.phase == Phase::update) throw TraversalEnds{};
@@ -117,14 +117,14 @@ class Search {
     }
   }
 
-  /// Where a node stands; of many nodes in one, the tensor that the one reads.
+  /// A node's place; of many nodes in one, the tensor that the one reads.
   std::string place_of(const Node& node, size_t output) const {
     if (const auto* each = dynamic_cast<const ForEach*>(node.op.get()))
       return tensor(node.inputs[output / each->outputs_of_set * each->inputs_of_set]).name;
     return node.origin.path.empty() ? std::string(node.op->name()) : node.origin.path;
   }
 
-  /// A node whose own parameters are bad is not to blame.
+  /// A node with bad parameters of its own is not to blame.
   std::string culprit(const Node& node, const std::string& place) {
     for (const TensorId id : node.inputs) {
       if (id != kNone && is_persistent(tensor(id).role) && bad(id) >= 0) return tensor(id).name + " itself";

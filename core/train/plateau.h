@@ -10,9 +10,9 @@
 
 namespace trainer {
 
-/// What a schedule that follows a metric has come to. Checkpoints hold it.
+/// The state of a schedule that follows a metric. Checkpoints hold it.
 struct PlateauState {
-  std::string metric;          ///< that the rest is about
+  std::string metric;          ///< that the other members are about
   std::optional<double> best;  ///< nothing before the first finite value
   int64_t bad = 0;             ///< evaluations in a row without improvement
   int64_t cooldown = 0;        ///< evaluations that are left of it
@@ -20,7 +20,7 @@ struct PlateauState {
   bool operator==(const PlateauState&) const = default;
 };
 
-/// The state after one more evaluation; that of another metric starts again, but for the factor.
+/// The state after one more evaluation; that of another metric starts again, except for the factor.
 PlateauState after_evaluation(const PlateauSettings& settings, Direction direction, PlateauState state,
                               double value);
 

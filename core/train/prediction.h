@@ -9,13 +9,13 @@
 
 namespace trainer {
 
-/// One pass of a network over samples, whose output is read batch by batch.
+/// One pass of a network over samples; its output is read batch by batch.
 class Prediction {
  public:
   /// Of a program with the entry `predict` and its output `logits`, (N, ...).
   Prediction(Executable& executable, DataPipeline& data);
 
-  /// Runs the next batch; null after the last one, and where `stops` says so before.
+  /// Runs the next batch; null after the last one, and if `stops` returns true before.
   const Batch* next(const std::function<bool()>& stops = [] { return false; });
   /// Batches not run yet.
   int64_t remaining() const;

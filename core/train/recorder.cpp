@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// Skipped steps that the program's counters know.
+/// Skipped steps counted by the program.
 int64_t counted_skips(const Executable& executable) {
   int64_t count = 0;
   for (const char* name : {state_name::kOverflows, state_name::kGuardSkipped}) {
@@ -22,7 +22,7 @@ int64_t counted_skips(const Executable& executable) {
   return count;
 }
 
-/// Takes what was never better into the best values so far.
+/// Updates the best values so far with those that are better than all before.
 void keep_best(const std::vector<Metric>& metrics, const std::map<std::string, double>& values,
                std::map<std::string, double>& best) {
   for (const Metric& metric : metrics) {
@@ -90,7 +90,7 @@ void Recorder::add(const StepResult& result) {
   if (step.step == settings_.steps || step.step % settings_.logging_interval == 0) write_interval(step);
 }
 
-/// Before a save, so that whoever resumes from it counts on.
+/// Before a save, so that a run resumed from it continues the count.
 void Recorder::note_unreadable() {
   if (out_.unreadable.report()) state_.unreadable = out_.unreadable.numbers();
 }
@@ -154,7 +154,7 @@ void Recorder::write_interval(const StepReport& step) {
   interval_ = {};
 }
 
-/// Says once, of an interval long enough to tell, that the device waits for data.
+/// Reports once that the device waits for data, for an interval long enough to judge.
 void Recorder::warn_if_input_bound() {
   constexpr double kShare = 0.1, kLeastSeconds = 1;
   const double share = interval_.data_wait / interval_.seconds;
@@ -180,8 +180,8 @@ void Recorder::add_decision(const GuardDecision& decision, const StepReport& ste
   if (decision.what != GuardDecision::What::stop) out_.log.warn(decision.text);
 }
 
-/// The decision belongs to the first step after the checkpoint: whoever goes on from a later one finds it
-/// among the lines so far.
+/// The decision belongs to the first step after the checkpoint: a run resumed from a later one finds it among
+/// the lines so far.
 void Recorder::go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard) {
   const int64_t failed = state_.step;
   state_ = state;
@@ -221,7 +221,7 @@ void Recorder::add_evaluation(const std::map<std::string, double>& values) {
   resume_clock();
 }
 
-/// What early stopping and the schedule make of an evaluation.
+/// The consequences of an evaluation for early stopping and the schedule.
 void Recorder::follow_metrics(const std::map<std::string, double>& values) {
   if (const auto& how = settings_.early_stop) {
     state_.early_stop =

@@ -22,8 +22,8 @@ namespace trainer {
 struct LoopResult {
   double training_seconds = 0;     ///< without evaluation
   double first_step_seconds = 0;   ///< from the process's start to the end of its first update
-  double joules_per_sample = 0;    ///< 0 if the device does not tell
-  double device_memory_bytes = 0;  ///< the most in use, by whomever; 0 if it does not tell
+  double joules_per_sample = 0;    ///< 0 if the device does not report it
+  double device_memory_bytes = 0;  ///< the most in use, by any process; 0 if the device does not report it
   std::string throttling;          ///< in words; empty if the device was not slowed down
 };
 
@@ -34,7 +34,7 @@ struct LoopOutput {
   Log& log;
   UnreadableList& unreadable;
   std::function<void(int64_t step)> on_step;  ///< called after each step; may be empty
-  Trace* trace = nullptr;                     ///< where a few steps are to be followed
+  Trace* trace = nullptr;                     ///< if a few steps should be traced
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};  ///< may be empty
 };
 
@@ -48,7 +48,7 @@ class Recorder {
   /// The time of the next step begins now.
   void resume_clock();
   void add(const StepResult& result);
-  /// What the guard said of the step added last, and has come to.
+  /// The guard's decision about the step added last, and its state.
   void add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard);
   /// Returns to `state`, but keeps the guard's present state. Later records are dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
@@ -57,7 +57,7 @@ class Recorder {
   void set_verified(int64_t step) { state_.verified = step; }
   /// Whether the evaluations so far end the run.
   bool stops_early() const;
-  /// Says so, and writes what has been recorded since the last line.
+  /// Reports this, and writes what has been recorded since the last line.
   void stop_early();
   /// See UnreadableList::share.
   void share_unreadable(Communicator& ranks);
@@ -92,7 +92,7 @@ class Recorder {
   DeviceWatch watch_;
   int64_t first_step_ = 1;       ///< of this process
   int64_t uncounted_skips_ = 0;  ///< before that, under guards that the program no longer has
-  bool warned_ = false;          ///< that data comes too slowly
+  bool warned_ = false;          ///< data comes too slowly
   double since_ = 0;             ///< when the time of the next step began
   double waited_before_ = 0;     ///< for other ranks, until then
 };

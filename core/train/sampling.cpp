@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// The first of the largest.
+/// The index of the first of the largest.
 size_t largest_of(std::span<const float> logits) {
   size_t largest = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -21,7 +21,7 @@ size_t largest_of(std::span<const float> logits) {
   return largest;
 }
 
-/// The order of a heap whose first entry has the largest weight and of equal ones the lowest token.
+/// Order of a heap: its first entry has the largest weight and, among equal ones, the lowest token.
 bool comes_later(const std::pair<double, int32_t>& a, const std::pair<double, int32_t>& b) {
   return a.first != b.first ? a.first < b.first : a.second > b.second;
 }
@@ -65,7 +65,7 @@ double TokenSampler::keep_largest() {
   std::ranges::make_heap(weights_, comes_later);
   const bool is_limited = rule_.top_k > 0 && rule_.top_k < static_cast<int64_t>(weights_.size());
   const size_t most = is_limited ? static_cast<size_t>(rule_.top_k) : weights_.size();
-  double total = 0;  // of what top_k leaves
+  double total = 0;  // of those that top_k leaves
   if (is_limited) {
     while (kept_.size() < most) total += keep_next();
   } else {

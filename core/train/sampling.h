@@ -12,7 +12,7 @@ namespace trainer {
 struct SamplingRule {
   double temperature = 1;  ///< logits are divided by it; 0: the token with the largest logit
   int64_t top_k = 0;       ///< only this many of the largest; 0: all
-  double top_p = 1;  ///< of these the fewest whose probabilities add up to it or more (nucleus sampling)
+  double top_p = 1;  ///< of these the fewest with probabilities that add up to at least it (nucleus sampling)
 };
 
 /// Draws tokens. Of equal logits the lower token comes first.
@@ -29,15 +29,15 @@ class TokenSampler {
   double keep_next();
   double keep_largest();
 
-  /// exp((logit - largest) / temperature) of a token, by which it is ordered.
+  /// exp((logit - largest) / temperature) of a token: the tokens' order.
   using Weighted = std::pair<double, int32_t>;
   SamplingRule rule_;
-  std::vector<Weighted> weights_;  ///< of the last logits: a heap, in whose place those kept are sorted
+  std::vector<Weighted> weights_;  ///< of the last logits: a heap; the kept ones are sorted in place
   std::vector<Weighted> kept_;
 };
 
-/// Uniform in [0, 1), 53 bits of Philox for a token: a function of the seed, the sample's number and the
-/// token's position alone.
+/// Uniform in [0, 1), 53 bits of Philox for a token: a function only of the seed, the sample's number and the
+/// token's position.
 double token_draw(uint64_t seed, int64_t sample, int64_t position);
 
 }  // namespace trainer

@@ -60,7 +60,7 @@ std::string StepRunner::find_non_finite(int64_t step) {
 
 std::optional<std::string> StepRunner::search(int64_t step) {
   Device& device = executable_.device();
-  device.synchronize(device.record_event());  // batches on their way must not be made again
+  device.synchronize(device.record_event());  // batches in flight must not be made again
   const int64_t next = last_enqueued_ + 1;
   start_at(step);
   bool is_bound = false;
@@ -83,9 +83,9 @@ std::optional<std::string> StepRunner::search(int64_t step) {
   }
 }
 
-/// Has a place in device memory for a step's batch. Whose place that was may wait on the device for other
-/// ranks, all of whose hosts have come so far where their votes are there: so those are awaited first, and
-/// this rank says so.
+/// Waits for a free slot in device memory for a step's batch. On the device, its previous step may wait for
+/// other ranks, whose hosts have enqueued it once their votes have arrived. So those votes are awaited first,
+/// and this rank reports that it waits.
 void StepRunner::make_room(int64_t step, int64_t batch) {
   const int64_t kept = InputFeed::kept(executable_.plan());
   const int64_t done = ((step - 1) * micro_batches_ + batch + 1 - kept) / micro_batches_;  // steps by then
@@ -140,7 +140,7 @@ size_t StepRunner::free_stopwatch() const {
   return free;
 }
 
-/// The other ranks count on this step: without data of its own a rank enqueues it with zeros, and its vote
+/// The other ranks rely on this step: a rank without data of its own enqueues it with zeros, and its vote
 /// says so.
 void StepRunner::next_batch() {
   std::exception_ptr failure;
@@ -157,8 +157,8 @@ void StepRunner::run(size_t entry, InFlight& step) {
   step.phases->add(executable_.phases(entry, *step.stopwatch));
 }
 
-/// The loss is a sum over the micro-batches, or what the ranks have added up; all else is of the update, and
-/// so is the mean of a loss that counts. A
+/// The loss is a sum over the micro-batches, or over the ranks; all else comes from the update, as does the
+/// mean of a loss that counts. A
 /// rank that waits for others waits for their votes, before it waits for the device.
 StepResult StepRunner::take() {
   const InFlight oldest = steps_.front();
@@ -173,14 +173,14 @@ StepResult StepRunner::take() {
     if (micro_batches_ == 1) reader_->read(values, result.report);
   }
   result.report.loss = loss;
-  // A loss that counts is known only when all is summed up: then the update puts it out.
+  // A loss that counts is known only when all is summed up: then the update outputs it.
   if (update_) reader_->read(update_->outputs.take(), result.report);
   if (oldest.stopwatch) result.phases = oldest.phases ? oldest.phases : phases_later(*oldest.stopwatch);
   steps_.erase(steps_.begin());
   return result;
 }
 
-/// Of a step whose micro-batches were timed one over the other: the latest of an entry stands for all of it.
+/// Of a step with overlapping times of its micro-batches: the latest of an entry represents all of them.
 PhaseSeconds StepRunner::phases_later(size_t stopwatch) {
   PhaseSeconds phases;
   for (int64_t i = 0; i < micro_batches_; ++i) phases.add(executable_.phases(of_batch(i).entry, stopwatch));

@@ -14,13 +14,13 @@
 
 namespace trainer {
 
-/// What a training step put out, and what it took.
+/// A training step's outputs and times.
 struct StepResult {
   StepReport report;
   double data_wait = 0;                ///< seconds until its batches were made
   double host = 0;                     ///< seconds that the host took to enqueue it, without waiting
-  std::optional<PhaseSeconds> phases;  ///< where the step was timed
-  Vote decided;                        ///< by all ranks, of the votes that went with the step
+  std::optional<PhaseSeconds> phases;  ///< if the step was timed
+  Vote decided;                        ///< by all ranks, from the votes that went with the step
 };
 
 /// Enqueues training steps, each a round of the ranks' agreement, and returns their results in order. On an
@@ -44,16 +44,16 @@ class StepRunner {
   /// Waits for the oldest step in flight, and for the votes of all ranks.
   StepResult take();
 
-  /// Computes a step again and returns where its first infinite or NaN value arises, on the first rank that
-  /// finds one: each looks for itself, and all must. Steps in flight finish first and can still be taken
-  /// afterwards. Errors are only reported: it must not hide why the search was begun.
+  /// Repeats a step and returns the place of its first infinite or NaN value, on the first rank that finds
+  /// one: each searches by itself, and all must. Steps in flight finish first and can still be taken
+  /// afterwards. Errors are only reported: they must not hide the reason for the search.
   std::string find_non_finite(int64_t step);
 
   /// Notes waits for data, until it is null.
   void follow(Trace* trace) { trace_ = trace; }
 
  private:
-  /// What the batches in the feed's slots allow, and one more.
+  /// The number of batches in the feed's slots, and one more.
   static constexpr int64_t kMaxInFlight = 4;
 
   struct InFlight {
@@ -61,7 +61,7 @@ class StepRunner {
     std::optional<size_t> stopwatch;  ///< of its own among the steps in flight; none if it is not timed
     double data_wait = 0, host = 0;
     std::optional<PhaseSeconds> phases = {};  ///< known so far
-    std::optional<Vote> decided = {};         ///< where all ranks' votes were asked for already
+    std::optional<Vote> decided = {};         ///< if all ranks' votes were requested already
   };
 
   std::optional<std::string> search(int64_t step);
@@ -69,7 +69,7 @@ class StepRunner {
   void next_batch();
   size_t free_stopwatch() const;
   void run(size_t entry, InFlight& step);
-  /// The entry point that a step's micro-batch i goes through, and what it puts out.
+  /// The entry point for a step's micro-batch i, and its outputs.
   struct Batches {
     size_t entry;
     Outputs outputs;
@@ -82,7 +82,7 @@ class StepRunner {
   int64_t micro_batches_;
   Agreement& agreement_;
   int64_t last_enqueued_ = 0;                   ///< step
-  std::optional<Batches> first_, next_, last_;  ///< the last is another one if ranks add up what it makes
+  std::optional<Batches> first_, next_, last_;  ///< the last differs if ranks add up its results
   std::optional<Batches> update_;               ///< after the last, if there are several
   std::vector<InFlight> steps_;                 ///< the oldest first
   std::optional<StepReader> reader_;            ///< of the entry that updates

@@ -17,7 +17,7 @@ namespace trainer {
 
 namespace {
 
-/// What a viewer shows of an operation: how it runs, and its attributes by name.
+/// An operation's details in a viewer: its implementation, and its attributes by name.
 Json arguments_of(const std::string& implementation, const std::vector<Attribute>& attributes) {
   Json by_name = Json::object();
   for (const Attribute& attribute : attributes) {
@@ -50,7 +50,7 @@ void Trace::add_node(const PlannedNode& planned, double begin, double end) {
 void Trace::write() const {
   if (path_.empty()) return;
   constexpr double kMicroseconds = 1e6;
-  double start = std::numeric_limits<double>::infinity();  // a step is noted after what is in it
+  double start = std::numeric_limits<double>::infinity();  // a step is recorded after its parts
   for (const Event& event : events_) start = std::min(start, event.begin);
   Json list = Json::array();
   for (const auto& [row, name] : {std::pair{Row::steps, "steps"},

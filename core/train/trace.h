@@ -10,12 +10,12 @@
 
 namespace trainer {
 
-/// What a few steps spent their time on, as a file that chrome://tracing and https://ui.perfetto.dev open.
-/// Kept in memory until it is written.
+/// A profile of a few steps as a file that chrome://tracing and https://ui.perfetto.dev open. Kept in memory
+/// until it is written.
 class Trace {
  public:
   /// Follows `steps` steps, from the third on: the first ones warm up. Without a path nothing is written: the
-  /// steps only go as they do on the rank that writes.
+  /// steps only run as on the rank that writes.
   Trace(std::filesystem::path path, int64_t steps) : path_(std::move(path)), steps_(steps) {}
 
   bool follows(int64_t step) const { return step >= kFirstStep && step < kFirstStep + steps_; }
@@ -23,7 +23,7 @@ class Trace {
   // Times in seconds of the steady clock.
   void add_step(int64_t step, double begin, double end);
   void add_data_wait(double begin, double end);
-  /// The sums of the ranks get a row of their own, from their start until they are waited for no more.
+  /// The sums of the ranks get a row of their own, from their start until the wait for them ends.
   void add_node(const PlannedNode& planned, double begin, double end);
 
   /// Throws Error (exit 74) if the file cannot be written.

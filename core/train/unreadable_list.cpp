@@ -20,7 +20,7 @@ constexpr const char* kNumbers = "numbers";
 
 }  // namespace
 
-/// A list of an earlier run in the same directory is not this one's.
+/// The list of an earlier run in the same directory does not belong to this one.
 UnreadableList::UnreadableList(std::filesystem::path file, Log& log, bool goes_on)
     : file_(std::move(file)), log_(log) {
   std::error_code ignored;

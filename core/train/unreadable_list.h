@@ -21,17 +21,17 @@ class UnreadableList {
   /// A resumed run keeps its earlier list. Without a file they are only logged.
   UnreadableList(std::filesystem::path file, Log& log, bool goes_on = false);
 
-  /// Whose unreadable samples to list from now on; `split` names them in numbers().
+  /// Unreadable samples of this source are listed from now on; `split` names them in numbers().
   void watch(DataSource& source, const std::string& split) { sources_.emplace_back(split, &source); }
 
-  /// Lists what was found since the last call, and whether that is anything. A file that cannot be written is
-  /// tried again next time.
+  /// Lists the samples found since the last call, and returns whether there are any. A file that cannot be
+  /// written is tried again next time.
   bool report();
 
-  /// Whether this rank has listed something that the others have not heard of.
+  /// Whether this rank has listed samples that the others do not know yet.
   bool has_new_lines() const { return !new_lines_.empty(); }
-  /// Gives every rank what the others have found. It counts against their budgets too: if all together are
-  /// too many, throws Error (exit 65) on every rank.
+  /// Exchanges the findings of all ranks. They count against every rank's budget: if all together are too
+  /// many, throws Error (exit 65) on every rank.
   void share(Communicator& ranks);
 
   /// The numbers of all unreadable samples, by split; those without any are left out.

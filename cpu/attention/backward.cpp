@@ -6,7 +6,7 @@
 namespace trainer::cpu::attention {
 namespace {
 
-/// What one thread works with. Columns are the transposed rows of a panel: [element][lane].
+/// Buffers of one thread. Columns are the transposed rows of a panel: [element][lane].
 struct BackwardRoom {
   static constexpr int64_t kRows = 64, kKeys = 64;
 
@@ -69,7 +69,7 @@ class BackwardBlocks final : public Backward {
   }
 
  private:
-  /// Of the rows of each head: as many as give all threads something to do, twice.
+  /// Parts of each head's rows: enough to give all threads work, twice.
   static int64_t chunks(const Use& use, int64_t heads, int64_t blocks) {
     const int64_t wanted = 2 * use.threads;
     return heads >= wanted ? 1 : std::min(blocks, (wanted + heads - 1) / heads);
@@ -80,7 +80,7 @@ class BackwardBlocks final : public Backward {
     return {dk, dk + sums_floats_ / 2};
   }
 
-  /// Every chunks_-th block of rows, so that under a causal mask all chunks have about as much to do.
+  /// Every chunks_-th block of rows, so that under a causal mask all chunks have about the same work.
   void add_chunk(int64_t piece, const GivenBackward& given, const Gradients& gradients, BackwardRoom& room,
                  const KeySums& sums) const {
     const int64_t head = piece / chunks_;
@@ -193,7 +193,7 @@ class BackwardBlocks final : public Backward {
     }
   }
 
-  /// The panels that contain all that see any of the keys from `begin` on, a panel's width of them.
+  /// The panels that contain all queries that see any of the keys from `begin` on, a panel's width of them.
   struct Panels {
     int64_t first, end;
     bool operator==(const Panels&) const = default;

@@ -32,7 +32,7 @@ TRAINER_MULTIVERSION float score(const T* q, float factor, const T* k, int64_t r
   return largest;
 }
 
-/// Scores to exp(score - largest); returns their sum. A score that is not a number makes the sum none.
+/// Scores to exp(score - largest); returns their sum, which is NaN if a score is.
 TRAINER_MULTIVERSION float soften(float* scores, int64_t count, float largest) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-/// What one thread works with. Columns are the transposed rows of a panel: [element][lane].
+/// Buffers of one thread. Columns are the transposed rows of a panel: [element][lane].
 struct ForwardRoom {
   static constexpr int64_t kRows = 128;
 
@@ -36,11 +36,11 @@ struct ForwardRoom {
   float *rows, *q, *y;   ///< rows as they are stored; columns of q, of the unnormalised y
   float *k, *v;          ///< rows
   float *scores, *kept;  ///< [key][lane]
-  float *largest, *sum;  ///< of each row, up to the key block at hand
+  float *largest, *sum;  ///< of each row, up to the current key block
   float* shrink;
 };
 
-/// y, sum by sum: each key block adds exp(score - largest) v, after what was there has shrunk to the new
+/// y, sum by sum: each key block adds exp(score - largest) v, after the earlier sum was scaled to the new
 /// largest score.
 class ForwardBlocks final : public Forward {
  public:

@@ -5,7 +5,7 @@
 
 namespace trainer::cpu::attention {
 
-/// The factor of a product whose elements go to all lanes: element (r, k) is at r * row + k * step.
+/// The factor of a product with elements that go to all lanes: element (r, k) is at r * row + k * step.
 struct Scalars {
   const float* data;
   int64_t row, step;
@@ -21,16 +21,16 @@ struct Sums {
   int64_t row;
 };
 
-/// Which keys each lane's query sees, from the first key of a block of scores on: lane l those in
+/// The keys that each lane's query sees, from the first key of a block of scores on: lane l those in
 /// [first[l], end[l]), every lane those in [all_first, all_end).
 struct Seen {
   const int32_t *first, *end;
   int64_t all_first, all_end;
 };
 
-/// The loops, compiled for one instruction set. Queries are the lanes of a panel of two vectors, so that
-/// whatever is done for each query (its mask, its maximum, its sum) is done lane by lane. A block of scores
-/// is [key][lane]. Pointers are aligned to 4 bytes only.
+/// The loops, compiled for one instruction set. Queries are the lanes of a panel of two vectors, so that work
+/// for each query (its mask, its maximum, its sum) is done lane by lane. A block of scores is [key][lane].
+/// Pointers are aligned to 4 bytes only.
 struct Kernels {
   const char* name;
   int64_t lanes;  ///< of a vector
@@ -43,23 +43,23 @@ struct Kernels {
   void (*transpose)(Rows rows, int64_t count, int64_t width, Sums columns);
   /// The reverse, each row times its lane's factor.
   void (*transpose_back)(Rows columns, int64_t count, int64_t width, const float* factor, Sums rows);
-  /// Scores of some keys -> p = exp(score - largest), zero if a lane does not see the key. Moves each
-  /// lane's largest score so far and its sum of p; `shrink` is what earlier sums of that lane have to be
-  /// multiplied with. Returns whether a largest score moved.
+  /// Scores of some keys -> p = exp(score - largest), zero if a lane does not see the key. Updates each
+  /// lane's largest score so far and its sum of p; `shrink` is the factor for earlier sums of that lane.
+  /// Returns whether a largest score changed.
   bool (*soften)(Sums scores, int64_t keys, int64_t vectors, const Seen& seen, float* largest, float* sum,
                  float* shrink);
   /// rows[r][lane] *= factor[lane].
   void (*scale)(Sums rows, int64_t count, int64_t vectors, const float* factor);
   /// rows[r][lane] *= factors[r][lane].
   void (*weigh)(Sums rows, int64_t count, int64_t vectors, Rows factors);
-  /// Scores and dy . v of some keys -> f * p and ds = p * (f * dy . v - delta), where p = exp(score -
-  /// log_sum) and f is what dropout kept (null: 1). Both are zero if a lane does not see the key.
+  /// Scores and dy . v of some keys -> f * p and ds = p * (f * dy . v - delta), with p = exp(score - log_sum)
+  /// and f the factor of dropout (null: 1). Both are zero if a lane does not see the key.
   void (*differentiate)(Sums scores, Sums products, int64_t keys, int64_t vectors, const Seen& seen,
                         const float* log_sum, const float* delta, const Rows* kept);
 };
 
-/// Null if the compiler had no such instructions to compile for; whether the processor has them is for the
-/// caller to find out.
+/// Null if the compiler does not support these instructions; the caller checks whether the processor has
+/// them.
 const Kernels* avx512_kernels();
 const Kernels* avx2_kernels();
 /// For every processor.

@@ -4,7 +4,7 @@
 namespace trainer::cpu::attention {
 namespace {
 
-/// Vectors that the compiler makes of whatever the processor has.
+/// Vectors that the compiler implements with the processor's instructions.
 struct Plain {
   using Floats = float __attribute__((vector_size(32)));
   using Words = uint32_t __attribute__((vector_size(32)));

@@ -36,7 +36,7 @@ void multiply_strip(Scalars a, Rows b, int64_t depth, bool add, Sums c) {
 
 using MultiplyStrip = void (*)(Scalars, Rows, int64_t, bool, Sums);
 
-/// The functions for 1, 2, ... rows; of one vector twice as many rows fit into the registers.
+/// The functions for 1, 2, ... rows; with one vector twice as many rows fit into the registers.
 template <class Isa, int kVectors, class Counts = typename CountTo<2 * Isa::kStrip / kVectors>::Type>
 struct Strips;
 template <class Isa, int kVectors, int... kNumber>
@@ -44,7 +44,7 @@ struct Strips<Isa, kVectors, Indices<kNumber...>> {
   static constexpr MultiplyStrip kOfCount[] = {multiply_strip<Isa, kNumber + 1, kVectors>...};
 };
 
-/// Rows are cut into strips as equal as can be.
+/// Rows are split into strips of nearly equal size.
 template <class Isa, int kVectors>
 TRAINER_INLINE void multiply_rows(Scalars a, int64_t rows, Rows b, int64_t depth, bool add, Sums c) {
   constexpr int64_t kMost = 2 * Isa::kStrip / kVectors;

@@ -27,7 +27,7 @@ TRAINER_MULTIVERSION void write_rows(const float* from, int64_t width, int64_t c
   }
 }
 
-/// Where a block's keys begin in their tensor, in elements.
+/// Offset of a block's keys in their tensor, in elements.
 int64_t begin_of(const KeyBlock& block, int64_t offset) {
   const AttentionSizes& e = block.use.sizes;
   return (block.sample * e.keys + block.begin) * e.kv_row() + offset + block.kv_head * e.size;

@@ -6,7 +6,7 @@
 
 #include "cpu/attention/use.h"
 
-// How heads are read from tensors into blocks of f32, and written back.
+// Reads heads from tensors into blocks of f32, and writes them back.
 
 namespace trainer::cpu::attention {
 
@@ -62,11 +62,11 @@ struct KeyBlock {
   const Use& use;
   int64_t sample, kv_head, begin, count;
 };
-/// The same for a tensor of keys or values, whose rows begin at `offset`.
+/// The same for a tensor of keys or values; its rows begin at `offset`.
 void read_keys(const KeyBlock& block, const void* tensor, int64_t offset, float* to);
 void write_keys(const KeyBlock& block, const float* from, void* tensor, int64_t offset);
 
-/// Which keys the rows of a block see, lane by lane and panel by panel.
+/// The keys that the rows of a block see, lane by lane and panel by panel.
 class SeenKeys {
  public:
   static constexpr int64_t kMostPanels = 16;
@@ -94,7 +94,7 @@ class SeenKeys {
   AttentionRule::Keys panels_[kMostPanels];
 };
 
-/// What dropout multiplies the probabilities of a panel with: kept[key][lane] for those keys.
+/// Dropout's factors of a panel's probabilities: kept[key][lane] for those keys.
 void draw_kept(const RowBlock& block, int64_t panel, AttentionRule::Keys keys, const Given& given, Sums kept);
 
 }  // namespace trainer::cpu::attention

@@ -11,7 +11,7 @@
 
 namespace trainer::cpu::attention {
 
-/// Keys of a block, whose rows and scores stay in a core's cache.
+/// Keys of a block; its rows and scores stay in a core's cache.
 constexpr int64_t kKeyBlock = 128;
 
 /// One use of attention. Query heads that read the same keys are a group, and the queries of all its heads
@@ -33,27 +33,27 @@ struct Use {
 /// The kernels for this processor, of those that oneDNN may use, too.
 const Kernels& best_kernels();
 
-/// Where a run finds its inputs; absent ones are null.
+/// Addresses of a run's inputs; absent ones are null.
 struct Given {
   const void *q, *k, *v;  ///< packed: all the same
   const int32_t *first, *start, *sample, *step;
 };
 
-/// What the backward operation reads besides.
+/// Further inputs of the backward operation.
 struct GivenBackward {
   Given forward;
   const void *dy, *y;
   const float* log_sum;
 };
 
-/// Where gradients go; null: nobody wants it. Packed: all the same.
+/// Addresses of gradients; null: not needed. Packed: all the same.
 struct Gradients {
   void *dq, *dk, *dv;
 };
 
 /// Both work on blocks of queries and of keys (Dao et al., "FlashAttention: Fast and Memory-Efficient Exact
 /// Attention with IO-Awareness", 2022): memory grows with the number of queries and keys, not with their
-/// product. A piece of work is bound to a number, not to a thread.
+/// product. Work is assigned by number, not to a thread.
 class Forward {
  public:
   virtual ~Forward() = default;
@@ -63,9 +63,9 @@ class Forward {
 };
 std::unique_ptr<Forward> make_forward(const Use& use);
 
-/// The gradients of keys and values are summed by whoever owns their head, for a chunk of its queries; if
-/// heads are fewer than threads there are several chunks, whose sums are added up in order. So their bits
-/// depend on the number of threads, and on nothing else.
+/// Each head's gradients of keys and values are summed by one owner, for a chunk of its queries. If heads are
+/// fewer than threads there are several chunks, and their sums are added up in order. So their bits depend
+/// only on the number of threads.
 class Backward {
  public:
   virtual ~Backward() = default;

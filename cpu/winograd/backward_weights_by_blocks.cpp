@@ -7,9 +7,9 @@
 namespace trainer::cpu::winograd {
 namespace {
 
-/// Channels of a block of dw, whose products at all positions stay in the second-level cache.
+/// Channels of a block of dw; its products at all positions stay in the second-level cache.
 constexpr int64_t kInputsOfBlock = 32, kOutputsOfBlock = 64;
-/// This many tiles are transformed at once if those are all; of more, this many at a time.
+/// This many tiles are transformed at once if there are no more; otherwise this many at a time.
 constexpr int64_t kMostTiles = 128, kSomeTiles = 64;
 
 class BackwardWeightsByBlocks final : public BackwardWeights {
@@ -50,7 +50,7 @@ class BackwardWeightsByBlocks final : public BackwardWeights {
     return g_of(call) + steps_.out_blocks() * room_.block + number * steps_.m_floats(largest_);
   }
 
-  /// A block of channels of either tensor is one thread's.
+  /// Each block of channels of either tensor belongs to one thread.
   void transform(const Call& call, Tiles tiles) const {
     const int64_t in_blocks = steps_.in_blocks(), lanes = steps_.kernels().lanes;
     parallel_ranges(in_blocks + steps_.out_blocks(), 1, 1, [&](int64_t begin, int64_t end) {

@@ -8,7 +8,7 @@
 namespace trainer::cpu::winograd {
 namespace {
 
-/// Threads that are worth starting, of those there are.
+/// Threads that are worth starting, of those available.
 int64_t useful_threads(const Geometry& g, int threads) {
   constexpr int64_t kProductsWorthAThread = int64_t{1} << 19;  // about 10 us
   return std::clamp<int64_t>(g.tiles() * g.inputs * g.outputs * kPositions / kProductsWorthAThread, 1,
@@ -52,7 +52,8 @@ Grid Geometry::grid_of_y(int64_t lanes) const {
 
 std::unique_ptr<Forward> make_forward(const Kernels& kernels, const Geometry& geometry, bool reversed,
                                       int threads) {
-  // Whichever of transformed images and transformed weights is smaller is kept, the other passes by once.
+  // The smaller of transformed images and transformed weights is kept in the cache; the other is streamed
+  // once.
   const bool few_tiles = 2 * geometry.tiles() <= geometry.outputs;
   const int64_t useful = useful_threads(geometry, threads);
   return few_tiles ? forward_by_outputs(kernels, geometry, reversed, useful)

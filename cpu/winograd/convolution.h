@@ -17,9 +17,9 @@ struct Geometry {
   int64_t height, width;      ///< of x
   int64_t y_height, y_width;  ///< height + 2 * top - 2, width + 2 * left - 2
   int64_t top, left;          ///< padding, 0 to 2
-  int64_t groups = 1;         ///< x and y are channels of tensors with this many times as many
+  int64_t groups = 1;         ///< x and y are channels of tensors with this many times more
 
-  /// The one by which the gradient of x follows from that of y.
+  /// The geometry that computes the gradient of x from that of y.
   Geometry reversed() const;
 
   int64_t tile_rows() const { return (y_height + kTile - 1) / kTile; }
@@ -34,8 +34,8 @@ inline int64_t blocks_of(int64_t count, int64_t size) {
   return (count + size - 1) / size;
 }
 
-/// F(4x4, 3x3): y = x * w + bias, clamped at zero if asked for. With a reversed geometry: dx = dy * w,
-/// where w is what it was forward. An element's sum has one order, however the work is divided.
+/// F(4x4, 3x3): y = x * w + bias, clamped at zero if requested. With a reversed geometry: dx = dy * w,
+/// with the same w as forward. An element's sum has one order, however the work is divided.
 class Forward {
  public:
   struct Call {

@@ -7,7 +7,7 @@
 namespace trainer::cpu::winograd {
 namespace {
 
-/// Floats of transformed pixels that stay in the second-level cache beside what they are multiplied with.
+/// Floats of transformed pixels that stay in the second-level cache together with the weights.
 constexpr int64_t kCachedFloats = 48 * 1024;
 
 class ForwardByTiles final : public Forward {
@@ -35,7 +35,7 @@ class ForwardByTiles final : public Forward {
   }
 
  private:
-  /// A multiple of what registers hold is best; the last part has no more tiles than the others.
+  /// A multiple of the registers' capacity is best; the last part has no more tiles than the others.
   int64_t block_tiles() const {
     const int64_t strip = steps_.kernels().strip, lanes = steps_.kernels().lanes;
     const int64_t of_part = blocks_of(all_.count, parts_);

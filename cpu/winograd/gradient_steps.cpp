@@ -4,7 +4,7 @@
 namespace trainer::cpu::winograd {
 namespace {
 
-/// Vectors of outputs to take next, of those left: three, but not so that a single one would remain of four.
+/// The next number of vectors of outputs: three, but not if a single one of four would remain.
 int64_t next_vectors(int64_t left) {
   return left == 4 ? 2 : left < 3 ? left : 3;
 }

@@ -32,7 +32,7 @@ class GradientSteps {
 
   /// Floats that the products of a region take.
   int64_t m_floats(const Region& region) const { return m_position(region) * kPositions; }
-  /// m = (or, if `add`, +=) v times g, summed over the tiles that are in the room. v and g have all blocks.
+  /// m = (or, if `add`, +=) v times g, summed over the tiles in the workspace. v and g have all blocks.
   void multiply(const Region& region, TileRoom room, int64_t tiles, const float* v, const float* g, bool add,
                 float* m) const;
   /// The sums of m over `parts`, which are at `stride` floats -> one block of dw; both blocks count from the

@@ -7,7 +7,7 @@
 
 namespace trainer::cpu::winograd {
 
-/// The kernels that run on this processor, the best first. Only those whose instructions oneDNN uses here, so
+/// The kernels for this processor, the best first. Only those with instructions that oneDNN uses here, so
 /// that both store activations alike and the environment variable ONEDNN_MAX_CPU_ISA restricts both.
 std::vector<const Kernels*> usable_kernels(Storage storage);
 

@@ -6,7 +6,7 @@
 
 namespace trainer::cpu::winograd {
 
-/// All loops for one instruction set and what `Stored` holds: kLanes, kStrip tiles and two vectors of sums in
+/// All loops for one instruction set and the type `Stored`: kLanes, kStrip tiles and two vectors of sums in
 /// the products, kInputs and up to three vectors in those of the weights' gradient.
 template <class Isa, class Stored>
 struct KernelSet {

@@ -5,11 +5,11 @@
 
 namespace trainer::cpu::winograd {
 
-/// Winograd's minimal filtering in two dimensions: a tile of 4x4 results (or of 4x4 gradients) and 3x3
+/// Winograd's minimal filtering in two dimensions. A tile of 4x4 results (or of 4x4 gradients) and 3x3
 /// weights meet in 6x6 pixels, and so in 36 positions, each of which is a product of matrices.
 constexpr int64_t kTile = 4, kTaps = 3, kWindow = 6, kPositions = kWindow * kWindow;
 
-/// Floats between what would otherwise be at distances of a power of two, whose cache lines evict each other.
+/// Floats between arrays that would otherwise be a power of two apart and evict each other's cache lines.
 constexpr int64_t kPad = 16;
 
 /// The layout of tiles in the images of one block of channels: (height, width, lanes) each, the next image's
@@ -32,8 +32,8 @@ struct Positions {
   int64_t stride;  ///< floats between positions
 };
 
-/// What pixels and weights are stored as. All that is between two transforms is float, and so are the
-/// gradients of weights.
+/// The type in which pixels and weights are stored. Everything between two transforms is float, and so are
+/// the gradients of weights.
 enum class Storage { f32, bf16 };
 
 /// The loops, compiled for one instruction set and one storage. Channels come in blocks of `lanes`, which are
@@ -42,7 +42,7 @@ enum class Storage { f32, bf16 };
 struct Kernels {
   const char* name;
   int64_t lanes;
-  int64_t strip;  ///< tiles whose sums registers hold at once
+  int64_t strip;  ///< tiles with sums that fit into the registers at once
   Storage storage;
 
   /// A block of channels of x -> v[position][tile][lane].
@@ -50,7 +50,7 @@ struct Kernels {
   /// A block of channels of dy -> the same. Adds the sums of the lanes to `sums` unless it is null.
   void (*transform_dy)(const Grid& grid, const void* dy, Tiles tiles, Positions v, float* sums);
   /// A block of weights, (3, 3, lanes of inputs, lanes of outputs) -> u[position][input][output], the inputs
-  /// at `row` floats. `reversed` is for the data's gradient: inputs and outputs trade places, taps are
+  /// at `row` floats. `reversed` is for the data's gradient: inputs and outputs are exchanged, taps are
   /// rotated.
   void (*transform_w)(const void* w, bool reversed, Positions u, int64_t row);
   /// m[vector][tile][lane] = (or, if `add`, +=) v[block][tile][lane] * u[block][lane][vector][lane], summed
@@ -61,7 +61,7 @@ struct Kernels {
   /// m[position][tile][lane] -> a block of channels of y, plus `bias` (lanes of them, or null), clamped.
   void (*transform_y)(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, void* y);
   /// m[input][vector][lane] = (or, if `add`, +=) v[tile][input] * g[vector][tile][lane], summed over the
-  /// tiles, for one position, a block of inputs and one to three vectors of outputs. Vectors of g and rows of
+  /// tiles. For one position, a block of inputs and one to three vectors of outputs. Vectors of g and rows of
   /// m are at strides.
   void (*accumulate)(const float* v, const float* g, int64_t g_stride, int64_t tiles, int64_t vectors,
                      bool add, float* m, int64_t m_row);
@@ -71,8 +71,8 @@ struct Kernels {
                        float* dw);
 };
 
-/// Null if the compiler had no such instructions to compile for; whether the processor has them is for the
-/// caller to find out.
+/// Null if the compiler does not support these instructions; the caller checks whether the processor has
+/// them.
 const Kernels* avx512_kernels(Storage storage);
 const Kernels* avx2_kernels(Storage storage);
 /// For every processor.

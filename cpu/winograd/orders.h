@@ -25,8 +25,7 @@ std::unique_ptr<BackwardWeights> backward_weights_by_tiles(const Kernels& kernel
 std::unique_ptr<BackwardWeights> backward_weights_by_blocks(const Kernels& kernels, const Geometry& geometry,
                                                             int64_t threads);
 
-/// Tiles whose products for the weights' gradient are summed in one go: sums of these are added up after
-/// that.
+/// Tiles whose products for the weights' gradient are summed at once; these sums are then added up.
 constexpr int64_t kGradientTiles = 96;
 
 /// The place of an element of a tensor.
@@ -38,13 +37,13 @@ inline void* element(const Kernels& kernels, void* tensor, int64_t number) {
   return const_cast<void*>(element(kernels, static_cast<const void*>(tensor), number));
 }
 
-/// Part `i` of `parts` of a range, as equal as can be.
+/// Part `i` of `parts` nearly equal parts of a range.
 inline Tiles part_of(Tiles tiles, int64_t i, int64_t parts) {
   const int64_t begin = tiles.count * i / parts, end = tiles.count * (i + 1) / parts;
   return {tiles.begin + begin, end - begin};
 }
 
-/// Room for some blocks of channels at all positions of some tiles.
+/// Workspace for some blocks of channels at all positions of some tiles.
 struct TileRoom {
   int64_t position, block;  ///< floats from position to position, from block to block
 

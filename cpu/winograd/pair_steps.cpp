@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMostLanes = 16;
 
-/// The biases of a block, zero if there is no channel; null if there are none at all.
+/// The biases of a block, zero for a missing channel; null if there are none at all.
 const float* block_of_bias(const Kernels& kernels, const void* bias, int64_t begin, int64_t end,
                            float* room) {
   if (bias == nullptr) return nullptr;

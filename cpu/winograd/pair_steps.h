@@ -25,8 +25,8 @@ class PairSteps {
   int64_t out_blocks() const { return out_blocks_; }
   int64_t pairs() const { return blocks_of(out_blocks_, 2); }
 
-  /// Inputs are summed a group after the other, so that what a group needs of u stays in a cache, and sums
-  /// are short: they round less.
+  /// Inputs are summed one group after the other, so that a group's part of u stays in a cache, and sums are
+  /// short: they round less.
   int64_t groups() const { return blocks_of(in_blocks_, group_blocks()); }
   /// Floats that the transformed weights of a pair take, for one group of inputs.
   int64_t u_floats() const { return u_position() * kPositions; }
@@ -34,8 +34,8 @@ class PairSteps {
   void transform_weights(const void* w, int64_t group, int64_t pair, float* u) const;
   /// The pixels of one block of inputs -> v.
   void transform_pixels(const void* x, int64_t in_block, Tiles tiles, Positions v) const;
-  /// v of a group of inputs, whose tiles begin at `first`, times u -> m of two blocks. The first group's sums
-  /// replace what is in m, the others' are added.
+  /// v of a group of inputs, with tiles from `first` on, times u -> m of two blocks. The first group's sums
+  /// replace the contents of m, the others' are added.
   void multiply(int64_t group, int64_t pair, int64_t tiles, const float* v, int64_t first, TileRoom v_room,
                 const float* u, float* m, TileRoom m_room) const;
   /// m of two blocks -> the results of these tiles.

@@ -48,7 +48,7 @@ struct Strips<Isa, kVectors, Indices<kNumber...>> {
   static constexpr MultiplyStrip kOfCount[] = {multiply_strip<Isa, kNumber + 1, kVectors>...};
 };
 
-/// Tiles are cut into strips as equal as can be.
+/// Tiles are split into strips of nearly equal size.
 template <class Isa>
 void multiply(const float* v, int64_t v_stride, int64_t tiles, int64_t blocks, const float* u,
               int64_t vectors, bool add, float* m, int64_t m_stride) {

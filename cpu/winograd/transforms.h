@@ -60,7 +60,7 @@ class Pixels {
     }
   }
 
-  /// Calls use(column), where column(j, values) gives kSize pixels of column j.
+  /// Calls use(column); column(j, values) gives kSize pixels of column j.
   template <class Use>
   TRAINER_INLINE void visit(const Use& use) const {
     using V = Vector<Isa>;
@@ -90,7 +90,7 @@ class Pixels {
   int64_t step_[kSize] = {};
 };
 
-/// Puts row i of the positions of a tile.
+/// Writes row i of the positions of a tile.
 template <class Isa>
 TRAINER_INLINE void put_row(float* tile, int64_t stride, int i, const Vector<Isa>* values) {
   TRAINER_UNROLL
@@ -156,7 +156,7 @@ void transform_w(const void* w, bool reversed, Positions u, int64_t row) {
   }
 }
 
-/// Gives column j of the positions of a tile.
+/// Reads column j of the positions of a tile.
 template <class Isa>
 TRAINER_INLINE void get_column(const float* tile, int64_t stride, int j, Vector<Isa>* values) {
   TRAINER_UNROLL

@@ -10,9 +10,9 @@
 
 #include "core/base/error.h"
 
-// cuDNN has no operation for attention's gradient, and one for causal attention from release 9.21 on only.
-// But every release finds its fused kernels in graphs of products, element-wise functions and reductions that
-// have exactly the form below. It is that of NVIDIA's cudnn-frontend.
+// cuDNN has no operation for attention's gradient, and one for causal attention only from release 9.21 on.
+// But every release finds its fused kernels in graphs of products, element-wise functions and reductions of
+// exactly the form below. It is the form of NVIDIA's cudnn-frontend.
 
 namespace trainer::cuda::cudnn {
 namespace {
@@ -60,7 +60,7 @@ class Operations {
             .by_value = true};
   }
 
-  /// What never reaches memory.
+  /// A tensor that never reaches memory.
   Tensor scores(cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     return in_between(of_rows(graph_.positions), type);
   }
@@ -169,7 +169,7 @@ Tensor scaled_scores(Operations& add) {
   return add.binary(CUDNN_POINTWISE_MUL, scores, Operations::number(Uid::kScale), add.scores());
 }
 
-/// Minus infinity if a key is behind its query.
+/// Minus infinity if a key comes after its query.
 Tensor masked(Operations& add, const Tensor& scores) {
   const auto index = [&](int64_t axis) {
     return add.pointwise(CUDNN_POINTWISE_GEN_INDEX, {&scores}, add.scores(CUDNN_DATA_INT32), CUDNN_DATA_FLOAT,
@@ -188,7 +188,7 @@ void add_forward(const AttentionGraph& graph, Operations& add) {
   const Tensor shifted = add.binary(CUDNN_POINTWISE_SUB, scores, largest, add.scores());
   const Tensor exponentials = add.pointwise(CUDNN_POINTWISE_EXP, {&shifted}, add.scores());
   const Tensor sum = add.reduction(CUDNN_REDUCE_TENSOR_ADD, exponentials, add.row_numbers());
-  // If nobody wants it, an engine wants it all the same.
+  // Even if it is not needed, an engine requires it.
   const Tensor log = add.pointwise(CUDNN_POINTWISE_LOG, {&sum}, add.row_numbers());
   add.binary(CUDNN_POINTWISE_ADD, largest, log,
              graph.log_sum ? add.row_numbers(Uid::kLogSum) : add.row_numbers());
@@ -201,7 +201,7 @@ Tensor products_of_rows(Operations& add) {
   const Tensor dy = add.results(Uid::kResultGradient), y = add.results(Uid::kResult);
   const Tensor all = add.binary(CUDNN_POINTWISE_MUL, dy, y, add.of_heads(CUDNN_DATA_FLOAT));
   const Tensor sums = add.reduction(CUDNN_REDUCE_TENSOR_ADD, all, add.row_numbers());
-  // Dropout would have its factor here, and an engine wants one.
+  // Dropout would have its factor here, and an engine requires one.
   return add.binary(CUDNN_POINTWISE_MUL, sums, Operations::number(Uid::kOne),
                     add.row_numbers(Uid::kProducts));
 }

@@ -9,16 +9,16 @@
 
 namespace trainer::cuda::cudnn {
 
-/// Attention of as many keys as queries, or its gradient, as cuDNN describes it: all of a type of two bytes,
-/// sums f32. Only values, so that another process can be sent it as bytes.
+/// Attention with equal numbers of keys and queries, or its gradient, as cuDNN describes it: all of a type of
+/// two bytes, sums f32. Only values, so that it can be sent to another process as bytes.
 struct AttentionGraph {
   enum class Kind : int32_t { forward, backward };
   Kind kind = Kind::forward;
   DType dtype = DType::f16;
   int64_t samples = 0, positions = 0, heads = 0, kv_heads = 0, size = 0;  ///< size: of one head
-  int64_t q_row = 0, kv_row = 0;  ///< elements from one position to the next, which may hold more than heads
+  int64_t q_row = 0, kv_row = 0;  ///< elements from one position to the next; may include other heads
   bool causal = false;
-  bool log_sum = false;        ///< forward: they are wanted
+  bool log_sum = false;        ///< forward: they are needed
   bool deterministic = false;  ///< backward: bitwise identical every time, up to compute capability 9
 
   /// The tensors' names when a plan is run. The three numbers are f32 on the host.
@@ -40,8 +40,8 @@ struct AttentionGraph {
     kFirstVirtual
   };
 
-  /// Whether blocks of keys add to the gradient of queries in memory, in an order that varies. Where that is
-  /// not allowed cuDNN keeps all scores instead.
+  /// Whether blocks of keys add to the gradient of queries in memory, in an order that varies. If that is not
+  /// allowed, cuDNN stores all scores instead.
   bool sums_dq() const { return kind == Kind::backward && !deterministic; }
   int64_t products_bytes() const { return samples * heads * positions * 4; }
   int64_t query_sums_bytes() const { return sums_dq() ? products_bytes() * size : 0; }
@@ -49,7 +49,7 @@ struct AttentionGraph {
   std::string text() const;
 };
 
-/// The finalised operation graph; `handle` is nullptr if there is no device. Error if this release of
+/// The finalised operation graph; `handle` is nullptr without a device. Throws Error if this release of
 /// cuDNN is too old.
 Descriptor operation_graph(const AttentionGraph& graph, cudnnHandle_t handle);
 

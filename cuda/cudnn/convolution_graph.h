@@ -10,9 +10,9 @@
 
 namespace trainer::cuda::cudnn {
 
-/// One convolution or one of its gradients, as cuDNN describes it: images, weights (O, C/groups, kh, kw) and
-/// results are channels last, all are of `dtype` but for the bias and the weights' gradient, and sums are
-/// f32. Only values, so that another process can be sent it as bytes.
+/// One convolution or one of its gradients, as cuDNN describes it. Images, weights (O, C/groups, kh, kw) and
+/// results are channels last. All are of `dtype` except for the bias and the weights' gradient, and sums are
+/// f32. Only values, so that it can be sent to another process as bytes.
 struct ConvolutionGraph {
   enum class Kind : int32_t { forward, backward_data, backward_weights };
   Kind kind = Kind::forward;
@@ -21,7 +21,7 @@ struct ConvolutionGraph {
   DType dw_dtype = DType::f32;  ///< backward_weights: of the result
   std::array<int64_t, 4> x{}, w{}, y{};
   std::array<int64_t, 2> padding{}, stride{}, dilation{};
-  bool bias = false;  ///< forward: y = relu(conv(x, w) + bias), each part if it is wanted
+  bool bias = false;  ///< forward: y = relu(conv(x, w) + bias), each part if needed
   bool relu = false;
   bool moments = false;        ///< forward: also the sums of y and of y^2 over each channel, f32
   int64_t x_alignment = 16;    ///< bytes; y, weights and bias begin at multiples of 16
@@ -34,14 +34,14 @@ struct ConvolutionGraph {
   std::string text() const;
 };
 
-/// Counts what operation_graph has made of equal graphs in the course of time: kept plans of another revision
-/// do not count. Raise it with every change; a test compares.
+/// A revision of operation_graph's results for equal graphs: kept plans of another revision do not count.
+/// Increase it with every change; a test compares.
 constexpr int kGraphRevision = 1;
 
 /// Names of the tensors when a plan is run.
 enum TensorUid : int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased, kSums, kSquares };
 
-/// The finalised operation graph; `handle` is nullptr if there is no device.
+/// The finalised operation graph; `handle` is nullptr without a device.
 Descriptor operation_graph(const ConvolutionGraph& graph, cudnnHandle_t handle);
 
 }  // namespace trainer::cuda::cudnn

@@ -18,7 +18,7 @@ std::string describe(cudnnStatus_t status);
 /// Throws Error (exit 69 if a part of cuDNN is not installed, 70 otherwise) unless the call succeeded.
 void check(cudnnStatus_t status, std::string_view what);
 
-/// What the library calls a value of type T in an attribute; descriptors are void* to it.
+/// The library's name for the type T of a value in an attribute; descriptors are void* to it.
 template <class T>
 constexpr cudnnBackendAttributeType_t attribute_type() {
   if constexpr (std::is_same_v<T, int64_t>) return CUDNN_TYPE_INT64;
@@ -40,7 +40,7 @@ constexpr cudnnBackendAttributeType_t attribute_type() {
 }
 
 /// One object of cuDNN's graph interface: attributes are set, then it is finalised and can be used in others,
-/// which keep what they need of it. A failed call throws Error that names the object.
+/// which copy what they need. A failed call throws Error with the object's name.
 class Descriptor {
  public:
   /// `name` is for errors and must outlive the descriptor: a literal.
@@ -63,7 +63,7 @@ class Descriptor {
     return set_all(attribute, CUDNN_TYPE_VOID_PTR, addresses.size(), addresses.data());
   }
   Descriptor& finalize();
-  /// finalize() that reports instead of throwing, for what the library may refuse.
+  /// finalize() for objects that the library may refuse: reports instead of throwing.
   cudnnStatus_t try_finalize() { return cudnnBackendFinalize(get()); }
 
   template <class T>
@@ -81,7 +81,7 @@ class Descriptor {
   /// The first `most` of the descriptors that an attribute holds, which are of this type.
   std::vector<Descriptor> children(cudnnBackendAttributeName_t attribute, cudnnBackendDescriptorType_t type,
                                    const char* name, size_t most) const;
-  /// How many values an attribute holds. A configuration's knobs are not counted: it answers 0.
+  /// The number of values of an attribute. A configuration's knobs are not counted: the result is 0.
   size_t count(cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type) const {
     return fetch(attribute, type, 0, nullptr);
   }

@@ -36,7 +36,7 @@ Knobs knobs_of(const Descriptor& configuration) {
   return knobs;
 }
 
-/// What cuDNN says of an engine's numbers.
+/// cuDNN's notes on an engine's numbers.
 class NumericalNotes {
  public:
   explicit NumericalNotes(const Descriptor& engine)
@@ -49,7 +49,7 @@ class NumericalNotes {
   std::vector<cudnnBackendNumericalNote_t> notes_;
 };
 
-/// What a graph promises of its numbers.
+/// A graph's requirements for its numbers.
 struct Promise {
   bool deterministic;
   bool f32, tf32;  ///< f32: of factors, which may be rounded if tf32 is true
@@ -59,12 +59,12 @@ Promise promise_of(const ConvolutionGraph& graph) {
   return {.deterministic = graph.deterministic, .f32 = graph.dtype == DType::f32, .tf32 = graph.tf32};
 }
 
-/// Engines for attention are noted as nondeterministic in no case: the graph's form decides.
+/// cuDNN never notes engines for attention as nondeterministic: the graph's form decides.
 Promise promise_of(const AttentionGraph& graph) {
   return {.deterministic = graph.deterministic, .f32 = false, .tf32 = false};
 }
 
-/// Whether the engine keeps it. Tensor cores know no f32: they round its factors.
+/// Whether the engine meets them. Tensor cores have no f32: they round its factors.
 bool keep(const NumericalNotes& notes, const Promise& promise) {
   if (promise.deterministic && notes.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
   if (!promise.f32) return true;
@@ -78,7 +78,7 @@ std::vector<Descriptor> configurations(const Descriptor& operations, cudnnBacken
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "cuDNN's heuristics");
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations).set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   if (subject.properties != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *subject.properties);
-  // A graph that no engine of this mode takes is refused here, or given an empty list.
+  // A graph that no engine of this mode accepts is refused here, or gets an empty list.
   if (const cudnnStatus_t status = heuristics.try_finalize(); status != CUDNN_STATUS_SUCCESS) {
     if (status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR) return {};
     check(status, "cuDNN's heuristics");
@@ -88,7 +88,7 @@ std::vector<Descriptor> configurations(const Descriptor& operations, cudnnBacken
                              "an engine's configuration", count);
 }
 
-/// What a configuration of the heuristics is, if its engine keeps the graph's promise.
+/// A configuration of the heuristics, if its engine meets the graph's requirements.
 std::optional<EngineChoice> choice_of(const Descriptor& configuration, const Promise& promise) {
   const auto engines = configuration.children(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR,
                                               "an engine of cuDNN", 1);
@@ -141,7 +141,7 @@ std::vector<EngineChoice> engine_choices(const Graph& graph, const Subject& subj
   const Promise promise = std::visit([](const auto& one) { return promise_of(one); }, graph);
   const Descriptor operations = operation_graph(graph, subject.handle);
   std::vector<EngineChoice> found;
-  std::exception_ptr problem;  // of one configuration; the others may do
+  std::exception_ptr problem;  // of one configuration; others may succeed
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (const Descriptor& configuration : configurations(operations, mode, subject)) {
       try {

@@ -9,7 +9,7 @@
 
 namespace trainer::cuda::cudnn {
 
-/// What cuDNN is asked about, and makes plans of.
+/// A graph for queries and plans of cuDNN.
 using Graph = std::variant<ConvolutionGraph, AttentionGraph>;
 
 inline std::string text_of(const Graph& graph) {

@@ -12,11 +12,11 @@
 namespace trainer::cuda::cudnn {
 namespace {
 
-/// Beyond this an engine is taken only where all want more: cuDNN ranks by speed alone.
+/// An engine beyond this is taken only if all need more: cuDNN ranks by speed alone.
 constexpr int64_t kBearableWorkspace = int64_t{1} << 30;
 
-/// Whether this process has used a GPU: CUDA does not survive a fork, and no process may be forked any more
-/// to ask about described ones. Such a machine has a driver, so the answers here are right too.
+/// Whether this process has used a GPU: CUDA does not survive a fork, so no process may then be forked to ask
+/// about described ones. Such a machine has a driver, so the answers here are right too.
 std::atomic<bool> cuda_has_begun{false};
 
 std::string release() {
@@ -28,7 +28,7 @@ std::string plan_key(const std::string& machine, const std::string& name) {
   return fmt::format("plan {}, {}: {}", kGraphRevision, machine, name);
 }
 
-/// The choices with a bearable workspace in their order, else the one that wants least.
+/// The choices with a bearable workspace in their order, otherwise the one with the smallest.
 std::vector<EngineChoice> bearable(const std::vector<EngineChoice>& choices) {
   std::vector<EngineChoice> found;
   for (const EngineChoice& choice : choices) {
@@ -130,7 +130,7 @@ std::vector<EngineChoice> Library::usable(const Graph& graph, size_t most) {
     if (on_device()) {
       try {
         choice.workspace_bytes = plan(graph, choice.text)->workspace_bytes();
-      } catch (const Error& problem) {  // the heuristics offer what the engine refuses: the next one
+      } catch (const Error& problem) {  // the heuristics offer engines that refuse: the next one
         answers_[text_of(graph)].refusal = problem.what();
         refused_.insert(name);
         continue;
@@ -167,7 +167,7 @@ void Library::share(const Graph& graph, const std::string& choice) {
   if (cache_ == nullptr || !shared_.insert(name).second) return;
   try {
     cache_->put(plan_key(machine_, name), plan(graph, choice)->text());
-  } catch (const Error&) {  // an engine whose plans have no text
+  } catch (const Error&) {  // an engine with plans that have no text
   }
 }
 

@@ -19,14 +19,13 @@ class Plan {
  public:
   /// Keeps the handle. Throws Error with the library's reason if the engine does not take the graph.
   Plan(const Graph& graph, const std::string& choice, cudnnHandle_t handle);
-  /// From the text of one that was made before; Error if the library does not take it.
+  /// From the text of an earlier plan; throws Error if the library does not accept it.
   Plan(const std::string& text, cudnnHandle_t handle);
 
-  /// Text that makes it again in another process, without a search or a compiler; Error if it has no such
-  /// text.
+  /// Text that recreates it in another process, without a search or a compiler; Error if it has no text.
   std::string text() const;
   int64_t workspace_bytes() const;
-  /// Puts one run on the handle's stream.
+  /// Enqueues one run on the handle's stream.
   void run(const Descriptor& addresses) const;
 
  private:
@@ -34,11 +33,11 @@ class Plan {
   Descriptor plan_;
 };
 
-/// Where a plan finds its tensors, by the graph's names of them, and its workspace.
+/// The addresses of a plan's tensors, by the graph's names of them, and its workspace.
 Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void* workspace);
 
-/// cuDNN on the device that computes, or about a device that is only described. Remembers what it was asked:
-/// one network has the same layer many times.
+/// cuDNN on the computing device, or about a described one. Caches its answers: one network has the same
+/// layer many times.
 class Library {
  public:
   /// On the current device; throws Error if cuDNN does not start. Plans that `cache` has for this
@@ -54,15 +53,15 @@ class Library {
   const std::string& title() const { return title_; }
   bool on_device() const { return handle_ != nullptr; }
 
-  /// What the heuristics offer, best first.
+  /// The heuristics' choices, best first.
   const Answer& ask(const Graph& graph);
   /// The first `most` of them that take the graph and a bearable workspace; if the device is only
-  /// described, they are not tried. Throws nothing: why there is none is in ask(graph).refusal.
+  /// described, they are not tried. Throws nothing: the reason is in ask(graph).refusal.
   std::vector<EngineChoice> usable(const Graph& graph, size_t most);
   std::shared_ptr<const Plan> plan(const Graph& graph, const std::string& choice);
   /// Keeps a plan for other processes.
   void share(const Graph& graph, const std::string& choice);
-  /// Gives back what a plan takes, if nobody else holds it.
+  /// Releases a plan's resources, unless another owner holds it.
   void forget(const Graph& graph, const std::string& choice);
 
  private:
@@ -79,8 +78,8 @@ class Library {
   std::optional<Descriptor> properties_;  ///< of a described device that this process may ask about itself
   std::map<std::string, Answer> answers_;
   std::map<std::string, std::shared_ptr<const Plan>> plans_;
-  std::set<std::string> shared_;   ///< as in plans_: what the cache has
-  std::set<std::string> refused_;  ///< as in plans_: what the heuristics offer, but the engine does not take
+  std::set<std::string> shared_;   ///< as in plans_: the cached plans
+  std::set<std::string> refused_;  ///< as in plans_: choices of the heuristics that the engine refuses
 };
 
 }  // namespace trainer::cuda::cudnn

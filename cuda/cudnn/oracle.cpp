@@ -43,8 +43,7 @@ bool receive_all(int socket, void* data, size_t bytes) {
   return true;
 }
 
-/// Where the toolkit's libraries may be: in the one that is named, beside cuDNN, in the one that this was
-/// built with.
+/// Possible folders of the toolkit's libraries: the one that is named, that of cuDNN, that of the build.
 std::vector<std::filesystem::path> toolkit_folders() {
   std::vector<std::filesystem::path> folders;
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -69,16 +68,16 @@ std::string stub_of_the_driver() {
   return "";
 }
 
-/// cuDNN opens libcuda.so.1 by that name, and the loader gives it what already goes by it. Without one it
-/// leaves out the engines that it would compile, and so orders the rest wrongly. Never closed.
+/// cuDNN opens libcuda.so.1 by that name, and the loader returns the library already loaded under it. Without
+/// one cuDNN omits the engines that it would compile, and so orders the rest wrongly. Never closed.
 void load_driver() {
   if (::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr) return;
   const std::string stub = stub_of_the_driver();
   if (!stub.empty()) static_cast<void>(::dlopen(stub.c_str(), RTLD_NOW | RTLD_GLOBAL));
 }
 
-/// cuDNN opens and closes the runtime compiler for every question, which took a third of the time. What is
-/// held open opens at once. Never closed.
+/// cuDNN opens and closes the runtime compiler for every question, which took a third of the time. An open
+/// library opens at once. Never closed.
 void hold_runtime_compiler() {
   const std::string name = fmt::format("libnvrtc.so.{}", cudnnGetCudartVersion() / 1000);
   for (const auto& folder : toolkit_folders()) {
@@ -113,7 +112,7 @@ Answer answer_to(const Graph& graph, const Descriptor& device) {
   }
 }
 
-/// The process: answers until nobody asks any more.
+/// The process: answers until its client has gone.
 void serve(int socket, const std::string& json) {
   load_driver();
   hold_runtime_compiler();
@@ -159,7 +158,7 @@ void Oracle::start() {
   if (process_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (process_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // What the program does on a signal is not this process's business.
+    // The program's reactions to signals do not apply to this process.
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGINT})
       ::signal(signal, SIG_DFL);
     ::close(ends[0]);

@@ -8,14 +8,14 @@
 
 namespace trainer::cuda::cudnn {
 
-/// What the library says about one graph: its choices or, if it has none, why.
+/// The library's answer about one graph: its choices or, if it has none, the reason.
 struct Answer {
   std::vector<EngineChoice> choices;
   std::string refusal;
 };
 
-/// Asks cuDNN about a device that is only described, in a process of its own: some questions crash inside the
-/// library, and its answers without a driver need a stand-in that no other code should see.
+/// Queries cuDNN about a described device, in a process of its own: some queries crash inside the library,
+/// and its answers without a driver need a stand-in that no other code should see.
 class Oracle {
  public:
   /// `json`: cuDNN's description of the device.
@@ -28,8 +28,8 @@ class Oracle {
   /// The process that answers, for tests.
   int process() const { return process_; }
 
-  /// Whether the library can be asked about engines that it compiles at run time: there is a libcuda.so.1, or
-  /// the toolkit's stub of it.
+  /// Whether the library can be asked about engines that it compiles at run time: libcuda.so.1, or the
+  /// toolkit's stub of it, exists.
   static bool knows_compiled_engines();
 
  private:
