@@ -49,8 +49,8 @@ __device__ inline Octet of_groups(const GroupSweep& sweep, const float* numbers,
   return octet;
 }
 
-/// Sums of x - first and its square over each part, `first` being the channel's first pixel: what is left of
-/// the mean then is of the size of the deviations.
+/// Sums of x - first and its square over each part, with `first` the channel's first pixel: the remaining
+/// mean is then of the size of the deviations.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_groups(GroupSweep sweep, const T* x, float* part_sums, float* part_squares) {
@@ -85,7 +85,8 @@ __device__ inline double sum_of_parts(const GroupSweep& sweep, const float* part
   return sum;
 }
 
-/// A warp for each group: its mean and factor, written to `settled` (mean, then factor) and where wanted.
+/// A warp for each group: its mean and factor, written to `settled` (mean, then factor) and to the outputs if
+/// needed.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     settle_groups(GroupSweep sweep, double eps, const T* x, const float* part_sums, const float* part_squares,

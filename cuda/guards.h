@@ -9,16 +9,16 @@
 
 namespace trainer::cuda {
 
-/// What a guard reads, in device memory; all but the loss may be nullptr.
+/// A guard's inputs, in device memory; all but the loss may be nullptr.
 struct GuardInputs {
   const float *loss, *found, *norm;
   const int32_t *steps, *pairs;
   const float* window;
   const int32_t *accepted, *skipped, *in_a_row;
-  int64_t pair_numbers, window_size;  ///< the window has this many losses, then as many norms
-  double loss_sigmas, norm_sigmas;    ///< 0: is not watched
+  int64_t pair_numbers, window_size;  ///< the window has this many losses, then the same number of norms
+  double loss_sigmas, norm_sigmas;    ///< 0: not watched
 };
-/// What it writes; each may be nullptr, and the last four the memory of what was read.
+/// A guard's outputs; each may be nullptr, and the last four may share memory with the inputs.
 struct GuardOutputs {
   float *skip, *held;
   int32_t* reason;

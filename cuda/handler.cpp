@@ -9,7 +9,7 @@
 namespace trainer::cuda {
 
 std::optional<std::string> why_not(const Gpu& gpu, Precision precision) {
-  constexpr int kAmpere = 80;  // the first whose tensor cores know bf16 and tf32
+  constexpr int kAmpere = 80;  // the first with tensor cores for bf16 and tf32
   const bool wants_tf32 = precision == Precision::tf32;
   if ((wants_tf32 || precision == Precision::amp_bf16) && gpu.compute_capability < kAmpere) {
     return fmt::format("{} has compute capability {}.{}, and {} begins with 8.0; write amp_fp16 or fp32",

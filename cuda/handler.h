@@ -22,15 +22,15 @@ namespace cudnn {
 class Library;
 }
 
-/// Of workspaces: cuBLASLt takes those of Hopper only at such addresses, and cuDNN's engines load from them
-/// in vectors.
+/// Of workspaces: cuBLASLt's algorithms for Hopper accept only these addresses, and cuDNN's engines load from
+/// them in vectors.
 constexpr int64_t kWorkspaceAlignment = 256;
 
 using Counters = Owned<unsigned*, cudaFree>;
 Counters make_counters(cudaStream_t stream);
 
-/// The GPU as handlers see it. Everything runs on the one stream. A GPU that is only described has neither
-/// stream nor cuBLASLt: handlers then choose, but nothing is compiled.
+/// The GPU as handlers see it. Everything runs on the one stream. A described GPU has neither stream nor
+/// cuBLASLt: handlers then choose, but nothing is compiled.
 struct Gpu {
   std::string name;            ///< "NVIDIA H200"
   int compute_capability = 0;  ///< 90 for 9.0
@@ -38,9 +38,9 @@ struct Gpu {
   BlasHandle blas;
   Counters counters;  ///< of cuda/last_block.h, zero between kernels
   std::shared_ptr<cudnn::Library> cudnn;
-  std::string machine;                           ///< what of GPU and libraries an answer of theirs depends on
-  std::shared_ptr<TextCache> cache;              ///< of all runs of the user; may be null
-  Tuning* tuning = nullptr;                      ///< with runtime.autotune: the fastest choices
+  std::string machine;               ///< GPU and libraries, on which the libraries' answers depend
+  std::shared_ptr<TextCache> cache;  ///< of all runs of the user; may be null
+  Tuning* tuning = nullptr;          ///< with runtime.autotune: the fastest choices
   std::shared_ptr<Communication> communication;  ///< null if the process is alone
   bool tf32 = false;                             ///< products of f32 may round their factors
   bool deterministic = false;                    ///< bitwise identical every time, at any price
@@ -65,11 +65,11 @@ using Handlers = std::unordered_map<std::type_index, Handler>;
 /// Runs our own kernels: no library of NVIDIA's is needed beside the runtime.
 Handlers own_handlers();
 
-/// The reason why the GPU does not compute in it as it was opened, and what to write instead.
+/// The reason why the GPU, as it was opened, does not compute in it, with an alternative.
 std::optional<std::string> why_not(const Gpu& gpu, Precision precision);
 /// A reason if the first input is of whole numbers.
 std::optional<std::string> floats_only(const Gpu& gpu, const OpContext& context);
-/// How to turn one of the GPU's layouts into another.
+/// How to convert one of the GPU's layouts to another.
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);
 
 /// Of a tensor as it is stored in memory, not blocked; 0 for one that is absent.

@@ -5,7 +5,7 @@
 
 namespace trainer::cuda {
 
-/// What this machine has for CUDA, as kBackendInspector promises it: versions of driver and libraries, and
+/// This machine's support for CUDA, as described at kBackendInspector: versions of driver and libraries, and
 /// each GPU with cuDNN's properties of it.
 std::string inspect();
 

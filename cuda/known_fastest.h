@@ -11,17 +11,17 @@
 
 namespace trainer::cuda {
 
-/// With runtime.autotune: the algorithm that was the fastest for what `key` names, found by this run or,
-/// if that may count, by another one of the user's on such a machine.
+/// With runtime.autotune: the fastest algorithm for `key`, found by this run or,
+/// if that may count, by another of the user's runs on an equal machine.
 std::optional<std::string> known_fastest(const Gpu& gpu, const std::string& key);
 
-/// Notes it for this run.
+/// Records it for this run.
 void keep_fastest(const Gpu& gpu, const std::string& key, const std::string& algorithm);
 /// And for other runs, after it was timed.
 void share_fastest(const Gpu& gpu, const std::string& key, const std::string& algorithm);
 
-/// Which of the candidates, called by their texts, is the fastest: the known one, or else that of the least
-/// `time(i)`, which is then shared.
+/// The fastest candidate, by its text: the known one, or else that of the least `time(i)`, which is then
+/// shared.
 template <class Time>
 size_t choose_fastest(const Gpu& gpu, const std::string& key, const std::vector<std::string>& candidates,
                       Time time) {

@@ -7,10 +7,10 @@
 
 namespace trainer::cuda {
 
-// A kernel whose blocks have each a part of the rows adds the parts up itself. Of 32 blocks above each other
-// the one that is done last adds up their parts, and of such groups the last adds up the groups: no block
-// waits, and none reads much. A counter decides which block does it; the order of the sums, and so their
-// bits, do not depend on that. All threads of all blocks call what follows.
+// A kernel with a part of the rows per block adds the parts up itself. Of 32 blocks above each other the last
+// to finish adds up their parts, and the last of such groups adds up the groups: no block waits, and none
+// reads much. A counter decides which block does it; the order of the sums, and so their bits, do not depend
+// on that. All threads of all blocks call the functions below.
 
 constexpr int64_t kPartsOfGroup = 32;
 
@@ -19,7 +19,7 @@ struct Totals {
   double a, b;
 };
 
-/// Where parts and groups are; counters are zero before a kernel and after it.
+/// Addresses of parts and groups; counters are zero before a kernel and after it.
 struct Parts {
   Totals* groups;  ///< (groups, channels)
   float *a, *b;    ///< (parts, channels) each
@@ -44,8 +44,8 @@ struct Parts {
   }
 };
 
-/// Whether the calling block is the last of `blocks` that ask with this counter. What all of them wrote
-/// before can be read then.
+/// Whether the calling block is the last of `blocks` that ask with this counter. It can then read everything
+/// that they wrote before.
 __device__ inline bool is_last(unsigned* counter, unsigned blocks) {
   TRAINER_SHARED(bool, last, [1]);
   __syncthreads();
@@ -60,7 +60,7 @@ __device__ inline bool is_last(unsigned* counter, unsigned blocks) {
   return last[0];
 }
 
-/// Thread t of a block has its channel t, if there is one, and those after the channels help.
+/// Thread t of a block owns its channel t, if there is one; the other threads help.
 struct ColumnPlace {
   int wide, place, slices;
   int64_t channel;
@@ -90,7 +90,7 @@ __device__ inline Totals add_up(const ColumnPlace& at, int64_t count, const Term
   return sums;
 }
 
-/// Stores a block's part, which its first threads have.
+/// Stores a block's part, which its first threads hold.
 __device__ inline void store_part(const RowSweep& sweep, const Column& at, const Sums& own,
                                   const Parts& parts) {
   if (threadIdx.y != 0 || at.left <= 0) return;
@@ -122,8 +122,8 @@ __device__ inline void settle_column(const RowSweep& sweep, const Parts& parts, 
   if (settles) settle(at.channel, sums);
 }
 
-/// Stores the two sums of a block's part, of which each thread has its own, and settles them with those of
-/// the other parts: settle(channel, sums).
+/// Stores the two sums of a block's part, with one per thread, and combines them with those of the other
+/// parts: settle(channel, sums).
 template <class Settle>
 __device__ inline void settle_sums(const RowSweep& sweep, const Column& at, const Sums& of_thread,
                                    const Parts& parts, const Settle& settle) {

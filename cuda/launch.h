@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Included by every .cu, and by nothing else. If a test compiles kernels for the CPU, the macro names what
-// stands in CUDA's place.
+// Included by every .cu, and by nothing else. If a test compiles kernels for the CPU, the macro names the
+// replacement for CUDA.
 #ifdef TRAINER_EMULATED_DEVICE
 #include TRAINER_EMULATED_DEVICE
 #else
@@ -23,8 +23,8 @@ __device__ inline void wait_for_previous_kernels() {
 #endif
 }
 
-/// Whether a kernel was compiled to wait by itself, and a captured step may say so (CUDA 12.3). What is
-/// compiled from PTX of an older architecture does not wait, on whatever GPU.
+/// Whether a kernel was compiled to wait by itself, and a captured step may say so (CUDA 12.3). Code compiled
+/// from PTX of an older architecture does not wait, on any GPU.
 inline bool waits_by_itself(const void* kernel) {
   constexpr int kFirstArchitecture = 90, kFirstRelease = 12030;
   cudaFuncAttributes attributes{};
@@ -40,7 +40,7 @@ inline bool waits_by_itself(const void* kernel) {
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
                    Arguments&&... arguments) {
-  // Asked once for each list of parameters: all kernels are compiled for the same architectures, and a
+  // Queried once for each list of parameters: all kernels are compiled for the same architectures, and a
   // process uses one GPU.
   static const bool waits = waits_by_itself(reinterpret_cast<const void*>(kernel));
   cudaLaunchAttribute early{};

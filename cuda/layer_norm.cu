@@ -9,9 +9,8 @@
 namespace trainer::cuda {
 namespace {
 
-/// A row's elements, as the team's threads take them: eight by eight. What is read again comes from the
-/// cache. A sum is what is stored of it, so that a sum which is normalised again gives bitwise identical
-/// results.
+/// A row's elements, as the team's threads take them: eight by eight. Repeated reads come from the cache. A
+/// sum is used as it is stored, so that a sum which is normalised again gives bitwise identical results.
 template <class T>
 struct RowSource {
   const T *x, *residual;  ///< residual may be nullptr
@@ -76,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   if (mean_of != nullptr) mean_of[row] = mean;
 }
 
-/// What the gradient reads; gamma may be nullptr, and so may mean_of, which then is zero.
+/// Inputs of the gradient; gamma may be nullptr, and so may mean_of, which then is zero.
 template <class T>
 struct Given {
   const T *dy, *s;
@@ -96,7 +95,7 @@ struct Given {
 };
 
 /// With h = (s - mean) * factor and g = gamma * dy: dx = factor * (g - mean of g - h * mean of g h) + other;
-/// of rms the mean of g stays out. Not __restrict__: dx may be an input.
+/// with rms the mean of g is omitted. Not __restrict__: dx may be an input.
 template <class T, class Team>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     gradient_rows(NormRows rows, Given<T> given, const T* other, T* dx) {
@@ -127,7 +126,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   }
 }
 
-/// Sums of dy h and of dy over each part of the rows, which the last block of a column adds up. Either result
+/// Sums of dy h and of dy over each part of the rows; the last block of a column adds them up. Either result
 /// may be nullptr.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
@@ -183,7 +182,7 @@ cudaError_t launch_layer_norm_backward(const NormRows& rows, const LayerNormGrad
   return with_storage(rows.dtype, [=](auto type) {
     using T = decltype(type);
     const Given<T> given{static_cast<const T*>(t.dy), static_cast<const T*>(t.s), t.gamma, t.factor, t.mean};
-    if (t.dgamma != nullptr || t.dbeta != nullptr) {  // before dx, which may take dy's place
+    if (t.dgamma != nullptr || t.dbeta != nullptr) {  // before dx, which may overwrite dy
       const cudaError_t status = launch_sums(rows, given, t, memory, stream);
       if (status != cudaSuccess) return status;
     }

@@ -27,8 +27,8 @@ struct LayerNormTensors {
 cudaError_t launch_layer_norm(const NormRows& rows, double eps, const LayerNormTensors& t,
                               cudaStream_t stream);
 
-/// gamma, mean (of rms) and other may be nullptr; so may dgamma and dbeta. dx may be where dy, s or other
-/// do.
+/// gamma, mean (of rms) and other may be nullptr; so may dgamma and dbeta. dx may share memory with dy, s or
+/// other.
 struct LayerNormGradients {
   const void *dy, *s, *other;
   const float *gamma, *factor, *mean;

@@ -12,7 +12,7 @@
 #include "cuda/table.h"
 #include "cuda/timing.h"
 
-// relu is a kernel of ours: cuBLASLt's own makes 0 of NaN, and guards must see one. It is cuBLASLt's if
+// relu is a kernel of ours: cuBLASLt's own turns NaN into 0, and guards must see NaN. It is cuBLASLt's if
 // its mask is kept; guards then look at gradients (hides_nan in core/step/guard.h).
 //
 // cuBLASLt's gelu is the approximation by tanh, up to 5e-4 from that by erf, and a recipe must mean one
@@ -27,11 +27,11 @@ constexpr const char* kThenBias = "cublaslt, add_bias";
 constexpr const char* kAndColumnSums = "cublaslt, column_sums";
 constexpr const char* kColumnSums = "column_sums";
 
-/// EPILOGUE_AUX_LD of a gelu must be divisible by it, and an algorithm wants no less of a mask.
+/// EPILOGUE_AUX_LD of a gelu must be divisible by it, and an algorithm requires the same of a mask.
 constexpr int64_t kKeptMultiple = 8;
 
-/// Where a gelu in the product is known to be faster than a kernel after it: llm.c measured it on H100, and
-/// the contrary on GPUs with slower memory and no such tensor cores.
+/// GPUs on which a gelu in the product is known to be faster than a kernel after it: llm.c measured this on
+/// H100, and the reverse on GPUs with slower memory and weaker tensor cores.
 constexpr int kLeastForGelu = 90, kMostForGelu = 103;
 
 MatrixProduct without_epilogue(MatrixProduct product) {
@@ -57,11 +57,11 @@ int64_t operand_bytes(const MatrixProduct::Operand& operand) {
 struct Selected {
   MatrixProduct product;
   MatmulAlgorithm algorithm;
-  /// As it is kept in a tuning.
+  /// Its text in a tuning.
   std::string text() const { return product.text() + " by " + algorithm.text; }
 };
 
-/// What an own kernel does after the product: the epilogue if the product went without, and relu.
+/// The work of our kernel after the product: the epilogue if the product has none, and relu.
 cudaError_t launch_rest(const LinearProblem& problem, bool has_epilogue, const Matrix& y, void* data,
                         const Matrix& dy, const void* dy_data, void* bias, void* workspace,
                         cudaStream_t stream) {
@@ -95,8 +95,8 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
   });
 }
 
-/// The heuristics' first with the epilogue, or without if there is none with it; with a tuning, whichever
-/// of both is the fastest.
+/// The heuristics' first with the epilogue, or without if there is none with it; with a tuning, the faster
+/// of the two.
 std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   const LinearProblem problem = linear_problem(gpu, context);
   const MatrixProduct &whole = problem.product, plain = without_epilogue(whole);
@@ -139,7 +139,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   choice.workspace_bytes = problem.dropped_bytes() + kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();
   choice.tensor_cores = problem.product.on_tensor_cores();
-  const int64_t twice = 2 * bytes_of(context.outputs[kProduct]);  // what the next kernel reads and writes
+  const int64_t twice = 2 * bytes_of(context.outputs[kProduct]);  // inputs and outputs of the next kernel
   if (problem.relu) choice.kernels = 2, choice.again_bytes = twice;
   if (gpu.described()) return choice;
   const auto [product, algorithm] = *choose(gpu, context);

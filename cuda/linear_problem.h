@@ -12,24 +12,24 @@ constexpr size_t kProduct = 0;
 static_assert(Linear::kY == kProduct && LinearBackwardData::kDx == kProduct &&
               LinearBackwardWeights::kDweight == kProduct);
 
-/// One of a linear layer's three products as cuBLASLt sees it, and which of the operation's tensors it reads
-/// and writes.
+/// One of a linear layer's three products in cuBLASLt's terms, and the operation's tensors that it reads and
+/// writes.
 struct LinearProblem {
   MatrixProduct product;
   size_t a = 0, b = 0;                     ///< inputs
-  size_t dy = LinearBackwardWeights::kDy;  ///< the input whose sum is a bias's gradient
+  size_t dy = LinearBackwardWeights::kDy;  ///< the input with a sum that is a bias's gradient
   size_t added = 0;                        ///< the input that the product is added to, if there is one
   const Linear* forward = nullptr;
   bool relu = false;  ///< follows the product and its bias
-  /// Nobody wants the mask. A product that is computed again has its algorithm and bits only with it, so it
-  /// goes to the front of the workspace.
+  /// The mask is not needed. A recomputed product has its algorithm and bits only with it, so it goes to the
+  /// front of the workspace.
   bool drops_mask = false;
 
   /// The operation's slot for the bias or its gradient; or nullptr.
   void* const* bias(const Slots& slots) const;
   /// The operation's slot for the matrix that an activation keeps or reads; or nullptr.
   void* const* kept(const Slots& slots) const;
-  /// What the front of the workspace is needed for.
+  /// The use of the workspace's front.
   int64_t dropped_bytes() const;
 };
 

@@ -9,8 +9,8 @@ namespace trainer::cuda {
 
 // Of one row of logits, by all members of a team together (cuda/team.h).
 
-/// Rows whose sums one block adds up: enough to make up for a launch of few blocks, few enough for many
-/// blocks; of a wide row a block has enough to do.
+/// Rows with sums that one block adds up: enough to repay the launch of a block, few enough for many blocks;
+/// a wide row is enough work for a block.
 template <class Team>
 constexpr int64_t kRowsOfBlock = Team::kTeams == 1 ? 1 : 8 * Team::kTeams;
 template <class Team>

@@ -55,7 +55,7 @@ struct RowHit {
 };
 
 /// The mean over positions of the weighted sums of term(row): of a block's rows, then of the blocks. A sample
-/// of weight 0 counts for nothing, even with NaN.
+/// of weight 0 does not count, even with NaN.
 template <class Team, class T, class Term>
 __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial, unsigned* counter,
                          float* total) {

@@ -9,7 +9,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// Gradients stay in whatever layout they have.
+/// Gradients keep their layout.
 Choice select_unscale(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = row_major(context, "norm");
   std::vector<int64_t> counts;

@@ -156,7 +156,7 @@ Matmul::Matmul(const MatrixProduct& product)
   set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product));
-  // While algorithms are sought, an address stands for its alignment only.
+  // During the search for algorithms an address only represents its alignment.
   if (has_kept_) {
     set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.kept_rows());
     set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, uint64_t{product.d.alignment});

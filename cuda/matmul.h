@@ -12,17 +12,17 @@
 
 namespace trainer::cuda {
 
-/// What follows the product in the same kernel. sum_a, sum_b: the sum of op(a), op(b) over the summed index
-/// goes to the bias's address, which makes it a bias's gradient.
+/// Operations after the product in the same kernel. sum_a, sum_b: the sum of op(a), op(b) over the summed
+/// index goes to the bias's address, which makes it a bias's gradient.
 enum class Epilogue { none, bias, sum_a, sum_b };
 
-/// What follows the epilogue: gelu_tanh, also keeping what it reads; or the gradient of gelu_tanh of what was
-/// kept, a matrix of d's shape and type. Or relu, which keeps its mask, and its gradient by that: a bit for
-/// each element, in columns of kept_rows().
+/// Operations after the epilogue: gelu_tanh, which may also keep its input; or the gradient of gelu_tanh of
+/// the kept input, a matrix of d's shape and type. Or relu, which keeps its mask, and its gradient by that: a
+/// bit for each element, in columns of kept_rows().
 enum class Activation { none, gelu, gelu_kept, gelu_gradient, relu_kept, relu_gradient };
 
-/// d = op(a) op(b) as cuBLASLt thinks of it: matrices column by column, dense. A row-major matrix is its own
-/// transpose that way. Sums are f32. Of a batch each matrix is `stride` elements after the one before.
+/// d = op(a) op(b) in cuBLASLt's terms: column-major, dense matrices. A row-major matrix is then its own
+/// transpose. Sums are f32. In a batch each matrix is `stride` elements after the one before.
 struct MatrixProduct {
   struct Operand {
     int64_t rows = 0, columns = 0;
@@ -32,44 +32,44 @@ struct MatrixProduct {
     int64_t stride = 0;       ///< elements from a matrix of a batch to the next
   };
   Operand a, b, d;
-  int64_t batch = 1;  ///< products of as many matrices; only without an epilogue
+  int64_t batch = 1;  ///< products of this many matrices; only without an epilogue
   Epilogue epilogue = Epilogue::none;
   Activation activation = Activation::none;  ///< not with sum_a and sum_b
   DType bias_dtype = DType::f32;
   float beta = 0;     ///< times a matrix of d's shape and type, which may be d itself, is added
   bool tf32 = false;  ///< f32 factors may be rounded to 10 bits, for tensor cores
 
-  /// By NVIDIA's guide, for cuBLASLt does not tell: since CUDA 11 it does so whatever the dimensions.
+  /// From NVIDIA's guide, because cuBLASLt does not report it: since CUDA 11 it does so for all dimensions.
   bool on_tensor_cores() const { return tf32 || a.dtype != DType::f32; }
   bool keeps_or_reads() const { return activation != Activation::none && activation != Activation::gelu; }
   bool has_mask() const {
     return activation == Activation::relu_kept || activation == Activation::relu_gradient;
   }
-  /// Elements from a column of what is kept to the next.
+  /// Elements from one column of the kept matrix to the next.
   int64_t kept_rows() const { return has_mask() ? (d.rows + kMaskRows - 1) / kMaskRows * kMaskRows : d.rows; }
   int64_t mask_bytes() const { return kept_rows() / 8 * d.columns; }
   std::string text() const;
 
-  static constexpr int64_t kMaskRows = 128;  ///< that EPILOGUE_AUX_LD of a mask must be divisible by
+  static constexpr int64_t kMaskRows = 128;  ///< EPILOGUE_AUX_LD of a mask must be divisible by it
 };
 
-/// One of cuBLASLt's ways: eight words without pointers, as text.
+/// One of cuBLASLt's algorithms: eight words without pointers, as text.
 struct MatmulAlgorithm {
   std::string text;
   int64_t workspace_bytes = 0;
 };
 
-/// The most workspace that an algorithm may want: NVIDIA's advice for Hopper; older GPUs choose less.
+/// The largest workspace that an algorithm may need: NVIDIA's advice for Hopper; older GPUs choose less.
 constexpr int64_t kMostMatmulWorkspace = int64_t{32} << 20;
 
-/// How many algorithms of a product runtime.autotune times.
+/// Number of algorithms of a product that runtime.autotune times.
 constexpr int kMatmulsTimed = 4;
 
-/// The alignment of a batch: it may begin at any sample of a larger one. All else begins where the plan puts
-/// it.
+/// The alignment of a batch: it may begin at any sample of a larger one. All others begin at addresses from
+/// the plan.
 uint32_t sample_alignment(const TensorSpec& x);
 
-/// The reason why the operation's first two inputs are no factors for cuBLASLt; absent: there is none.
+/// The reason why cuBLASLt cannot multiply the operation's first two inputs; absent: there is none.
 std::optional<std::string> why_no_factors(const OpContext& context);
 /// The text for a product that cuBLASLt has no algorithm for.
 std::string no_algorithm(const MatrixProduct& product, const std::string& gpu);

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-// NVML's header is no part of the CUDA toolkit's core; what is used of its binary interface, which NVIDIA
+// NVML's header is not part of the CUDA toolkit's core. The used part of its binary interface, which NVIDIA
 // keeps stable, is declared here. Source: NVML API reference, "Device Queries" and "Device Structs".
 
 namespace trainer::cuda {

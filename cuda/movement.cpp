@@ -14,7 +14,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// Whole numbers can be moved only as they are stored.
+/// Whole numbers can only be moved without conversion.
 std::optional<std::string> why_not_reorder(const Gpu& gpu, const OpContext& context) {
   return context.inputs[0].dtype == DType::i32 ? floats_only(gpu, context) : std::nullopt;
 }
@@ -51,7 +51,7 @@ std::unique_ptr<Kernel> compile_reorder(const Gpu& gpu, const OpContext& context
                 });
 }
 
-/// A cast changes the layout too if planning wants that.
+/// A cast changes the layout too if planning requires it.
 std::unique_ptr<Kernel> compile_cast(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                      const Slots& slots) {
   if (choice.inputs[Cast::kX] != choice.outputs[Cast::kY])
@@ -62,7 +62,7 @@ std::unique_ptr<Kernel> compile_cast(const Gpu& gpu, const OpContext& context, c
                  y = slots.outputs[Cast::kY]] { return launch_cast(from, to, *x, *y, count, stream); });
 }
 
-/// Along the channels, images are joined and parted with their channels last.
+/// Along the channels, images are joined and split with their channels last.
 bool along_channels(const OpContext& context, int64_t axis) {
   return axis == 1 && context.inputs[0].shape.size() == 4;
 }

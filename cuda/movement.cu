@@ -136,7 +136,7 @@ Pieces in_words(const Pieces& p, int64_t bytes) {
   return {p.rows, p.length / bytes, p.src_step / bytes, p.dst_step / bytes};
 }
 
-/// with_storage, for what may be u8 too.
+/// with_storage that also allows u8.
 template <class Visit>
 auto with_source(DType dtype, const Visit& visit) {
   return dtype == DType::u8 ? visit(uint8_t{}) : with_storage(dtype, visit);

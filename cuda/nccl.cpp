@@ -19,7 +19,7 @@ constexpr const char* kLibrary = "libnccl.so.2";
                   reason, kLibrary));
 }
 
-/// As the loader finds it, else where it was when this was built.
+/// Where the loader finds it, otherwise where it was when this was built.
 void* open_library() {
   for (const char* name : {kLibrary, TRAINER_NCCL_LIBRARY}) {
     if (*name == '\0') continue;

@@ -25,7 +25,7 @@ struct Unscaled {
 cudaError_t launch_unscale(double max_norm, const float* scale, std::span<const ParameterPointers> parameters,
                            void* workspace, const Unscaled& to, cudaStream_t stream);
 
-/// Where the rule adapts: each parameter's ratio, one after another at the beginning of the workspace.
+/// If the rule adapts: each parameter's ratio, one after another at the beginning of the workspace.
 cudaError_t launch_ratios(const update::Rule& rule, const float* scale,
                           std::span<const ParameterPointers> parameters, void* workspace,
                           cudaStream_t stream);

@@ -92,7 +92,7 @@ std::unique_ptr<Kernel> compile_step(const Gpu& gpu, const OpContext& context, c
   });
 }
 
-/// Gradients stay in whatever layout they have.
+/// Gradients keep their layout.
 Choice select_clip(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = row_major(context, "norm");
   std::vector<int64_t> counts;

@@ -25,7 +25,7 @@ struct ParameterPointers {
 
 /// As many parameters as fit among a kernel's arguments (32764 bytes since CUDA 12.1).
 constexpr size_t kMostInTable = 320;
-/// How many kernels one pass over parameters starts.
+/// Number of kernels that one pass over parameters starts.
 constexpr int parameter_tables(size_t parameters) {
   return static_cast<int>((parameters + kMostInTable - 1) / kMostInTable);
 }
@@ -37,7 +37,7 @@ struct StepScalars {
   const float *scale, *skip;
 };
 
-/// One pass over all parameters, in as few launches as their pointers fit into. `ratios`, if the rule
+/// One pass over all parameters, in the fewest launches that their pointers fit into. `ratios`, if the rule
 /// adapts, multiply each parameter's gradient and decay; else nullptr.
 cudaError_t launch_update(const update::Rule& rule, const StepScalars& scalars,
                           std::span<const ParameterPointers> parameters, const float* ratios,
@@ -52,9 +52,9 @@ cudaError_t launch_increment(const int32_t* x, const float* skip, int32_t* y, cu
 /// y = x * factor, all f32; y may be x.
 cudaError_t launch_multiply_by(const float* x, const float* factor, float* y, int64_t count,
                                cudaStream_t stream);
-/// The same with a factor that the host knows.
+/// The same with a factor from the host.
 cudaError_t launch_multiply(const float* x, float factor, float* y, int64_t count, cudaStream_t stream);
-/// What loss scaling keeps; the new state may be the old one's memory.
+/// The state of loss scaling; the new state may share the old one's memory.
 struct LossScaleState {
   float* scale;
   int32_t *good, *skipped;

@@ -2,7 +2,7 @@
 # What needs nothing of NVIDIA's beside the runtime: built into the library, and by g++ for the emulation.
 file(GLOB own_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cu)
 file(GLOB own_handlers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cpp)
-list(REMOVE_ITEM own_handlers ${CMAKE_SOURCE_DIR}/cuda/nccl.cpp)  # what opens NCCL is in the real library only
+list(REMOVE_ITEM own_handlers ${CMAKE_SOURCE_DIR}/cuda/nccl.cpp)  # files that open NCCL: only in the real library
 set(library_handlers
   backend.cpp batched_matmul.cpp communication.cpp compiled_for.cpp convolution.cpp convolution_choice.cpp convolution_moments.cpp convolution_product.cpp described.cpp factory.cpp fused_attention.cpp inspect.cpp known_fastest.cpp linear.cpp
   linear_problem.cpp matmul.cpp

@@ -10,7 +10,7 @@ namespace trainer::cuda {
 /// Elements of one parameter that a block takes.
 constexpr int64_t kBlockElements = int64_t{kThreads} * Octet::kSize * 4;
 
-/// Items of a `count` each, and which blocks are whose: item i has those from first_block[i] to
+/// Items of a `count` each, and their blocks: item i has those from first_block[i] to
 /// first_block[i + 1].
 template <class Pointers>
 struct Table {
@@ -22,7 +22,7 @@ struct Table {
 using ParameterTable = Table<ParameterPointers>;
 static_assert(sizeof(ParameterTable) + 512 <= 32764);
 
-/// What a block works on.
+/// A block's part of the work.
 struct Share {
   int item;
   int64_t begin, end;

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A block has a row of the batch. Each thread makes the draws again, which is less than waiting for another.
+/// A block has a row of the batch. Each thread repeats the draws, which is faster than waiting for another.
 __global__ void __launch_bounds__(kThreads) read_samples(SampleSteps steps, SampleSizes e, SampleRows r) {
   wait_for_previous_kernels();
   const int64_t row = blockIdx.x, area = e.to_height * e.to_width;

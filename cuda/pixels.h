@@ -10,8 +10,8 @@
 
 namespace trainer::cuda {
 
-/// Images of (channels, area) bytes. What is made of them has `made` channels, those after of zeros; and
-/// how far apart its channels and pixels are.
+/// Images of (channels, area) bytes. The results have `made` channels, zeros after those of the image; and
+/// the distances of their channels and pixels.
 struct PixelPlaces {
   int64_t images, channels, area, made, channel_step, pixel_step;
 };

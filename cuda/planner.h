@@ -5,7 +5,7 @@
 
 namespace trainer::cuda {
 
-/// What a GPU refuses and chooses, be it there or only described.
+/// The refusals and choices of a GPU, real or described.
 class GpuPlanner : public Planner {
  public:
   GpuPlanner(std::shared_ptr<const Gpu> gpu, std::shared_ptr<const Handlers> handlers)

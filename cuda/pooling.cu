@@ -21,7 +21,7 @@ __device__ inline Pixel pixel_of(int64_t thread, int64_t channels, int height, i
           static_cast<int>(pixel % width)};
 }
 
-/// Where the channels of a pixel begin.
+/// The offset of a pixel's channels.
 __device__ inline int64_t place_in(const Pixel& pixel, int64_t channels, int height, int width, int row,
                                    int column) {
   return ((pixel.sample * height + row) * width + column) * channels + pixel.channel;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
   if (places != nullptr) store(winner, at.left, places + to);
 }
 
-/// Each gradient goes to the place that won, collected by whoever may have.
+/// Each gradient goes to the place that won; every possible receiver collects its own.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     max_backward(Windows w, int64_t count, const T* dy, const uint8_t* places, T* dx) {

@@ -20,7 +20,7 @@ struct Windows {
   Windows(const Conv2dGeometry& geometry, const Shape& x, const Shape& y);
 };
 
-// Each over all elements of a floating type; places are u8, nullptr if nobody wants them.
+// Each over all elements of a floating type; places are u8, nullptr if not needed.
 cudaError_t launch_max_pool(const Windows& windows, DType dtype, const void* x, void* y, uint8_t* places,
                             cudaStream_t stream);
 cudaError_t launch_max_pool_backward(const Windows& windows, DType dtype, const void* dy,

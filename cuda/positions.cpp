@@ -8,7 +8,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// Slots of what tells tokens' positions.
+/// Slots of the inputs that determine tokens' positions.
 struct PositionSlots {
   void* const* first;
   void* const* start;

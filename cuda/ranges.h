@@ -8,8 +8,8 @@
 
 namespace trainer::cuda {
 
-/// The kernel between the ends of an NVTX range of that name, which NVIDIA's profilers show. Without such a
-/// tool a range is a test of a pointer.
+/// The kernel between the ends of an NVTX range of that name, which NVIDIA's profilers show. Without a
+/// profiler a range only tests a pointer.
 std::unique_ptr<Kernel> in_range(std::string name, std::unique_ptr<Kernel> kernel);
 
 }  // namespace trainer::cuda

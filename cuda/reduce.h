@@ -5,8 +5,8 @@
 
 namespace trainer::cuda {
 
-// Sums in one order, whatever the order in which threads run. All lanes of a warp, or all threads of a block,
-// call these together.
+// Sums in one order, regardless of the threads' order. All lanes of a warp, or all threads of a block, call
+// these together.
 
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
@@ -28,7 +28,7 @@ __device__ inline T warp_sum(T value) {
   return warp_reduce(value, [](T a, T b) { return a + b; });
 }
 
-/// The sum over a block of whole warps, for thread 0 only; again in a kernel only
+/// The sum over a block of whole warps, for thread 0 only; it may be called again in a kernel only
 /// after a barrier.
 template <class T>
 __device__ inline T block_sum(T value) {

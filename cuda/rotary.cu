@@ -8,8 +8,8 @@
 namespace trainer::cuda {
 namespace {
 
-/// What threads do with a token: turn pieces of its heads, then copy pieces of what stays as it is: the rest
-/// of each head, and all heads after those.
+/// A thread's work on a token: turn pieces of its heads, then copy the unchanged pieces: the rest of each
+/// head, and all heads after those.
 struct RotaryPieces {
   int64_t width;
   int heads, size, features;

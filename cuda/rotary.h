@@ -9,7 +9,7 @@
 
 namespace trainer::cuda {
 
-/// Rows of heads, and where each token finds its row of cosines and sines.
+/// Rows of heads, and each token's row of cosines and sines.
 struct RotaryTokens {
   TableRows row_of;
   int64_t tokens = 0, width = 0;

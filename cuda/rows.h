@@ -8,7 +8,7 @@
 namespace trainer::cuda {
 
 // Images with their channels last are matrices: a row for each pixel, a column for each channel. A thread
-// has eight channels and some of the rows, so what belongs to a channel stays in its registers.
+// has eight channels and some of the rows, so that values of a channel stay in its registers.
 
 struct RowSweep {
   int64_t rows = 0, channels = 0;
@@ -59,7 +59,7 @@ __device__ inline Column column_of(const RowSweep& sweep, int64_t column) {
   return column_of(sweep, column, blockIdx.y);
 }
 
-/// For a pass that begins where the one before has ended: its last rows may still be in the cache.
+/// For a pass that begins at the end of the previous one: its last rows may still be in the cache.
 __device__ inline Column column_from_end(const RowSweep& sweep, int64_t column) {
   Column at = column_of(sweep, column, gridDim.y - 1 - blockIdx.y);
   if (at.row >= at.end) return at;
@@ -68,7 +68,7 @@ __device__ inline Column column_from_end(const RowSweep& sweep, int64_t column) 
 }
 
 /// Visits a thread's rows of T, by use(row, load(row)). Several rows are loaded before the first is used, so
-/// that enough of them are on their way from memory: 64 bytes of each tensor.
+/// that enough loads are in flight: 64 bytes of each tensor.
 template <class T, class Load, class Use>
 __device__ inline void for_rows(const Column& at, const Load& load_row, const Use& use) {
   constexpr int kInFlight = 64 / static_cast<int>(Octet::kSize * sizeof(T));
@@ -122,7 +122,7 @@ __device__ inline double sum_parts(int64_t parts, const Term& term) {
   TRAINER_SHARED(double, shared, [kFinishHigh][kFinishWide]);
   double sum = 0;
   for (int64_t part = threadIdx.y; part < parts; part += kFinishHigh) sum += term(part);
-  __syncthreads();  // what an earlier call left there has been read
+  __syncthreads();  // the previous call's values have been read
   shared[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   sum = 0;

@@ -13,7 +13,7 @@
 
 namespace trainer::cuda {
 
-// Kernels compute in f32, whatever they read and write.
+// Kernels compute in f32, whatever types they read and write.
 
 TRAINER_HD float to_float(float x) {
   return x;
@@ -44,13 +44,13 @@ TRAINER_HD void put(float value, uint8_t& to) {
   to = static_cast<uint8_t>(value);
 }
 
-/// What a thread takes at once: 16 bytes of the narrow types, twice that of f32.
+/// The unit of a thread's work: 16 bytes of the narrow types, twice that of f32.
 struct Octet {
   static constexpr int kSize = 8;
   float v[kSize];
 };
 
-/// As much of eight elements as one instruction moves.
+/// The part of eight elements that one instruction moves.
 template <class T>
 using Word = std::conditional_t<sizeof(T) == 1, uint2, uint4>;
 template <class T>

@@ -3,8 +3,8 @@
 
 #include "cuda/handler.h"
 
-/// The tables of operations: one line for each file of them, a function that the file defines and that adds
-/// its handlers. These run kernels of our own, on a GPU or in the emulation.
+/// The tables of operations: one line for each file, a function in it that adds its handlers. These run
+/// kernels of our own, on a GPU or in the emulation.
 // clang-format off
 #define TRAINER_CUDA_OWN(row) \
   row(add_all_reduce) \
@@ -35,7 +35,7 @@
   row(add_scale_features) \
   row(add_softmax)
 
-/// These need cuDNN or cuBLASLt, and may replace what is above.
+/// These need cuDNN or cuBLASLt, and may replace handlers above.
 #define TRAINER_CUDA_LIBRARIES(row) \
   row(add_convolution) \
   row(add_fused_attention) \

@@ -4,7 +4,7 @@
 #include "cuda/grid.h"
 #include "cuda/rows.h"
 
-// Sums without atomics: tokens are sorted by their rows, and a block adds up what belongs to one row.
+// Sums without atomics: tokens are sorted by their rows, and each block adds up the tokens of one row.
 
 namespace trainer::cuda {
 namespace {
@@ -51,7 +51,7 @@ __device__ inline int64_t count_below(const Key* keys, int64_t begin, int64_t en
   return begin - first;
 }
 
-/// Where key i stands once each two neighbouring runs of `length` sorted keys have been merged.
+/// The position of key i after each pair of neighbouring runs of `length` sorted keys has been merged.
 __device__ inline int64_t merged_place(const Key* keys, int64_t count, int64_t length, int64_t i) {
   const int64_t run = i / length, pair = run / 2 * 2 * length;
   int64_t other = (run ^ 1) * length, other_end = other + length;

@@ -8,7 +8,7 @@
 
 namespace trainer::cuda {
 
-/// A table (rows, width) and what tokens read of it.
+/// A table (rows, width) and the rows that tokens read.
 struct TableAccess {
   TableRows row_of;
   int64_t tokens = 0, rows = 0, width = 0;
@@ -23,10 +23,10 @@ cudaError_t launch_add_rows(const TableAccess& access, DType dtype, const void* 
                             void* y, cudaStream_t stream);
 
 int64_t sum_rows_workspace(int64_t tokens);
-/// How many kernels launch_sum_rows starts.
+/// Number of kernels that launch_sum_rows starts.
 int sum_rows_kernels(int64_t tokens);
 /// table, f32: the sum of dy (tokens, width), of this type, over the tokens that read each row, in one order;
-/// zero for a row that none reads.
+/// zero for a row that no token reads.
 cudaError_t launch_sum_rows(const TableAccess& access, DType dtype, const void* dy, float* table,
                             void* workspace, cudaStream_t stream);
 

@@ -6,8 +6,8 @@
 
 namespace trainer::cuda {
 
-// Who works on a row: a warp, or for a wide one a block. Threads of a warp team without a row may leave at
-// once; those of a block team have the same row.
+// The threads that process a row: a warp, or for a wide one a block. Threads of a warp team without a row may
+// leave at once; those of a block team have the same row.
 
 struct WarpTeam {
   static constexpr int kSize = kWarp;
@@ -16,7 +16,7 @@ struct WarpTeam {
   static dim3 grid(int64_t rows) { return dim3(static_cast<unsigned>((rows + kTeams - 1) / kTeams)); }
   static __device__ int64_t row() { return int64_t{blockIdx.x} * kTeams + threadIdx.x / kWarp; }
   static __device__ int member() { return static_cast<int>(threadIdx.x) % kWarp; }
-  /// Until all members have come here.
+  /// Barrier of all members.
   static __device__ void wait() { __syncwarp(); }
   /// f over the members' values, for all of them, in one order; f must be commutative.
   template <class T, class F>
@@ -41,7 +41,7 @@ struct BlockTeam {
   static __device__ T reduce(T value, const F& f) {
     TRAINER_SHARED(T, of_warp, [kThreads / kWarp]);
     value = warp_reduce(value, f);
-    __syncthreads();  // what an earlier call left there has been read
+    __syncthreads();  // the previous call's values have been read
     if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
     __syncthreads();
     value = of_warp[0];

@@ -14,7 +14,7 @@ using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using GraphInstance = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 /// The work on one stream: events in its order, copies to the GPU beside it, and captured CUDA graphs. Device
-/// says what each function promises.
+/// documents each function.
 class Timeline {
  public:
   explicit Timeline(cudaStream_t stream);

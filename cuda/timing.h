@@ -33,7 +33,7 @@ float milliseconds(cudaStream_t stream, Run run) {
 
 using DeviceMemory = Owned<void*, cudaFree>;
 
-/// Device memory of arbitrary content, for timing what reads it.
+/// Device memory of arbitrary content, for timing code that reads it.
 inline DeviceMemory scratch_memory(int64_t bytes) {
   return make<DeviceMemory>(
       "taking GPU memory to time with", [](void** made, size_t size) { return cudaMalloc(made, size); },

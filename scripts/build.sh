@@ -11,9 +11,9 @@ arguments=(-DTRAINER_CUDA=auto)
 # A fresh build needs no Catch2. One that has the tests keeps them.
 [ -f "$build/CMakeCache.txt" ] || arguments+=(-DTRAINER_TESTS=OFF)
 if nvidia-smi -L >/dev/null 2>&1; then
-  arguments+=(-UCMAKE_CUDA_ARCHITECTURES) # cuda/architectures.cmake asks the GPUs
+  arguments+=(-UCMAKE_CUDA_ARCHITECTURES) # cuda/architectures.cmake queries the GPUs
 else
-  # One architecture, for planning: each takes as long as the next. A package has all (scripts/package.sh).
+  # One architecture, for planning: each takes the same time to build. A package has all (scripts/package.sh).
   arguments+=(-DCMAKE_CUDA_ARCHITECTURES=90-real)
 fi
 

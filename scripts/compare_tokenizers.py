@@ -53,8 +53,8 @@ def corpus(draw, lines):
         yield line.capitalize() + draw.choice([".", "!", "?", ", it's 1987", "  x = 3;", ":\n\n", "'LL we'll", ""])
 
 
-# Characters that all libraries know: Python's Unicode is older than theirs. Of those that combine, whose order a normalizer
-# may change, only what was there long before: the reference's normalizer is older than Python's.
+# Characters that all libraries support: Python's Unicode is older than theirs. Of combining characters, which a
+# normalizer may reorder, only old ones: the reference's normalizer is older than Python's.
 def assigned(low, high):
     def is_known(c):
         combines = unicodedata.combining(c) and not unicodedata.ucd_3_2_0.combining(c)
@@ -250,12 +250,12 @@ def compare_all(options):
     draw = random.Random(options.seed)
     words = made_up_words(draw, 300)
     texts = [random_text(draw, words).encode() for _ in range(options.texts)]
-    for i in range(0, len(texts), 20):  # bytes that are no UTF-8
+    for i in range(0, len(texts), 20):  # bytes that are not UTF-8
         broken = bytearray(texts[i] + b"\xe4\xb8a\xff\xf0\x9f\x98")
         for _ in range(3):
             broken[draw.randrange(len(broken))] = draw.randrange(256)
         texts[i] = bytes(broken)
-    # Texts that are cut where they are long, and words that would take long.
+    # Texts that are cut because they are long, and words that would take long.
     blanks = [" ", " ", " ", *ALPHABETS[2], "  ", " \u3000", "\xa0 "]
     texts.append("".join(draw.choice(words) + draw.choice(blanks) for _ in range(300_000)).encode())
     texts.append("\u3000".join(draw.choice(words) for _ in range(300_000)).encode())

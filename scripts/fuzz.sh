@@ -20,7 +20,7 @@ seed=${2:-0} # libFuzzer's word for any
 folder=build/fuzz
 programs=build/debug/bin
 stored=tests/fuzz/corpus
-# libFuzzer's entropic schedule took half of the time and more: it walks all features after each input.
+# libFuzzer's entropic schedule took more than half of the time: it traverses all features after each input.
 limits=(-entropic=0 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536)
 mapfile -t names < <(grep -l LLVMFuzzerTestOneInput tests/fuzz/*.cpp | sed 's|.*/||; s|\.cpp$||')
 if [ "${1:-}" = --list ]; then
@@ -40,14 +40,14 @@ command -v clang++ >/dev/null || {
 }
 cmake --preset debug >/dev/null
 cmake --build --preset fuzz
-# In memory where that is possible: a file system may write each truncated file to its disk at once.
+# In memory if possible: a file system may write each truncated file to its disk at once.
 files=$(mktemp -d --tmpdir="$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")" trainer-fuzz-XXXXXX)
 trap 'rm -rf "$files"' EXIT
 export TMPDIR=$files
 rm -rf "$folder/seeds"
 "$programs/fuzz_seeds" "$folder/seeds"
 
-# What earlier runs, here or elsewhere, have found.
+# Findings of earlier runs, here or elsewhere.
 unpack() { # NAME
   mkdir -p "$folder/corpus/$1"
   [ ! -f "$stored/$1.tar.xz" ] || tar -xJf "$stored/$1.tar.xz" -C "$folder/corpus/$1"
@@ -69,7 +69,7 @@ if [ "${1:-}" = --pack ]; then
   exit
 fi
 
-# Runs one fuzzer. What it finds is kept, so that the next run goes on from there.
+# Runs one fuzzer. Its findings are kept, so that the next run continues from them.
 fuzz() {
   local name=$1 status=0 results=$folder/results words=()
   [ ! -f "$folder/seeds/$name.dict" ] || words=(-dict="$folder/seeds/$name.dict")
@@ -80,14 +80,14 @@ fuzz() {
   echo "$status" >"$results/$name"
 }
 
-# Whether an input that took long among others takes more than a second alone, too.
+# Whether an input that was slow among others takes more than a second alone, too.
 is_slow() { # NAME FILE
   local ms
   ms=$("$programs/fuzz_$1" "${limits[@]}" "$2" 2>&1 | sed -n 's/^Executed .* in \([0-9]*\) ms$/\1/p')
   [ "${ms:-1001}" -gt 1000 ]
 }
 
-# Adds a fuzzer's runs to those before and prints its row.
+# Adds a fuzzer's runs to earlier ones and prints its row.
 report() {
   local name=$1 log=$folder/$1.log input status runs total coverage kept=$folder/corpus/$1.runs
   status=$(cat "$folder/results/$name" 2>/dev/null || echo "none")

@@ -10,7 +10,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-# The precompiled headers (CMakeLists.txt), with what the project takes from each. A name may stand in several.
+# The precompiled headers (CMakeLists.txt), with the names that the project uses from each. A name may occur in several.
 NAMES = {
     'algorithm': '''all_of any_of none_of binary_search clamp copy copy_if copy_n count count_if equal fill fill_n find find_if
         find_if_not for_each generate is_sorted lower_bound max max_element min min_element minmax_element mismatch move
@@ -46,7 +46,7 @@ for header, names in NAMES.items():
 HEADERS['fmt'] = ['fmt/format.h', 'fmt/core.h']
 
 texts = {path: Path(path).read_text(encoding='utf-8') for path in sys.argv[1:]}
-# Without comments and what stands in quotes, line by line.
+# Without comments and quoted text, line by line.
 codes = {
     path: [re.sub(r'//.*', '', re.sub(r'"(\\.|[^"\\])*"', '""', line)) for line in text.splitlines()]
     for path, text in texts.items()
@@ -124,13 +124,13 @@ def is_included(path, name, headers):
     libraries, files = included(path)
     if headers[0] not in texts:
         return not libraries.isdisjoint(headers)
-    # A name that is mentioned may be declared there in a way that `declared` does not see.
+    # A name that is mentioned may be declared there in a way that `declared` does not detect.
     return path in headers or any(name in words[file] for file in files)
 
 
 for path, lines in codes.items():
     if any(re.search(r'^#include [A-Z]', texts[file], re.M) for file in {path} | included(path)[1]):
-        continue  # what a macro names is not known here
+        continue  # names from macros are unknown here
     told = set(own(lines)) - set(HEADERS)
     for number, line in enumerate(lines, 1):
         for name, needed in uses(line):

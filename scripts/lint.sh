@@ -6,21 +6,21 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/stage.sh
 source scripts/stage.sh
 
-# Tracked files and those about to be.
+# Files that are tracked, or not yet added.
 list() {
   git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do
     [ ! -f "$file" ] || printf '%s\n' "$file"
   done
 }
 
-# Runs a rule, which prints its findings; anything printed, a complaint of its own tools included, is a failure.
+# Runs a rule, which prints its findings; any output, including errors of its own tools, is a failure.
 rule() {
   local found
   found=$("$1" 2>&1 || true)
   [ -z "$found" ] || { printf '%s\n' "$found" && return 1; }
 }
 
-# Release 14 by preference: other releases format differently and know other checks.
+# Release 14 by preference: other releases format differently and have other checks.
 tool() {
   command -v "$1-14" || command -v "$1" || {
     echo "lint: $1 not found: run scripts/setup.sh --lint" >&2
@@ -45,7 +45,7 @@ check_spdx() {
   done
 }
 
-# Which folder may include what: a list of files or folders. The folders under core/ count one by one.
+# The folders that each folder may include: a list of files or folders. The folders under core/ count one by one.
 check_includes() {
   list "${sources[@]}" | xargs -d '\n' grep -HnE '^[[:space:]]*#[[:space:]]*include' | awk '
     BEGIN {
@@ -76,7 +76,7 @@ check_includes() {
       may["mpi"] = engine " mpi/"
       may["apps"] = "core/ cpu/backend.h apps/"
       may["tests"] = "core/ cpu/ cuda/ mpi/ apps/ tests/"
-      # Headers of libraries: where they may stand.
+      # Headers of libraries: the files that may include them.
       lib["yaml-cpp/"] = "^core/config/.*[.]cpp$"
       lib["CLI/"] = "^apps/.*[.]cpp$"
       lib["oneapi/"] = lib["dnnl"] = "^(cpu|tests)/"
@@ -140,7 +140,8 @@ check_operands() {
     sed 's/$/   <- operands have names, and an absent one is kNone: their number says nothing/'
 }
 
-# Paths of one machine. Where NVIDIA and Debian install theirs is the same everywhere, and named where it is needed.
+# Paths of one machine. The install paths of NVIDIA and Debian are the same everywhere, and named in the code that needs
+# them.
 check_paths() {
   list "${text[@]}" | grep -v -e '^LICENSE$' -e '^scripts/lint\.sh$' | xargs -d '\n' grep -HnE \
     '(^|[^[:alnum:]_./}-])/(work|tmp|home|root|opt|mnt|scratch|usr/local|usr/share)(/|[^[:alnum:]_-]|$)' |
@@ -157,12 +158,12 @@ check_characters() {
     LC_ALL=C sed -E 's/^([^:]*:[0-9]+):.*/\1: a control or invisible character/'
 }
 
-# Builds do not tell what a file forgets to include: they read several files as one, behind precompiled headers.
+# Builds do not detect a file's missing includes: they read several files as one, after precompiled headers.
 check_included() {
   list "${sources[@]}" | xargs -d '\n' python3 scripts/includes.py
 }
 
-# The same for certain, in minutes: each file is compiled by itself, behind the precompiled headers of a plain build.
+# The same with certainty, in minutes: each file is compiled by itself, after the precompiled headers of a plain build.
 check_alone() {
   local database=build/alone headers commands status=0
   cmake --preset alone >/dev/null
@@ -183,13 +184,13 @@ check_tidy() {
   local database=build/lint log=build/clang-tidy.log status=0 tidy units sources
   tidy=$(tool clang-tidy)
   cmake --preset lint >/dev/null
-  # The commands are g++'s: clang does not know all its warnings, and brings no <omp.h>.
+  # The commands are g++'s: clang does not support all its warnings, and brings no <omp.h>.
   run-clang-tidy -quiet -clang-tidy-binary "$tidy" -p "$database" -j "$(nproc)" \
     -extra-arg=-Wno-unknown-warning-option "-extra-arg=-idirafter$(g++ -print-file-name=include)" \
     -checks=-bugprone-suspicious-include >"$log" 2>&1 || status=$?
   sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -vE '^[^ ]*clang-tidy|warnings? (generated|treated)|^$' || true
   units=$(grep -E '^[^ ]*clang-tidy[^ ]* ' "$log" | grep -oE '[^ ]+$')
-  # A unit is a file of nothing but includes, unless it is a source that is read alone.
+  # A unit consists only of includes, unless it is a source that is read alone.
   sources=$(xargs -d '\n' awk '/^#include "\// && FILENAME ~ /\/Unity\// { ++n } FILENAME !~ /\/Unity\// && FNR == 1 { ++n } END { print n }' <<<"$units")
   echo "$sources files in $(wc -l <<<"$units") units"
   return "$status"

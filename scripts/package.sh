@@ -31,7 +31,7 @@ if [ -z "$build" ]; then
   [ ! -e build/release/bin/libtrainer_cuda.so ] || scripts/gpu/kernel_table.py build/release || [ $? -eq 77 ]
 fi
 
-# Part of glibc, which a program must take from where it runs; and what NVIDIA does not let others distribute.
+# Part of glibc, which a program must take from its host; and libraries that NVIDIA does not let others distribute.
 not_bundled='^(ld-linux.*|linux-vdso|libc|libm|libdl|librt|libpthread|libresolv|libcuda|libcudart|libcudnn.*|libcublas.*|libnvrtc.*|libnccl|libnvidia.*)\.so'
 
 name=trainer-$(sed -nE 's/.*kVersion = "([0-9.]+)".*/\1/p' core/base/version.h)-linux-x86_64
@@ -40,14 +40,14 @@ staging=$(mktemp -d)
 trap 'rm -rf "$staging"' EXIT
 root=$staging/$name
 cmake --install "$build" --prefix "$root" --strip >/dev/null
-rm -f "$root/lib/libtrainer_mpi.so" # it must match the MPI of the site that it runs on
+rm -f "$root/lib/libtrainer_mpi.so" # it must match the MPI of the site that runs it
 if [ $tests = yes ]; then
   mkdir -p "$root/lib"
   cp "$build"/bin/test_cuda "$root/bin/"
   cp "$build"/bin/libfake_nvml.so "$root/lib/"
 fi
 
-# Name and place of each library that the given files load, those loaded by others included.
+# Name and place of each library that the given files load, including indirect ones.
 loaded() {
   ldd "$@" 2>/dev/null | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' | sort -u
 }
@@ -64,12 +64,12 @@ while read -r library place; do
   case $place in "$root"/*) continue ;; esac
   cp -L "$place" "$root/lib/$library"
   chmod 644 "$root/lib/$library"
-  # The packages' lists say /lib or /usr/lib, whichever they were made with.
+  # The packages' lists say /lib or /usr/lib, depending on how they were built.
   real=$(realpath "$place")
   package=$(dpkg-query -S "$place" "$real" "${real#/usr}" 2>/dev/null | head -n 1 | cut -d: -f1) || true
   add_licence "$package" "$place"
 done < <(loaded "$root"/bin/* "$root"/lib/*.so)
-# Headers alone, compiled in (THIRD_PARTY.md).
+# Headers only, compiled in (THIRD_PARTY.md).
 for package in libcli11-dev nlohmann-json3-dev libprotozero-dev libxxhash-dev; do add_licence "$package" "$package"; done
 
 tar -C "$staging" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/setup.sh
 scripts/build.sh
-device=() # a GPU for which nothing could be built must not end the quickstart
+device=() # the quickstart should continue with a GPU for which nothing could be built
 [ -e build/release/bin/libtrainer_cuda.so ] || device=(device.type=cpu)
 build/release/bin/trainer --config configs/fashion_mnist_cnn.yaml ${device[@]+"${device[@]}"} "$@"
 

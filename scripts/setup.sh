@@ -24,7 +24,7 @@ packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev li
   libpcre2-dev libsentencepiece-dev libutf8proc-dev libprotozero-dev libsodium-dev dataset-fashion-mnist)
 tools=(g++ cmake ninja git python3)
 package_tools=(dpkg-dev file)
-readonly tensorboard=tensorboard==2.21.0 # what the event files of runs are read with
+readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
 with_tensorboard=no
 with_newest_torch=no
 dry_run=no
@@ -98,7 +98,7 @@ install_packages() {
     apt=(sudo "${apt[@]}")
   fi
   install=("${apt[@]}" install -y --no-install-recommends "${missing[@]}")
-  # Package lists may be absent (a fresh image) or may not know a package; simulating needs neither root nor network.
+  # Package lists may be absent (a fresh image) or may lack a package; simulating needs neither root nor network.
   update=()
   if ! apt-get -s install --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
     update=("${apt[@]}" update)
@@ -125,12 +125,12 @@ install_packages() {
     "${update[@]}"
     "${install[@]}"
   else
-    # Lists that are old name files that the mirror no longer has.
+    # Outdated lists name files that the mirror no longer has.
     "${install[@]}" || { "${apt[@]}" update && "${install[@]}"; }
   fi
 }
 
-# An environment of its own, so that nothing of the system's Python changes.
+# A separate environment, so that the system's Python stays unchanged.
 install_tensorboard() {
   local folder=build/tensorboard found
   found=$("$folder/bin/python" -c 'from tensorboard import version; print(version.VERSION)' 2>/dev/null) || true
@@ -142,7 +142,7 @@ install_tensorboard() {
   "$folder/bin/pip" install --quiet --disable-pip-version-check "$tensorboard"
 }
 
-# Again where PyPI has a newer one.
+# Again if PyPI has a newer one.
 install_newest_torch() {
   local folder=build/bench
   echo "setup: running:"

@@ -59,7 +59,7 @@ command_for() { # VALUE
   command+=("${words[@]}" "$key=$1" "run.output_dir=$(directory_of "$1")")
 }
 
-# The terminal sends Ctrl-C to the run as well. What is sent to this script alone is passed on.
+# The terminal sends Ctrl-C to the run as well. Signals to this script alone are passed on.
 asked='' run=''
 trap 'asked=yes' INT
 trap 'asked=yes; [ -z "$run" ] || kill -USR1 "$run" 2>/dev/null' TERM HUP USR1
@@ -72,7 +72,7 @@ await() {
   wait "$run"
   code=$?
   run=
-  # Ended by USR1 before the program listened: nothing was lost.
+  # Ended by USR1 before the program installed its handler: nothing was lost.
   [ -z "$asked" ] || [ "$code" != 138 ] || code=$stopped
 }
 

@@ -24,14 +24,14 @@ done
 passed=0
 failed=0
 
-# Runs the tests of a preset and adds to the two counts; a failing test does not keep the next preset from running.
+# Runs the tests of a preset and adds to the two counts; after a failing test the next preset still runs.
 run_tests() { # PRESET [COMMAND PREFIX...]
   local preset=$1 log=build/$1/ctest.log status=0 bad=0 all=0
   shift
   "$@" ctest --preset "$preset" -j "$(nproc)" | tee "$log" || status=$?
   read -r bad all < <(sed -nE 's/.* ([0-9]+) tests failed out of ([0-9]+).*/\1 \2/p' "$log") || bad=0 all=0
   passed=$((passed + all - bad))
-  # A ctest that ends badly without having counted a failure is one.
+  # A ctest that fails without a counted failure counts as one.
   [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
   failed=$((failed + bad))
   return "$status"
@@ -43,9 +43,9 @@ build() { # PRESET [CONFIGURE ARGUMENTS...]
   cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$(nproc)"
 }
 
-# Lets the cache serve a copy of the sources that lies elsewhere (tests/walkthrough.sh, another clone). It compares the
-# files that were included, not their preprocessed text: g++ compares a precompiled header with its sources byte by byte,
-# comments included, and includes a changed one a second time.
+# Lets the cache serve a copy of the sources in another folder (tests/walkthrough.sh, another clone). It compares the
+# files that were included, not their preprocessed text: g++ compares a precompiled header with its sources byte by
+# byte, comments included, and includes a changed one a second time.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 stage "setup" scripts/setup.sh --tests
@@ -62,7 +62,7 @@ test_release() {
     cuda=off
     echo "test: nvcc not found; testing without libtrainer_cuda.so, because ALLOW_NO_CUDA=1"
   fi
-  # One architecture: each takes as long as the next. A package has all of them (scripts/package.sh).
+  # One architecture: each takes the same time to build. A package has all of them (scripts/package.sh).
   stage "build release" build release -DTRAINER_TESTS=ON -DTRAINER_CUDA="$cuda" -DCMAKE_CUDA_ARCHITECTURES=90-real
   stage "test release" run_tests release || true
 }
@@ -75,7 +75,7 @@ test_debug() {
 test_tsan() {
   local still=()
   stage "build the tests of loader and saver with TSan" build tsan
-  # TSan maps fixed addresses; some kernels randomise over more bits than it can move away from.
+  # TSan maps fixed addresses; some kernels randomise more address bits than it can handle.
   ! setarch -R true 2>/dev/null || still=(setarch -R)
   stage "test loader and saver with TSan" run_tests tsan "${still[@]}" || true
 }

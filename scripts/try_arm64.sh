@@ -22,7 +22,7 @@ for need in aarch64-linux-gnu-g++:g++-aarch64-linux-gnu mmdebstrap:mmdebstrap qe
   }
 done
 
-# The libraries that scripts/setup.sh installs, of the release whose compiler is used; nothing of them runs.
+# The libraries that scripts/setup.sh installs, of the compiler's release; none of them runs.
 fetch() {
   local libraries release link target
   libraries=$(sed -n '/^packages=(/,/)$/p' scripts/setup.sh | grep -oE '[a-z0-9.+-]+-dev|catch2' | paste -sd,)
@@ -30,9 +30,9 @@ fetch() {
   mkdir -p build
   rm -rf "$sysroot.new"
   mmdebstrap --mode=chrootless --variant=extract --architectures=arm64 --include="$libraries" "$release" "$sysroot.new"
-  # Programs look here before they look in the system, which is to be its own but for libraries.
+  # Programs search here before the system, which should stay unchanged except for libraries.
   rm -rf "$sysroot.new"/{dev,etc,tmp,var}
-  [ -e "$sysroot.new/lib" ] || ln -s usr/lib "$sysroot.new/lib" # Debian 13's have all there
+  [ -e "$sysroot.new/lib" ] || ln -s usr/lib "$sysroot.new/lib" # Debian 13's packages have all of them
   # A link to /lib means that of the tree.
   find "$sysroot.new/lib" "$sysroot.new/usr" -lname '/*' -printf '%p %l\n' | while read -r link target; do
     ln --symbolic --relative --force --no-dereference "$sysroot.new$target" "$link"
@@ -44,8 +44,8 @@ fetch() {
 cmake --preset arm64
 cmake --build --preset arm64 -j "$(nproc)"
 
-# The kernel has to know the emulator, for programs that tests start. Where it does not, it is told so in a namespace of
-# its own, which takes Linux 6.7 and not root.
+# The kernel must be configured for the emulator, for programs that tests start. Otherwise it is configured in a
+# separate namespace, which requires Linux 6.7 but not root.
 known=/proc/sys/fs/binfmt_misc
 tell="mount -t binfmt_misc binfmt_misc $known && cat /usr/lib/binfmt.d/qemu-aarch64.conf >$known/register"
 inside=(unshare --map-root-user --mount)
@@ -56,6 +56,6 @@ elif ! "${inside[@]}" bash -c "$tell" 2>/dev/null; then
   inside=() tell=true
 fi
 export QEMU_LD_PREFIX=$sysroot
-# oneDNN 2.6 computes some gradients wrongly with 512-bit SVE, which the emulator has unless it is told otherwise.
+# oneDNN 2.6 computes some gradients wrongly with 512-bit SVE, the emulator's default.
 export QEMU_CPU=${QEMU_CPU:-neoverse-n1}
 exec ${inside[@]+"${inside[@]}"} bash -euc "$tell; $command"

@@ -27,19 +27,19 @@ if ! command -v mmdebstrap >/dev/null; then
   exit "$unavailable"
 fi
 
-# A tree that was cut short is not taken for a whole one.
+# An incomplete tree is not used.
 if [ ! -d "$tree" ]; then
   mkdir -p build
   rm -rf "$tree.new"
   mmdebstrap --mode=root --variant=apt --include=ca-certificates,git "$name" "$tree.new"
   mv "$tree.new" "$tree"
 fi
-# It finds hosts and trusts authorities as this system does, which may be behind a proxy.
+# It resolves hosts and trusts authorities like this system, which may use a proxy.
 for file in /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt; do
   [ ! -e "$file" ] || cp --dereference "$file" "$tree$file"
 done
 
-# What git would commit, so that neither builds nor runs go along; files that are gone go there too.
+# The files that git would commit, so that builds and runs are not copied; deleted files are deleted there too.
 mkdir -p "$sources"
 find "$sources" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
 git ls-files --cached --others --exclude-standard -z | tar --create --null --files-from=- | tar --extract --directory="$sources"

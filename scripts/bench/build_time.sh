@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CCACHE_DISABLE=1 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 
-# Runs one part. Whatever it prints is shown only where it fails.
+# Runs one part. Its output is shown only if it fails.
 measure() { # NAME COMMAND...
   local name=$1 TIMEFORMAT='%R %U %S' real user system
   shift

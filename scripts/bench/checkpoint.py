@@ -53,7 +53,7 @@ def samples_per_second(folder, interval):
            'training.max_duration=1000ep', 'validation.interval=1000ep', 'logging.interval=1ba',
            f'checkpoint.interval={interval}', f'run.max_wall_time={seconds}s', 'run.output_dir=run'])
     lines = [json.loads(line) for line in (folder / 'run/metrics.jsonl').read_text().splitlines()][5:]
-    # By the clock from line to line: nothing can hide between two steps.
+    # From the times between lines: nothing can hide between two steps.
     return 128 * (lines[-1]['step'] - lines[0]['step']) / (lines[-1]['time'] - lines[0]['time'])
 
 

@@ -71,7 +71,7 @@ def peer(folder, workers):
     sampler = torch.utils.data.RandomSampler(data, replacement=True, num_samples=options.images + BATCH)
     batches = iter(torch.utils.data.DataLoader(data, BATCH, sampler=sampler, num_workers=workers))
     next(batches)
-    began, done = time.process_time(), BATCH if workers else 0  # a worker's time counts whole
+    began, done = time.process_time(), BATCH if workers else 0  # a worker's whole time counts
     for images, _ in batches:
         done += len(images)
     del batches

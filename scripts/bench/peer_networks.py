@@ -155,7 +155,7 @@ class Vit(nn.Module):
         return self.head(self.norm(self.blocks(x)[:, 0]))
 
 
-# name: maker, shape of a sample, classes; of tokens the shape has one extent
+# name: maker, shape of a sample, classes; for tokens the shape has one dimension
 NETWORKS = {
     "mlp": (mlp, (1, 28, 28), 10),
     "lenet": (lenet, (1, 28, 28), 10),

@@ -50,7 +50,7 @@ def read_idx(name, header):
 make_model, shape, classes = NETWORKS[options.network]
 model = make_model()
 if options.network in ("gpt_char", "vit_tiny"):
-    # One loop for a whole step, where this PyTorch has it.
+    # One loop for a whole step, if this PyTorch supports it.
     fused = {"fused": True} if int(torch.__version__.split(".")[0]) >= 2 else {"foreach": True}
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0, **fused)
 else:

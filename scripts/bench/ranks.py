@@ -16,7 +16,7 @@ import tempfile
 from windows import MOST_FOREIGN_CPU, spread, timed, train_records, until_clean
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Recipe, and steps of one window: about a second's worth.
+# Recipe, and steps of one window: about a second.
 NETWORKS = {"mlp": ("fashion_mnist_mlp", 300), "cnn": ("fashion_mnist_cnn", 30), "resnet18": ("resnet18_cifar10", 1)}
 WINDOWS = 6
 LEAST_PAIRS = 5
@@ -42,7 +42,7 @@ def measure(network, words):
     recipe, steps = NETWORKS[network]
     steps = options.steps or steps
     with tempfile.TemporaryDirectory() as directory:
-        # Pictures from memory: reading a data set has nothing to do with ranks.
+        # Images from memory: reading a data set is not part of what ranks cost.
         command = [options.trainer, "--config", f"{ROOT}/configs/{recipe}.yaml", "device.type=cpu", f"run.output_dir={directory}/run",
                    f"training.max_duration={(WINDOWS + 2) * steps}ba", f"logging.interval={steps}ba", "lr_scheduler=constant",
                    "validation.interval=0ep", "checkpoint.interval=0s", "data={format: synthetic}",

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# What neither says anything about results nor can be equal.
+# Lines that say nothing about results or can never be equal.
 TIMINGS = {'time', 'samples_per_s', 'data_wait_ms', 'forward_ms', 'backward_ms', 'update_ms', 'memory_bytes', 'host_ms'}
 SYNTHETIC = ['data.format=synthetic', 'data.synthetic.train_samples=640', 'data.synthetic.val_samples=64']
 ACCUMULATED = ['training.micro_batch_size=8', 'training.ema={decay: 0.9}', 'optimizer.clip_norm=1', 'guards.spike=skip']
@@ -90,7 +90,7 @@ def step_ms(sources, recipe, overrides, run):
                               'logging.interval=5ba', f'run.output_dir={run}'])
     lines = [line for line in map(json.loads, (run / 'metrics.jsonl').read_text().splitlines())
              if line['split'] == 'train']
-    # By the clock, from one line to another, the first five steps left out.
+    # From the times between lines, without the first five steps.
     return (lines[-1]['time'] - lines[0]['time']) / (lines[-1]['step'] - lines[0]['step']) * 1e3
 
 

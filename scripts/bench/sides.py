@@ -19,7 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 TRAINER = os.path.join(ROOT, "build/release/bin/trainer")
 WINDOWS = 6
 PARTS = ("data_wait_ms", "forward_ms", "backward_ms", "update_ms")
-# Recipe, batch size, steps of one window (about a second's worth), what our side needs besides.
+# Recipe, batch size, steps of one window (about a second), further arguments of our side.
 NORMALISED = ['data.val=""', "data.augment=[{normalize: {mean: [0.286], std: [0.353]}}]"]
 SYNTHETIC = ["data={format: synthetic}"]
 ADAMW = "optimizer={name: adamw, lr: 1.0e-4, weight_decay: 0}"
@@ -34,7 +34,8 @@ NETWORKS = {
 }
 # The interpreters that setup.sh --bench provides.
 PYTHONS = {"debian": "/usr/bin/python3", "newest": os.path.join(ROOT, "build/bench/bin/python")}
-# What makes either side compute as on a processor that has no more. Loops of ours that oneDNN does not run still use the rest.
+# Settings that make either side compute as on a processor without newer instructions. Our loops that do not follow
+# oneDNN still use them.
 INSTRUCTIONS = {"AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
                          "OPENBLAS_CORETYPE": "Haswell"}}
 

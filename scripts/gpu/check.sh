@@ -34,7 +34,7 @@ fi
 commit=${TRAINER_COMMIT:-$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)}
 python=${PYTHON:-python3}
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
-# NVIDIA's libraries, where they came as Python's packages.
+# NVIDIA's libraries, if they were installed as Python packages.
 for folder in $("$python" -c 'import glob, sys
 for path in sys.path: print(*glob.glob(path + "/nvidia/*/lib"))'); do
   LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder

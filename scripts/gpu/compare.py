@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "scripts/bench"))
 from windows import spread, train_records  # noqa: E402
 
-# Recipe, batch, images per step and second that memory allows with the best fusions known (an H200; 0: not derived).
+# Recipe, batch, images per step and second that memory allows with the best known fusions (an H200; 0: not derived).
 CASES = {"resnet50": ("resnet50_imagenet", 256, 14700), "resnet18": ("resnet18_cifar10", 32, 0), "gpt2": ("gpt2_tokens", 16, 0)}
 SGD, ADAMW = "optimizer={name: sgd, lr: 0.01, momentum: 0.9}", "optimizer={name: adamw, lr: 1.0e-4, weight_decay: 0}"
 

@@ -142,7 +142,7 @@ class Check:
             figures = ROWS[names[0]].function(self)
         except Failed as problem:
             figures = f"failed: {problem}"
-        except Exception as problem:  # a file that is missing or holds something else
+        except Exception as problem:  # a file that is missing or has other contents
             figures = f"failed: {type(problem).__name__}: {problem}"
         passed = True
         for name in names:

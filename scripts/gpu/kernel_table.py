@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ['kernel', 'file', 'instances', 'threads', 'registers', 'spilled_bytes', 'shared_bytes', 'blocks_per_sm']
-# Of an SM, by the CUDA programming guide's table of compute capabilities.
+# Of an SM, from the CUDA programming guide's table of compute capabilities.
 REGISTERS, RESERVED_SHARED = 65536, 1024
 MOST_BLOCKS = {'80': 32, '90': 32, '100': 32, '120': 24}
 THREADS = {'80': 2048, '90': 2048, '100': 2048, '120': 1536}

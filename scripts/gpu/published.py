@@ -84,7 +84,7 @@ def mlperf(step):
     gradient's sums leave with the data's gradient, and one walk makes the gradient of them. Residual sums are walks of their own."""
     for x, y, w, flops, ends in convolutions():
         step.kernel(x + y, flops, HALF * w)
-        step.kernel(x + 2 * y, flops, HALF * w)  # the data's gradient, which reads what relu and normalisation had, too
+        step.kernel(x + 2 * y, flops, HALF * w)  # the data's gradient, which also reads relu's and normalisation's x
         step.kernel(x + y, flops, HALF * w)
         step.kernel(3 * y)  # the gradient from its sums
         if ends:

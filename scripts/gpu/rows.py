@@ -258,7 +258,7 @@ def nvtx(check):
 @row("tools", 30)
 def sync(check):
     counts = []
-    for count in (20, 120):  # what a step adds
+    for count in (20, 120):  # costs added by a step
         text = profile(check, "sync", *steps(count, 32, "training.precision=amp_fp16", "logging.interval=1000ba"))
         counts.append(sum(int(line.split()[2].replace(",", "")) for line in text.splitlines() if "Synchronize" in line))
     return f"{(counts[1] - counts[0]) / 100:.2f} synchronisations a step"
@@ -276,7 +276,7 @@ def kernels(check):
 
 # ranks
 
-# One GPU for two ranks: NCCL 2.30 allows it when asked, earlier releases where both seem to be on different hosts.
+# One GPU for two ranks: NCCL 2.30 allows it on request, earlier releases if both seem to be on different hosts.
 ON_ONE_GPU = ("for rank in 0 1; do env RANK=$rank LOCAL_RANK=$rank NCCL_HOSTID=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "
               "MASTER_PORT=29411 NCCL_MULTI_RANK_GPU_ENABLE=1 {} & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid || exit $?; done")
 

@@ -4,7 +4,7 @@
 from evidence import same_files
 
 SYNTHETIC = "data={format: synthetic}"
-# Without transforms that want pictures of a size.
+# Without transforms that need images of a fixed size.
 SHIPPED = {"fashion_mnist_mlp": (), "fashion_mnist_cnn": (), "mlp_amp": (), "unet_synthetic": (), "fashion_mnist_autoencoder": (), "resnet18_cifar10": (),
            "mobilenet_v2_imagenet": (), "resnet50_imagenet": (), "gpt_char_bible": (), "vit_tiny_imagenet": ()}
 LARGE = ("resnet50_imagenet", SYNTHETIC, "training.precision=amp_fp16", "training.global_batch_size=256",

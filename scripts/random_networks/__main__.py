@@ -123,7 +123,7 @@ def differences(found, expected, start, optimizer):
     weights = {}
     for name, value in expected[1].items():
         way = (value - start[name]).norm().item()
-        least = 1e-6 * start[name].norm().item() + 1e-9  # what f32 can hold of a short way
+        least = 1e-6 * start[name].norm().item() + 1e-9  # the resolution of f32 for a short distance
         away = (found[1][name].double() - value).flatten().abs().sort().values
         left_out = -(-away.numel() // 1000) if optimizer == "lion" else 0
         weights[name] = away[:away.numel() - left_out].norm().item() / max(way, 1e3 * least)

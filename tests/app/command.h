@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-/// What one call of the program printed and returned.
+/// The output and exit code of one call of the program.
 struct Outcome {
   int code = 0;
   std::string output;  ///< standard output

@@ -9,7 +9,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 
 const char* const kTrain = "\"$TRAINER\" --config small.yaml training.max_duration=2ba run.output_dir=run";
-/// Whatever the machine has, CUDA sees none of it.
+/// Hides the machine's GPUs from CUDA.
 const char* const kAllotted = "CUDA_VISIBLE_DEVICES=9999 SLURM_JOB_GPUS=0 ";
 
 std::string first_line(const std::string& text) {

@@ -15,10 +15,10 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::WithinRel;
 using nlohmann::json;
 
-/// What another processor may make of 30 samples.
+/// The tolerance for another processor's results on 30 samples.
 constexpr double kNearly = 1e-3;
 
-/// A copy of a run that was stopped after step 6 of 12. Its metrics say what became of it there.
+/// A copy of a run that was stopped after step 6 of 12. Its metrics include its continuation there.
 class EarlierRun {
  public:
   explicit EarlierRun(const std::string& name) {

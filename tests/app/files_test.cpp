@@ -23,7 +23,7 @@ class Stopped {
     workspace.write("precious", "mine");
     REQUIRE(shell("train -c small.yaml " + kRun + " training.max_duration=4ba").code == 0);
   }
-  /// What waits for a pipe is ended, with 124.
+  /// A command that waits for a pipe is ended, with 124.
   Outcome shell(const std::string& words) const {
     return run_shell("timeout 60 \"$TRAINER\" " + words, workspace.path());
   }
@@ -40,7 +40,7 @@ class Stopped {
   Workspace workspace;
 };
 
-/// While it lives, something else stands in a file's place.
+/// While it exists, it replaces a file by something else.
 class Replaced {
  public:
   template <class Make>
@@ -63,7 +63,7 @@ void make_pipe(const fs::path& path) {
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
 }
 
-/// Whether a text stands in any file below a folder.
+/// Whether any file below a folder contains a text.
 bool is_below(const fs::path& folder, const std::string& text) {
   return run_shell("grep -raqF '" + text + "' .", folder).code == 0;
 }
@@ -81,7 +81,7 @@ TEST_CASE("files of a run: a pipe in the place of any of them is named, not wait
     CHECK_THAT(inspected.errors,
                ContainsSubstring(std::string(name) + ": expected a regular file, found a pipe"));
     const bool is_replaced = std::string(name) == "status.json" || std::string(name) == "summary.json";
-    if (is_replaced) continue;  // by a run that goes on
+    if (is_replaced) continue;  // by a run that continues
     const Outcome resumed = stopped.resume();
     CHECK(resumed.code == 65);
     CHECK_THAT(resumed.errors,

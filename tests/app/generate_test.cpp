@@ -12,7 +12,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Json = nlohmann::json;
 
-/// Learns within a second which letter follows which.
+/// Learns each letter's successor within a second.
 constexpr const char* kLetters = R"(version: 1
 run: {name: letters, seed: 1, output_dir: run}
 model:
@@ -143,7 +143,7 @@ TEST_CASE("generate prints whole characters only") {
                                            "--temperature", "1000", "--seed",   seed};
     std::vector<std::string> as_json = wild;
     as_json.emplace_back("--json");
-    const Json line = letters.lines_of(as_json).at(0);  // refuses what is not UTF-8
+    const Json line = letters.lines_of(as_json).at(0);  // refuses text that is not UTF-8
     CHECK(line["tokens"].size() == 14);
     CHECK_NOTHROW(Json(letters.text_of(wild)).dump());
   }

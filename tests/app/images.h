@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-/// A recipe that tells the folders `bright` and `dark` apart, below `train` and `val`; its run is in `run`.
+/// A recipe that distinguishes the folders `bright` and `dark`, below `train` and `val`; its run is in `run`.
 extern const char* const kImageRecipe;
 
 /// A PNG of a single grey pixel.

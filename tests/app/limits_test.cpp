@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Matchers::ContainsSubstring;
 
-/// More samples than anybody predicts in a minute.
+/// More samples than can be predicted in a minute.
 constexpr const char* kMany = "data.synthetic.val_samples=100000000";
 
 /// Starts a command, sends TERM once `condition` holds, and returns how it ended.
@@ -81,7 +81,7 @@ TEST_CASE("no variable of OpenMP or oneDNN changes the bits of a run") {
   CHECK_THAT(limited.errors, ContainsSubstring("OMP_THREAD_LIMIT=1 allows fewer than 2 threads"));
 }
 
-// In a program of clang's, GCC's OpenMP comes with oneDNN and binds the first thread before clang's counts.
+// In clang's build GCC's OpenMP comes with oneDNN and binds the first thread before clang's counts.
 #ifndef __clang__
 TEST_CASE("where threads are bound to cores, all of the machine's are counted") {
   const Workspace workspace;

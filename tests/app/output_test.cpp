@@ -75,7 +75,7 @@ TEST_CASE("an error keeps its exit code where it cannot be printed") {
     CHECK(run_shell("\"$TRAINER\" nonsense" + end, workspace.path()).code == 64);
   }
   workspace.write("small.yaml", kSmallRecipe);
-  // What is closed is not taken by the run's files.
+  // Closed descriptors are not reused for the run's files.
   const Outcome trained =
       run_shell("\"$TRAINER\" --config small.yaml training.max_duration=2ba run.output_dir=run <&- >&- 2>&-",
                 workspace.path());

@@ -80,7 +80,7 @@ TEST_CASE("own data: a network with more outputs than classes is refused, with b
                 "the network has 1 output, data.train (train, r.yaml:6:3) has 2 classes");
   images.run_well("data.val_fraction=0.2 data.val=null training.max_duration=1ep");
   images.refuse(layers, 78, "the network has 1000 outputs, data.val (val, r.yaml:7:3) has 2 classes", "eval");
-  // Those of a trained network cannot stay.
+  // The weights of a trained network cannot stay.
   const std::string elsewhere = " run.output_dir=elsewhere";
   images.refuse(
       "'model.layers=[flatten, linear: {name: head, out_features: 9}]' model.initial_weights=run" + elsewhere,
@@ -260,7 +260,7 @@ TEST_CASE("own data: data.val null means no validation, also of made-up samples"
   images.run_well("data.val=null 'data.eval_transform=[normalize: {mean: [0.5], std: [0.5]}]'");
   const auto summary = nlohmann::json::parse(images.workspace.read("run/summary.json"));
   CHECK_FALSE(summary.contains("validation"));
-  // Training alone fixes the size of images; one that already has it can be told.
+  // Only training fixes the size of images; an image of that size can be classified.
   const std::string normalized =
       "data.val=null 'model.input=[3, 1, 1]' 'data.augment=[random_resized_crop: 1]' run.output_dir=exact "
       "'data.eval_transform=[normalize: {mean: [0.5], std: [0.5]}]' ";

@@ -50,7 +50,7 @@ TEST_CASE("a recipe finds its data from every working directory, and is the same
   CHECK_THAT(run_at(workspace, "data", {"--config", file, directory}).errors,
              ContainsSubstring("\nthis run is finished"));
 
-  // The defaults of directories that are written to stay with the working directory.
+  // The default output directories are relative to the working directory.
   REQUIRE(run_at(workspace, "data", {"--config", "../recipes/packed.yaml"}).code == 0);
   CHECK(fs::is_directory(workspace.path() / "data/runs"));
   CHECK_FALSE(fs::exists(workspace.path() / "recipes/runs"));

@@ -40,7 +40,7 @@ nlohmann::json plan_of(const Workspace& workspace, const std::vector<std::string
   return nlohmann::json::parse(outcome.output);
 }
 
-/// A recipe of about this many layers, whose samples are made up.
+/// A recipe of about this many layers with made-up samples.
 std::string deep_recipe(const std::string& kind, int count) {
   std::string text =
       "version: 1\nrun: {name: deep, seed: 1}\nloss: {name: cross_entropy}\n"
@@ -155,7 +155,7 @@ TEST_CASE("ranks that share the optimizer's moments need their part of its memor
     INFO(ranks << " ranks");
     CHECK(bytes(shared) <= 1.05 / ranks * bytes(alone));
     CHECK(bytes(shared) >= bytes(alone) / ranks);
-    // Memory is counted with what is between tensors.
+    // Memory includes the gaps between tensors.
     CHECK(shared["shards"]["parameter_bytes"].get<double>() ==
           Approx(shared["memory"]["parameters_bytes"].get<double>()).epsilon(1e-6));
   }
@@ -219,7 +219,7 @@ TEST_CASE("the 3x3 convolution of the shipped network is a Winograd one in all d
   auto own = algorithms("auto"), others = algorithms("off");
   CHECK(own["winograd, own"] + own["winograd"] == (kOnX86 ? 3 : 0));
   CHECK(others["winograd, own"] == 0);
-  // oneDNN's needs AVX-512, and forward takes none of its functions but a relu that loses NaN.
+  // oneDNN's needs AVX-512, and forward uses none of its functions but a relu that loses NaN.
   CHECK((others["winograd"] == 0 || others["winograd"] == 2));
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("too little memory is refused before the start, with what would fit") 
         plan_of(workspace, {recipe, "data.format=synthetic", "training.micro_batch_size=" + rows});
     return plan["memory"]["peak_bytes"].get<int64_t>();
   };
-  // Between the two, however much the process itself takes (with sanitizers: most).
+  // Between the two, whatever the process itself takes (with sanitizers: most).
   const std::string memory = "device.memory=" + std::to_string((peak("128") + peak("16")) / 2);
   const Outcome outcome = run_trainer(
       {"--config", recipe, "data.format=synthetic", memory, "run.output_dir=a"}, workspace.path());
@@ -406,7 +406,7 @@ TEST_CASE("a plan for a GPU that is not here says for which, what is a bound, an
   }
   INFO(outcome.errors);
   REQUIRE(outcome.code == 0);
-  // The model of a GPU says enough.
+  // The model of a GPU is enough.
   std::vector<std::string> without_type = words;
   std::erase(without_type, "device.type=cuda");
   CHECK(run_trainer(without_type, workspace.path()).output.find("NVIDIA A100-SXM4-80GB") !=
@@ -460,7 +460,7 @@ TEST_CASE("a plan for a described GPU predicts its times, by its rates alone") {
   const auto large =
       plan_of(workspace, {kConfigs + "resnet50_imagenet.yaml", "data.format=synthetic", "device.type=cuda",
                           "device.model=h200", "training.precision=amp_bf16"});
-  CHECK(large["tensor_cores"].size() == 54);  // products of the gradient do not count, whoever makes them
+  CHECK(large["tensor_cores"].size() == 54);  // products of the gradient do not count
 
   std::ifstream file(std::string(TRAINER_SOURCE_DIR) + "/configs/devices/h200.json");
   auto description = nlohmann::json::parse(file);

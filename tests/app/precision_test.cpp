@@ -54,7 +54,7 @@ TEST_CASE("weights that are cast once a step give the bits of those cast for eac
         losses_in(workspace.read("runs/each/metrics.jsonl"), "train"));
 }
 
-// Of what is learnt a sanitizer has nothing to say; it watches the same steps in the other cases.
+// Sanitizers cannot check learning; they check the same steps in the other cases.
 #ifndef TRAINER_SANITIZED
 TEST_CASE("Fashion-MNIST is learnt in bf16 as in fp32, where Debian's package is installed") {
   const std::filesystem::path data = "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz";

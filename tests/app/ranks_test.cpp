@@ -15,12 +15,12 @@ bool has_mpi() {
   return fs::exists(fs::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi.so");
 }
 
-/// Open MPI leaves memory behind, in modules that are gone when a sanitizer looks.
+/// Open MPI leaves memory allocated in modules that are unloaded when a sanitizer looks.
 Outcome run_ranks(const std::string& command, const fs::path& directory) {
   return run_shell("export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0\n" + command, directory);
 }
 
-/// Two ranks, by an mpirun that is this script.
+/// Two ranks, started by this script in place of mpirun.
 Outcome run_with_mpirun(const std::string& script, const Workspace& workspace) {
   workspace.write("r.yaml", kSmallRecipe);
   workspace.write("bin/mpirun", "#!/bin/sh\n" + script);
@@ -60,7 +60,7 @@ TEST_CASE("two ranks: unreadable samples of both count against one budget, and a
   const auto state = nlohmann::json::parse(workspace.read("run/checkpoints/step-00000016/state.json"));
   CHECK(state["progress"]["unreadable"]["train"] == nlohmann::json::parse("[3, 31, 35]"));
 
-  // Three of 40 are more than 5 %, whoever has found them.
+  // Three of 40 are more than 5 %, whichever rank has found them.
   const Outcome ends = train("data.error_budget=5 validation.interval=0ep run.output_dir=strict");
   INFO(ends.errors);
   CHECK(ends.code == 65);
@@ -146,8 +146,8 @@ TEST_CASE(
   REQUIRE(train(own + "8ba parallelism.data=2").code == 0);
   CHECK(verified_step("08") == 8);
   REQUIRE(train(own + "12ba").code == 0);
-  CHECK(verified_step("12") == 8);  // one rank has nobody to compare with
-  // At which call rank 0 sends the bias of fc2, 5 numbers, when a run goes on.
+  CHECK(verified_step("12") == 8);  // one rank has no peer to compare with
+  // At which call rank 0 sends the bias of fc2, 5 numbers, when a run continues.
   fs::copy(workspace.path() / "run", workspace.path() / "copy", fs::copy_options::recursive);
   REQUIRE(train("run.output_dir=copy training.max_duration=16ba parallelism.data=2", "FAULT_LOG=calls.txt")
               .code == 0);
@@ -195,7 +195,7 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
   CHECK_THAT(without_library.errors, ContainsSubstring("rank 1 on ") &&
                                          ContainsSubstring("libtrainer_mpi.so") &&
                                          ContainsSubstring("scripts/build.sh"));
-  // One rank alone knows a secret that the others do not.
+  // Only one rank has a secret.
   workspace.write("rank.sh",
                   "[ $OMPI_COMM_WORLD_RANK = 1 ] && export TRAINER_SECRET=00000000000000000000000000000001\n"
                   "exec \"$TRAINER\" \"$@\"\n");
@@ -260,7 +260,7 @@ TEST_CASE("an mpirun that outlives its ranks, or lets one outlive another, is ki
   // A stopped rank that mpirun does not kill ends within 10 s after the others, which miss it after the
   // deadline.
   CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(16));
-  // A process that nobody has waited for yet has ended all the same.
+  // An ended process that has not been waited for counts as ended.
   CHECK(run_shell("test ! -e left.txt || ! ps -o stat= -p $(cat left.txt) | grep -v Z", workspace.path())
             .code == 0);
 }
@@ -343,7 +343,7 @@ TEST_CASE("what an mpirun has ended with is said unless the ranks have said it")
   CHECK_THAT(launcher.errors,
              ContainsSubstring("mpirun was ended by signal 9 (Killed), and its ranks with it"));
 
-  // A beginning of a line is not kept back, nor what follows a row that nothing ends.
+  // A partial line is not held back, nor is text after an unfinished row.
   const Outcome slow =
       run("printf 'how far' >&2; sleep 0.5; echo; " + print(row + "on\n") +
           "for i in $(seq 100); do grep -q 'how far' .stderr && grep -q on .stderr && exit 65; "

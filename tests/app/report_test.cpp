@@ -6,7 +6,7 @@
 namespace trainer {
 namespace {
 
-/// A run of two epochs in `run`, whose name the page has to show.
+/// A run of two epochs in `run`; the page has to show its name.
 void train(const Workspace& workspace) {
   workspace.write("small.yaml", kSmallRecipe);
   REQUIRE(run_trainer({"small.yaml", "run.output_dir=run", "training.max_duration=20ba"}, workspace.path())

@@ -47,7 +47,7 @@ std::string killed_in(int save) {
          std::to_string(save);
 }
 
-/// Such a call on a file of the checkpoint of step 9 fails once, or a read flips a bit.
+/// One such call on a file of the checkpoint of step 9 fails, or a read flips a bit.
 std::string faulty_read(const std::string& calls, const std::string& action, int at) {
   return "LD_PRELOAD=" TRAINER_FAULTS " FAULT_PATH=checkpoints/step-00000009/ FAULT_CALLS=" + calls +
          " FAULT_ACTION=" + action + " FAULT_AT=" + std::to_string(at);
@@ -172,7 +172,7 @@ TEST_CASE(
              ContainsSubstring(
                  "early stop: validation macro_f1 has not improved by more than 0.01 in 5 evaluations"));
 
-  // With more patience it goes on, as one that had it from the beginning.
+  // With more patience it continues like one that had it from the beginning.
   const std::string more = same + " validation.early_stop.patience=7";
   CHECK(small.run("a", more).code == 78);
   REQUIRE(small.run("a", more + " 'run.allow_changes=[validation.early_stop]'").code == 0);

@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// A run of which only what it says of itself is there.
+/// A run with no other file than its own status.
 void put_run(const Workspace& workspace, const std::string& name, const std::string& status) {
   workspace.write("runs/" + name + "/status.json", status);
 }

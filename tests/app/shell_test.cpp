@@ -11,7 +11,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// What may become of the last word: the paths to offer, then the words.
+/// Completions of the last word: the paths to offer, then the words.
 Strings completions(const Strings& words) {
   const Workspace workspace;
   Strings arguments = {"completion", "words", "--"};
@@ -37,7 +37,7 @@ void write_script(const Workspace& workspace, const std::string& shell) {
   workspace.write(shell, outcome.output);
 }
 
-/// What the first group matches in each line of the help of a command.
+/// The matches of the first group in the lines of a command's help.
 Strings in_help(const Strings& command, const char* pattern) {
   const Workspace workspace;
   Strings words = command;
@@ -82,7 +82,7 @@ TEST_CASE("words of a command line are completed: commands, options and their va
   CHECK(completions({"pl"}) == Strings{"none", "plan"});
   CHECK(completions({"data", ""}) == Strings{"none", "stats", "pack", "tokenize"});
   CHECK(completions({"plan", "--du"}) == Strings{"none", "--dump-config", "--dump"});
-  CHECK(completions({"--prof"}) == Strings{"none", "--profile"});  // of `train`, which needs not be named
+  CHECK(completions({"--prof"}) == Strings{"none", "--profile"});  // of `train`, which may be omitted
   CHECK(completions({"--vers"}) == Strings{"none", "--version"});
   CHECK(completions({"--config", "r"}) == Strings{"files"});
   CHECK(completions({"eval", "--config=r"}) == Strings{"files"});

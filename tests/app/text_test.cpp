@@ -171,7 +171,7 @@ TEST_CASE("text: a network of tokens trains on made-up text, without files") {
       "data.tokenizer=null training.max_duration=200ba training.global_batch_size=16 optimizer.lr=0.05 "
       "run.output_dir=runs/synthetic "
       "'validation.metrics=[perplexity, bits_per_byte]'");
-  // Three tokens of four are certain, the others one of 64: the best loss is 1.58, the first log 300.
+  // Three of four tokens are certain, the others one of 64: the best loss is 1.58, the first log 300.
   std::string lines = validation_lines(text.workspace, "runs/synthetic");
   const auto line = nlohmann::json::parse(lines.substr(0, lines.rfind(',')) + "}");
   const double loss = line["loss"];

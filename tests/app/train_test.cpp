@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Trains the small recipe with these overrides in runs/NAME and demands that it ends well.
+/// Trains the small recipe with these overrides in runs/NAME and requires that it ends well.
 Outcome train(const Workspace& workspace, const std::string& name, std::vector<std::string> overrides = {}) {
   workspace.write("small.yaml", kSmallRecipe);
   overrides.insert(overrides.begin(), {"--config", "small.yaml", "run.output_dir=runs/" + name});
@@ -94,7 +94,7 @@ TEST_CASE("averaged weights are evaluated and saved beside the raw ones") {
   CHECK(workspace.read("runs/a/metrics.jsonl").find("\"ema_top1\":") != std::string::npos);
   CHECK(workspace.read("runs/a/model.safetensors") != workspace.read("runs/a/model_ema.safetensors"));
 
-  // A second run that begins with the averages and does not move evaluates them as its raw weights.
+  // A second run that begins with the averages and does not change them evaluates them as its raw weights.
   train(workspace, "b", {"model.initial_weights=runs/a/model_ema.safetensors", "optimizer.lr=0.0"});
   const auto of_averages = nlohmann::json::parse(workspace.read("runs/b/summary.json"));
   CHECK(of_averages["validation"]["last"]["loss"] == summary["validation"]["last"]["ema_loss"]);

@@ -57,7 +57,7 @@ std::vector<Json> json_lines(const std::string& text) {
   return lines;
 }
 
-/// What training said last of its validation.
+/// The last output of training about its validation.
 Json last_validation(const Workspace& workspace, const std::string& directory) {
   Json last;
   for (const Json& line : json_lines(workspace.read(directory + "/metrics.jsonl"))) {
@@ -170,7 +170,7 @@ TEST_CASE("a checkpoint is evaluated to the bits of its step, its run by the new
              ContainsSubstring("warning: skipped: ") && ContainsSubstring("step-00000010/model.safetensors"));
   CHECK(run(workspace, "eval", {"run.resume=run/checkpoints/step-00000010"}).code == 65);
 
-  // What a checkpoint holds can be gone on from, and begun with.
+  // A checkpoint's weights can be resumed from, and used to initialise.
   const Outcome begun =
       run(workspace, "train",
           {"run.output_dir=new", "optimizer.lr=0.0", "model.initial_weights=run", "training.ema={}"});

@@ -18,7 +18,7 @@
 namespace trainer::cpu::attention {
 namespace {
 
-/// Seconds: with one thread those of the processor, which neighbours do not lengthen.
+/// Seconds: with one thread processor time, which other processes do not lengthen.
 double now() {
   if (omp_get_max_threads() == 1) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -85,7 +85,7 @@ double milliseconds_of(const std::function<void()>& work, double seconds) {
 #define TRAINER_FMA(number) "vfmadd213ps %%ymm15, %%ymm14, %%ymm" #number "\n\t"
 /// 12 multiply-adds of 8 lanes a round, in registers; nothing else.
 void multiply_add(int64_t rounds) {
-  asm volatile("vzeroall" : : : TRAINER_REGISTERS);  // what is left in them could be slow: denormals
+  asm volatile("vzeroall" : : : TRAINER_REGISTERS);  // old values could be slow: denormals
   for (int64_t i = 0; i < rounds; ++i) {
     asm volatile(TRAINER_FMA(0) TRAINER_FMA(1) TRAINER_FMA(2) TRAINER_FMA(3) TRAINER_FMA(4) TRAINER_FMA(5)
                      TRAINER_FMA(6) TRAINER_FMA(7) TRAINER_FMA(8) TRAINER_FMA(9) TRAINER_FMA(10)
@@ -98,7 +98,7 @@ void multiply_add(int64_t rounds) {
 #undef TRAINER_FMA
 #undef TRAINER_REGISTERS
 
-/// GFLOP/s of all threads; those of 512 bits take twice as long on the processors that this has been run on.
+/// GFLOP/s of all threads; those of 512 bits take twice as long on all processors measured so far.
 double peak() {
   constexpr int64_t kRounds = 4'000'000;
   double most = 0;

@@ -15,7 +15,8 @@ struct Net {
   std::string problems;
   Fields fields;
 
-  /// Reads `layers` or `optimizer`; `by_default` is the optimiser that holds without a word of the recipe.
+  /// Reads `layers` or `optimizer`; `by_default` is the optimiser that applies without a setting in the
+  /// recipe.
   explicit Net(const std::string& text, std::unique_ptr<Sample::Optimizer> by_default = nullptr)
       : optimizer(std::move(by_default)) {
     Diagnostics diagnostics;
@@ -113,7 +114,7 @@ TEST_CASE("a wrong name of a component is one error") {
         "r:1:13: error: net.optimizer.name: expected one of: sgd, adam; found a list\n");
   CHECK(Net("optimizer: [sgd]").problems ==
         "r:1:1: error: net.optimizer: expected a name, or a map with 'name' and parameters, found a list\n");
-  CHECK(Net("optimizer:", quick_sgd()).problems.empty());  // the default stands, as for an empty section
+  CHECK(Net("optimizer:", quick_sgd()).problems.empty());  // the default remains, as for an empty section
   CHECK(Net("optimizer: {lr: 1}").problems ==
         "r:1:12: error: net.optimizer: missing key 'name', expected one of: sgd, adam\n");
 }

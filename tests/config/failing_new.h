@@ -11,8 +11,7 @@ void fail_allocation(int64_t number);
 /// Whether it has.
 bool allocation_has_failed();
 
-/// Calls `work` again and again, each time with another of its allocations failing. Returns how many those
-/// were.
+/// Calls `work` repeatedly, each time with another of its allocations failing. Returns their number.
 template <class Work>
 int64_t fail_each_allocation(const Work& work) {
   for (int64_t number = 1;; ++number) {

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 const char* const kJsonText =
     R"({"a name that needs memory": [1, 2.5, "a text that needs memory", {}], "b": {"c": [[], null, true]}})";
 
-/// Longer than what a text holds without memory.
+/// Longer than a text that needs no allocation.
 const std::string kLongText(40, 'x');
 
 TEST_CASE("a JSON value reports each allocation that fails") {
@@ -49,7 +49,7 @@ TEST_CASE("a variant's copy reports each allocation that fails") {
   CHECK(std::get<std::string>(Value(text)) == kLongText);
 }
 
-/// Whether an allocation that fails is one that the program sees.
+/// Whether a failing allocation is visible to the program.
 bool sees_failure() {
   fail_allocation(1);
   bool seen = false;

@@ -44,7 +44,7 @@ TEST_CASE("a pattern that nothing matches is told with the nearest that somethin
   CHECK(problem_of("layer1.0.conv2.*").find("did you mean 'layer1.0.conv1.*'?") != std::string::npos);
   CHECK(problem_of("fc.wieght").find("did you mean 'fc.weight'?") != std::string::npos);
   CHECK(problem_of("transformer.*").find("; available: conv1.*, bn1.*, layer1.*, fc.*") != std::string::npos);
-  CHECK(problem_of("*.gamma").find("; available: conv1.*") != std::string::npos);  // not what was written
+  CHECK(problem_of("*.gamma").find("; available: conv1.*") != std::string::npos);  // not the text as written
   CHECK(problem_of("").find("no parameter matches ''") != std::string::npos);
   CHECK(problems_of({"x.*", "fc.*", "y.*"}).size() == 2);
 }

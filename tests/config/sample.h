@@ -101,7 +101,7 @@ struct Read {
     sample.declare(fields);
     fields.read(root, "", diagnostics);
   }
-  /// The only problem; all of them where there is not exactly one.
+  /// The only problem; all of them if there is not exactly one.
   std::string problem() const {
     std::string all;
     for (const std::string& text : diagnostics.problems()) all += all.empty() ? text : "\n" + text;
@@ -114,7 +114,7 @@ struct Read {
   Value root;
 };
 
-/// The text with the first `from`, which must be there, replaced.
+/// The text with the first `from`, which must occur, replaced.
 inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   REQUIRE(at != std::string::npos);

@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// Layers as they are written out, and everything that is wrong.
+/// Layers as they are written out, and all errors.
 struct Written {
   explicit Written(const std::string& text) {
     Diagnostics diagnostics;
@@ -204,7 +204,7 @@ TEST_CASE("a name of very many colons is one name") {
 }
 
 TEST_CASE("mistakes in a template of many layers with many uses are each told once") {
-  // Each compared with all others, it would be a thousand million places.
+  // Comparing each with all others would take 10^9 comparisons.
   std::string text = "templates:\n  block:\n    layers:\n";
   for (int i = 0; i < 250; ++i) text += "      - conv: {}\n        whenn: true\n";
   text += "layers:\n";

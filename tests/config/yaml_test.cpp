@@ -18,7 +18,7 @@ std::string only_problem(const std::string& text) {
   return all;
 }
 
-/// Processor time, which does not depend on what else the machine does.
+/// Processor time, which does not depend on the machine's other work.
 double milliseconds_to_refuse(const std::string& text, const std::string& expected) {
   const std::clock_t start = std::clock();
   const std::string problem = only_problem(text);

@@ -17,7 +17,7 @@
 namespace trainer {
 namespace {
 
-/// Element by element both compute the same formula without contraction; what is left is the last bit.
+/// Element by element both compute the same formula without contraction; only the last bit may differ.
 constexpr double kElementwise = 1e-6;
 /// Sums of some hundred products, in another order.
 constexpr double kMatrix = 1e-5;
@@ -40,7 +40,7 @@ std::vector<elementwise::Function> make_functions(std::index_sequence<Index...>)
   return {std::variant_alternative_t<Index, elementwise::Function>{}...};
 }
 
-/// One of each, so that a new function is compared without a word here.
+/// One of each, so that a new function is compared automatically.
 std::vector<elementwise::Function> all_functions() {
   return make_functions(std::make_index_sequence<std::variant_size_v<elementwise::Function>>{});
 }

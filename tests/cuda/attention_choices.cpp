@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// What cuDNN takes in two bytes: causal and not, packed and apart, grouped keys, lengths of no round number.
+/// Cases that cuDNN supports in two bytes: causal and not, packed and separate, grouped keys, uneven lengths.
 const std::vector<AttentionCase> kFusedCases = {
     {.samples = 2, .queries = 64, .heads = 2, .size = 64, .packed = true},
     {.samples = 2, .queries = 77, .heads = 2, .size = 64, .causal = true, .packed = true},
@@ -21,7 +21,7 @@ const std::vector<AttentionCase> kFusedCases = {
     {.samples = 2, .queries = 31, .heads = 4, .kv_heads = 1, .size = 72, .causal = true},
     {.queries = 20, .heads = 2, .size = 128, .causal = true, .packed = true, .scale = 0.3},
     {.queries = 2, .heads = 1, .size = 16},
-    // Nobody wants dq and dk: the gradient is our kernels', from what cuDNN kept.
+    // dq and dk are not needed: our kernels compute the gradient from cuDNN's outputs.
     {.samples = 2, .queries = 40, .heads = 2, .size = 16, .causal = true, .constant = true},
 };
 
@@ -49,7 +49,7 @@ std::string implementation(const Backend& gpu, DType dtype) {
       .implementation;
 }
 
-/// Our own kernels for all that was timed of an operation; returns how many these were.
+/// Our own kernels for all that was timed of an operation; returns their number.
 size_t take_own(Tuning& tuning, const std::string& operation) {
   size_t timed = 0;
   for (auto& [key, fastest] : tuning.fastest) {

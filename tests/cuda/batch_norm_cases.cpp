@@ -114,7 +114,7 @@ void draft_fold(Sketch& sketch, int64_t channels) {
 
 void add_batch_norm_cases(std::vector<KernelCase>& cases) {
   auto add = [&](const Shape& shape, bool residual, bool relu, double ceiling = kNoCeiling) {
-    // Rounded inputs of a relu may cross zero, and few values leave next to nothing of a gradient.
+    // Rounded inputs of a relu may cross zero, and with few values next to nothing remains of a gradient.
     const bool narrow = !relu && numel(shape) / shape[1] >= 16;
     cases.push_back(
         {fmt::format("batch_norm {} residual {} relu {} up to {}", to_string(shape), residual, relu, ceiling),

@@ -20,15 +20,15 @@ namespace {
 
 const std::vector<Shape> kMatrices = {{1, 2}, {1, 31}, {3, 11}, {7, 37}, {3, 1031}};
 
-/// Logits that only losses and metrics read: their gradient takes their place in memory. What is added is 0,
-/// so that no type rounds them.
+/// Logits that only losses and metrics read: their gradient reuses their memory. The addend is 0, so that no
+/// type rounds them.
 TensorId passing_logits(Sketch& sketch, const Shape& shape) {
   const TensorId a = sketch.parameter("logits", shape), b = sketch.input("offset", shape);
   std::ranges::fill(sketch.values["offset"], 0.0f);
   return sketch.build().emit<Binary>({a, b}, Binary::Kind::add);
 }
 
-/// Losses that leave out the label 1 and weigh classes.
+/// Losses that ignore the label 1 and weight the classes.
 void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& how, bool weighs) {
   const int64_t classes = LogitSizes(shape).classes;
   const Shape labels =

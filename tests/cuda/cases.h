@@ -16,11 +16,11 @@ struct KernelCase {
   Tolerances tolerances = {};
 };
 
-/// A case whose draft gives a tensor that is compared, and that a loss depends on.
+/// A case with a draft that returns a tensor for the comparison and for the loss.
 KernelCase differentiable(const std::string& name, const std::function<TensorId(Sketch&)>& draft);
 
-/// The table of cases, which tests run on a GPU and in the emulation: one line for each family, a function
-/// that its own file defines.
+/// The table of cases, which tests run on a GPU and in the emulation: one line for each family, a function in
+/// its own file.
 // clang-format off
 #define TRAINER_KERNEL_CASES(row) \
   row(add_append_to_cache_cases) \
@@ -50,7 +50,7 @@ struct CaseFamily {
 };
 const std::vector<CaseFamily>& case_families();
 
-/// What f16 (or bf16) leaves of a comparison: some roundings to 11 (8) bits.
+/// The tolerance of a comparison in f16 (or bf16): some roundings to 11 (8) bits.
 Tolerances narrow_tolerances(DType dtype);
 
 }  // namespace trainer

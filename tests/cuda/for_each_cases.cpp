@@ -11,12 +11,12 @@
 namespace trainer {
 namespace {
 
-/// Below, at and beyond what one block takes, and a convolution's weights.
+/// Below, at and beyond the size of one block's part, and a convolution's weights.
 std::vector<Shape> few_shapes() {
   return {{1}, {31}, {8192}, {9001}, {8, 3, 3, 3}};
 }
 
-/// More than one kernel's arguments hold.
+/// More than one kernel's arguments can hold.
 std::vector<Shape> many_shapes() {
   std::vector<Shape> shapes(321, Shape{3});
   shapes.back() = {9};

@@ -35,8 +35,8 @@ TensorId product(Sketch& sketch, const char* name, TensorId x, int64_t channels,
   return build.emit<Conv2d>({x, build.emit<Cast>({w}, low), kNone}, Conv2dGeometry{});
 }
 
-/// relu(batch_norm(w x) + r), which two products read. The residual keeps the sum away from zero, if what
-/// is rounded might pass a relu, and what is not might not.
+/// relu(batch_norm(w x) + r), which two products read. The residual keeps the sum away from zero, if a
+/// rounded value might pass a relu that the exact one does not.
 Draft draft_of(const Wanted& wanted) {
   return [=](Sketch& sketch) {
     Builder& build = sketch.build();
@@ -66,7 +66,7 @@ Draft draft_of(const Wanted& wanted) {
   };
 }
 
-/// How many normalisations the device takes into products.
+/// Number of normalisations that the device merges into products.
 int64_t folded(const Draft& draft, const Backend& gpu) {
   Sketch sketch(1);
   draft(sketch);
@@ -104,7 +104,8 @@ TEST_CASE("a product normalises in f16 and bf16 alone") {
   CHECK(folded(draft_of({DType::f32, false, false}), *gpu) == 0);
 }
 
-/// How far variances are from those of x, whose channels y has twice, with means of four standard deviations.
+/// The errors of variances relative to those of x, whose channels y has twice, with means of four standard
+/// deviations.
 double error_of_variances(const Backend& gpu, const Shape& shape) {
   Sketch sketch(1);
   Builder& build = sketch.build();
@@ -144,7 +145,7 @@ TEST_CASE("a variance by a Gram matrix has ten bits where the mean is four stand
   if (gpu) CHECK(error_of_variances(*gpu, {16, 8, 28, 28}) <= 1.0 / 1024);
 }
 
-// Tensor cores cut off what they add to large sums.
+// Tensor cores truncate values that they add to large sums.
 TEST_CASE("a variance by a Gram matrix has ten bits where it sums up 800,000 rows", "[.large]") {
   const auto gpu = cuda_or_skip();
   if (gpu) CHECK(error_of_variances(*gpu, {256, 64, 56, 56}) <= 1.0 / 1024);

@@ -24,7 +24,7 @@ std::vector<TensorId> product(Sketch& sketch, const GramCase& one) {
   return inputs;
 }
 
-/// What is low needs room for its rounding, all else none.
+/// Low types need a tolerance for their rounding, others none.
 void compare(Sketch& sketch, TensorId id, const char* name, bool low_ones) {
   Builder& build = sketch.build();
   const bool is_low = build.program().spec(id).dtype != DType::f32;

@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-/// What a step looks like to its guard.
+/// A step as its guard sees it.
 struct Guarded {
   std::string name;
   float loss = 1, found = 0;
@@ -20,7 +20,7 @@ struct Guarded {
   float norm = 1;
 };
 
-/// Losses and norms around 1 in a window, of which `accepted` have been there.
+/// Losses and norms around 1 in a window, `accepted` of which are filled.
 void draft_guard(Sketch& sketch, const Guarded& step, int64_t window) {
   std::vector<TensorId> in(StepGuard::kInputs, kNone);
   auto integer = [&](const char* name, int64_t value) {
@@ -85,7 +85,7 @@ void add_guard_cases(std::vector<KernelCase>& cases) {
                                         fresh = sketch.input("fresh", {size}),
                                         given = sketch.input("skip", {1});
                          sketch.values["skip"][0] = skip;
-                         // What is not taken is not looked at.
+                         // Entries that are not filled are not read.
                          if (skip != 0) sketch.values["fresh"].assign(static_cast<size_t>(size), nan);
                          sketch.output("kept", sketch.build().emit<Keep>({old, fresh, given}));
                          sketch.output("averaged", sketch.build().emit<Lerp>({old, fresh, given}, 0.3));

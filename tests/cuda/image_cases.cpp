@@ -108,7 +108,7 @@ void add_pixels(std::vector<KernelCase>& cases) {
   }
 }
 
-/// More channels than the pixels have, before a convolution whose weights have them too.
+/// More channels than the pixels have, before a convolution with weights for all of them.
 void add_padded_pixels(std::vector<KernelCase>& cases) {
   for (const DType to : {DType::f32, DType::f16, DType::bf16}) {
     for (const int64_t channels : {4, 8}) {

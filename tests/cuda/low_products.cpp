@@ -20,7 +20,7 @@ struct Product {
   bool transposed = false;                 ///< its weights are (features, outputs)
 };
 
-/// Channels that tensor cores take as they are, and others; strides, groups, depthwise.
+/// Channels that tensor cores accept as they are, and others; strides, groups, depthwise.
 std::vector<Product> products() {
   return {{{3, 64, 11, 9}, {96, 64, 3, 3}, Conv2dGeometry{.kernel = {3, 3}, .padding = {1, 1}}},
           {{4, 64, 9, 7}, {128, 64, 1, 1}, Conv2dGeometry{.kernel = {1, 1}, .stride = {2, 2}}},
@@ -53,7 +53,7 @@ Draft draft_of(const Product& product, DType low, bool bias) {
   };
 }
 
-/// gelu_tanh after a product, with or without what it reads, and its gradient after another.
+/// gelu_tanh after a product, with or without its kept input, and its gradient after another.
 Draft gelu_draft(DType low, bool bias, bool transposed, bool keeps) {
   return [=](Sketch& sketch) {
     const auto in_low = [&](const char* name, const Shape& shape) {
@@ -90,7 +90,7 @@ void check_gelus(const Backend& gpu) {
 }
 
 /// relu of a product, perhaps with something added, with its mask or without; and the gradient after it, to
-/// which another is added. Sums keep away from zero, if rounding might decide; their signs differ by row
+/// which another is added. Sums stay away from zero, if rounding might decide; their signs differ by row
 /// and by feature.
 Draft relu_draft(DType low, bool bias, bool transposed, bool adds, bool keeps) {
   return [=](Sketch& sketch) {

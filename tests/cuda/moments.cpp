@@ -17,7 +17,7 @@ struct Normalised {
   Conv2dGeometry geometry;
 };
 
-/// As a residual network has them; the last has few rows and channels that are no multiple of eight.
+/// As in a residual network; the last has few rows and a number of channels that is not a multiple of eight.
 std::vector<Normalised> normalised_convolutions() {
   return {{{4, 3, 28, 28}, {64, 3, 7, 7}, {.kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}}},
           {{3, 64, 11, 9}, {96, 64, 3, 3}, {.kernel = {3, 3}, .padding = {1, 1}}},
@@ -29,7 +29,7 @@ TensorId in_low(Sketch& sketch, const char* name, const Shape& shape, DType low)
   return sketch.build().emit<Cast>({sketch.parameter(name, shape)}, low);
 }
 
-/// y = batch_norm(conv(x, w) + r), with what running statistics move by.
+/// y = batch_norm(conv(x, w) + r), with the updates of running statistics.
 Draft draft_normalised(const Normalised& one, DType low, bool residual) {
   return [=](Sketch& sketch) {
     Builder& build = sketch.build();

@@ -12,14 +12,14 @@
 namespace trainer {
 namespace {
 
-/// Below, at and beyond what one block takes.
+/// Below, at and beyond the size of one block's part.
 const std::vector<int64_t> kSizes = {1, 31, 8192, 9001};
 
 struct StepInputs {
   bool scaled = false, skipped = false;
 };
 
-/// Each parameter's tensors as inputs, and all that the step makes of them as outputs.
+/// Each parameter's tensors as inputs, and all results of the step as outputs.
 void draft_step(Sketch& sketch, const std::shared_ptr<OptimizerStep>& op, const std::vector<int64_t>& sizes,
                 StepInputs with) {
   const TensorId lr = sketch.input("lr", {1}, Values::positive), updates = sketch.integers("updates", 1, 9);
@@ -38,7 +38,7 @@ void draft_step(Sketch& sketch, const std::shared_ptr<OptimizerStep>& op, const 
   sketch.loss(sketch.parameter("p", {3}));
 }
 
-/// The first parameter does not decay; the last has a rate of its own, and the rule does not adapt to it.
+/// The first parameter does not decay; the last has its own rate, and the rule does not adapt to it.
 std::shared_ptr<OptimizerStep> step(const update::Rule& rule, size_t parameters) {
   const bool adapts = std::visit([](const auto& one) { return one.kAdapts; }, rule);
   std::vector<StepSetting> settings(parameters, {.weight_decay = 0.1, .adapts = adapts});

@@ -17,8 +17,8 @@ namespace {
 using emulation::Fence;
 using emulation::Window;
 
-/// A kernel that may touch its node's tensors and workspace only, and has to write all of its outputs. It
-/// starts as many kernels as its Choice says.
+/// A kernel that may only touch its node's tensors and workspace, and must write all of its outputs. It
+/// starts the number of kernels in its Choice.
 class FencedKernel final : public Kernel {
  public:
   FencedKernel(std::unique_ptr<Kernel> kernel, const OpContext& context, const Choice& choice,

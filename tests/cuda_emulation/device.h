@@ -9,8 +9,8 @@
 #include <tuple>
 #include <type_traits>
 
-// What cuda/launch.h includes if g++ compiles a kernel for the emulation: the words and functions of CUDA
-// that our kernels use, and nothing else; what is missing here does not compile.
+// Included by cuda/launch.h if g++ compiles a kernel for the emulation: only those names and functions of
+// CUDA that our kernels use; others do not compile.
 
 #undef __global__
 #undef __device__
@@ -39,7 +39,7 @@
 
 namespace trainer::emulation {
 
-/// Where in a kernel's text a call stands.
+/// A call's place in a kernel's text.
 struct Place {
   const char* file;
   int line;
@@ -50,19 +50,19 @@ enum class WarpCall : char { sync, shuffle, shuffle_xor, shuffle_down, shuffle_u
 
 void* shared_variable(const void* key, size_t bytes);
 void barrier(Place place);
-/// What the running thread must have called before it accesses memory of the device, and before it ends.
+/// Calls that the running thread must have made before it accesses memory of the device, and before it ends.
 void wait_for_previous_kernels();
-/// Gives `in` (up to 8 bytes) to the warp and takes that of lane `source`; returns a bit for each lane whose
-/// `vote` is true.
+/// Gives `in` (up to 8 bytes) to the warp and takes that of lane `source`; returns a bit for each lane with a
+/// true `vote`.
 uint32_t exchange(WarpCall call, uint32_t mask, const void* in, void* out, size_t bytes, int source,
                   bool vote, Place place);
 int lane();
-/// Says that what follows is one atomic access to these bytes.
+/// Declares the next access to these bytes as one atomic access.
 void atomic_access(const void* address, size_t bytes);
 /// Orders blocks, with an atomic access on either side: see memory.cpp.
 void memory_fence();
 
-/// A kernel with its arguments, of which enter(call) copies what the kernel takes by value.
+/// A kernel with its arguments; enter(call) copies those that the kernel takes by value.
 struct Grid {
   void (*enter)(const void* call) = nullptr;
   void (*destroy)(const void* call) = nullptr;
@@ -70,7 +70,7 @@ struct Grid {
   size_t call_bytes = 0;
   const void* kernel = nullptr;
 };
-/// Enqueues it as cudaLaunchKernel does, and destroys the call at last; tests/cuda_standin/ decides when it
+/// Enqueues it as cudaLaunchKernel does, and finally destroys the call; tests/cuda_standin/ decides when it
 /// runs.
 cudaError_t launch_grid(cudaStream_t stream, const Grid& grid, dim3 blocks, dim3 threads);
 /// Whether a GPU takes a grid of this many blocks of this many threads.
@@ -95,7 +95,7 @@ __attribute__((no_sanitize("thread"), noinline)) T fetch_and_store(T* address, T
 
 }  // namespace trainer::emulation
 
-// As CUDA's headers declare them; which place calls is an extra argument that nobody writes.
+// As CUDA's headers declare them; the calling place is an extra argument that callers do not write.
 #define TRAINER_PLACE ::trainer::emulation::Place place = ::trainer::emulation::Place::here()
 
 inline void __syncthreads(TRAINER_PLACE) {
@@ -165,7 +165,7 @@ inline void wait_for_previous_kernels() {
   emulation::wait_for_previous_kernels();
 }
 
-/// Starts a kernel as cuda/launch.h does elsewhere.
+/// Starts a kernel, in place of cuda/launch.h's function.
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
                    Arguments&&... arguments) {

@@ -37,7 +37,7 @@ TEST_CASE("the emulation finds every planted bug in any order of threads, and no
   for (const uint32_t schedule : {0, 1, 7, 8}) {
     set_schedule(schedule);
     for (const PlantedBug& bug : planted_bugs()) {
-      // If nobody checks, writes after a buffer would end up in somebody's memory.
+      // Without a check, writes after a buffer would end up in other memory.
       if (bug.needs_checks && !checking()) continue;
       INFO(bug.name << ", schedule " << schedule);
       const DeviceFloats memory;

@@ -27,7 +27,7 @@ Log& log() {
   return only;
 }
 
-/// What addr2line says of an address in this program: "batch_norm.cu:41".
+/// The output of addr2line for an address in this program: "batch_norm.cu:41".
 std::string look_up(const void* address) {
   Dl_info module{};
   if (dladdr(address, &module) == 0) return "?";

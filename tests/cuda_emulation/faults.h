@@ -6,8 +6,8 @@
 
 namespace trainer::emulation {
 
-/// What a kernel did wrong: "race", "bounds", "uninitialised", "alignment", "deadlock", "divergence", "warp",
-/// "launch", "early", "output" or "plan", and where.
+/// A kernel's mistake: "race", "bounds", "uninitialised", "alignment", "deadlock", "divergence", "warp",
+/// "launch", "early", "output" or "plan", and its place.
 struct Fault {
   std::string kind, text;
 };

@@ -15,8 +15,8 @@
 #define __sanitizer_finish_switch_fiber(fake, bottom, size) static_cast<void>(fake)
 #endif
 
-// Saves what a function must keep for its caller, and continues on another stack. ucontext would ask the
-// kernel for the signal mask each time, ten times as slow.
+// Saves the registers that a function must preserve for its caller, and continues on another stack. ucontext
+// would ask the kernel for the signal mask each time, ten times as slow.
 extern "C" void trainer_switch_stack(void** save, void* next);
 asm(R"(
 .text
@@ -89,7 +89,7 @@ Fiber::Fiber(Stacks& stacks, void (*body)()) : stacks_(stacks), stack_(stacks.ta
 }
 
 Fiber::~Fiber() {
-  // A fiber that was given up leaves AddressSanitizer's marks of its frames.
+  // An abandoned fiber leaves AddressSanitizer's marks of its frames.
   if (!ended_) __asan_unpoison_memory_region(stack_, kStackBytes);
   stacks_.give_back(stack_);
 }

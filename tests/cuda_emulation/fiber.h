@@ -9,7 +9,7 @@ namespace trainer::emulation {
 
 constexpr size_t kStackBytes = size_t{256} << 10;
 
-/// Stacks with a page after them that nobody may touch, used again and again.
+/// Stacks with an inaccessible page after them, which are reused.
 class Stacks {
  public:
   ~Stacks();
@@ -39,7 +39,7 @@ class Fiber {
   void* own_pointer_;
   bool ended_ = false;
   void* callers_pointer_ = nullptr;
-  // What AddressSanitizer wants to be told of a change of stacks.
+  // Information that AddressSanitizer needs about a change of stacks.
   void* own_fake_ = nullptr;
   void* callers_fake_ = nullptr;
   const void* callers_bottom_ = nullptr;

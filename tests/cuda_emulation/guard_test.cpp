@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kStep = entry_name::kTrainStep;
 
-/// A guard whose states are changed where they are, and a tensor that stays where a step is skipped.
+/// A guard with states that are changed in place, and a tensor that stays unchanged in a skipped step.
 Program guard_program(const SpikeLimit& limit) {
   Program program;
   program.entries.emplace_back(kStep);

@@ -28,14 +28,14 @@ namespace trainer::emulation {
 namespace {
 
 constexpr size_t kAlignment = 256;
-/// Before and after an allocation, so that an access beside it does not meet the next one.
+/// Before and after an allocation, so that an access beside it does not hit the next one.
 constexpr size_t kMargin = 4096;
-/// What a block may have without asking for more.
+/// The shared memory that a block gets without a request for more.
 constexpr size_t kSharedBytes = size_t{48} << 10;
 constexpr uint16_t kSeveral = 0xFFFF;
 
-/// Who wrote and who read a byte last. Of several readers since a barrier only that they were several is
-/// kept, so some races with reads go unseen.
+/// The last writer and reader of a byte. For several readers since a barrier only the fact that there were
+/// several is kept, so some races with reads go undetected.
 struct Cell {
   uint32_t write_epoch, read_epoch;
   uint16_t writer, writers_warp_epoch, reader, readers_warp, readers_warp_epoch;
@@ -43,9 +43,10 @@ struct Cell {
   const void *write_pc, *read_pc;
 };
 
-/// By a fence and then an atomic access, what a block wrote before a barrier, and what the thread wrote
-/// before the fence, is ordered before whoever accesses the same atomic later and then has a fence: that
-/// thread at once, its block after the next barrier. (CUDA orders more: what others had ordered before.)
+/// A fence and then an atomic access order a block's writes before a barrier, and the thread's before the
+/// fence. They come before all accesses of a thread that later accesses the same atomic and then has a fence:
+/// for that thread at once, for its block after the next barrier. (CUDA orders more: accesses that others had
+/// ordered before.)
 struct Release {
   uint32_t block, epoch;  ///< of the writes: from the block's beginning, before the fence's epoch
   uint16_t thread;
@@ -62,7 +63,7 @@ struct Order {
   std::map<uint16_t, std::vector<Release>> seen;         ///< by thread, until its next fence
   std::map<uint32_t, std::vector<Acquired>> acquired;    ///< by the block that wrote
 
-  /// Forgets what another launch or block did.
+  /// Forgets the accesses of another launch or block.
   void begin(const Moment& me) {
     if (launch != me.launch) released.clear();
     if (block != me.block) fences.clear(), seen.clear(), acquired.clear();
@@ -86,7 +87,7 @@ struct Memory {
   std::map<const void*, std::byte*> shared_variables;
   Region shared{nullptr, kSharedBytes, {}};
   size_t shared_used = 0;
-  std::deque<std::vector<std::byte>> shared_beyond;  ///< what no GPU gives
+  std::deque<std::vector<std::byte>> shared_beyond;  ///< addresses that no GPU returns
   std::vector<Window> windows;                       ///< of the fence, by address
   std::vector<Region*> fenced;                       ///< where they are
   bool checking = false;
@@ -113,7 +114,8 @@ const char* word(bool write) {
   return write ? "write" : "read";
 }
 
-/// Whether what a thread of another block did in that epoch is ordered before what the running thread does.
+/// Whether the accesses of a thread of another block in that epoch are ordered before those of the running
+/// thread.
 bool is_acquired(const Moment& me, uint32_t epoch, uint16_t thread) {
   const Order& order = memory().order;
   if (order.block != me.block) return false;
@@ -185,7 +187,7 @@ bool is_constant(const Access& a) {
   return !a.write && address >= &__ehdr_start && address < &_end;
 }
 
-/// Whether the fence allows it; what is in none of its allocations is not its business.
+/// Whether the fence allows it; memory in none of its allocations is ignored.
 void check_window(const Access& a, const Region& region) {
   const Memory& m = memory();
   if (std::find(m.fenced.begin(), m.fenced.end(), &region) == m.fenced.end()) return;
@@ -379,7 +381,8 @@ void Fence::expect_written() const {
 
 }  // namespace trainer::emulation
 
-// What g++ calls in code compiled with -fsanitize=thread; ThreadSanitizer's own library is not linked.
+// Functions that g++ calls in code compiled with -fsanitize=thread; ThreadSanitizer's own library is not
+// linked.
 #define TRAINER_ACCESS(name, bytes, is_write)                                                      \
   void __tsan_##name##bytes(void* address) {                                                       \
     const void* pc = __builtin_return_address(0);                                                  \

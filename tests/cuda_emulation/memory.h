@@ -6,11 +6,11 @@
 
 namespace trainer::emulation {
 
-/// Device memory with a record of who touched each byte, kept where kernels are compiled with checks.
+/// Device memory with a record of each byte's last accesses, kept if kernels are compiled with checks.
 void* allocate_device(size_t bytes);
 bool free_device(void* memory);
 bool is_allocated(const void* address, size_t bytes);
-/// How many bytes were allocated at this address; 0 where no allocation begins.
+/// Size of the allocation at this address; 0 if no allocation begins there.
 size_t allocated_bytes(const void* memory);
 /// The host, or a copy, has written these bytes.
 void mark_written(const void* address, size_t bytes);
@@ -30,14 +30,14 @@ struct Window {
   Use use;
 };
 
-/// While it lives, kernels may touch within the allocations in which its windows are no bytes but theirs.
+/// While it exists, kernels may access only its windows within the allocations that contain them.
 class Fence {
  public:
   explicit Fence(std::vector<Window> windows);
   ~Fence();
   Fence(const Fence&) = delete;
   Fence& operator=(const Fence&) = delete;
-  /// Reports windows that were to be written and have bytes that nobody wrote.
+  /// Reports windows that were to be written and have unwritten bytes.
   void expect_written() const;
 
  private:

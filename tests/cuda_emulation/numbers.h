@@ -10,7 +10,7 @@
 
 namespace trainer::cuda {
 
-/// Numbers in the emulation's device memory, stored as `dtype`, with nothing before and after that is theirs.
+/// Numbers in the emulation's device memory, stored as `dtype`, with inaccessible memory before and after.
 class Numbers {
  public:
   Numbers(DType dtype, int64_t count)

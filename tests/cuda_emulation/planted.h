@@ -10,7 +10,7 @@ namespace trainer::emulation {
 struct PlantedBug {
   std::string name;
   std::string kind;   ///< of the fault that it has to report
-  bool needs_checks;  ///< only where accesses are checked
+  bool needs_checks;  ///< only if accesses are checked
   /// Runs it once on this many floats of device memory, the first half of them set.
   void (*run)(float* memory, int count);
 };

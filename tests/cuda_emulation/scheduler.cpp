@@ -67,7 +67,7 @@ struct Machine {
   std::mt19937 random;
 };
 
-Machine the_machine;  // no static of a function, whose check at each use would take a seventh of the time
+Machine the_machine;  // not a static of a function: its check at each use would take a seventh of the time
 
 Machine& machine() {
   return the_machine;
@@ -124,7 +124,7 @@ void make_threads(unsigned count) {
   if (m.seed > 1) std::shuffle(m.queue.begin(), m.queue.end(), m.random);
 }
 
-/// Whoever has not ended waits for somebody who has.
+/// Every thread that has not ended waits for one that has.
 bool all_ended() {
   Machine& m = machine();
   std::map<std::string, int> waiting;
@@ -153,7 +153,7 @@ bool run_block(unsigned threads) {
   return all_ended();
 }
 
-/// The meeting of these lanes that is not over yet.
+/// The unfinished meeting of these lanes.
 Meeting& meeting_of(Warp& warp, WarpCall call, uint32_t mask) {
   for (auto& meeting : warp.meetings) {
     if (meeting->mask == mask && !meeting->complete()) return *meeting;

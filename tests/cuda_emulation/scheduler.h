@@ -6,13 +6,13 @@
 
 namespace trainer::emulation {
 
-/// In which order threads and blocks run: 0 as numbered, 1 backwards, otherwise at random from this seed.
+/// The order in which threads and blocks run: 0 as numbered, 1 backwards, otherwise at random from this seed.
 void set_schedule(uint32_t seed);
 
 /// " (block 0,0,0 thread 3,0,0)", or nothing between launches.
 std::string running_thread();
 
-/// Which thread runs, and since when nothing it did is ordered against the others; for finding races.
+/// The running thread, and since when its accesses are not ordered against the others'; for finding races.
 struct Moment {
   uint32_t launch, block, epoch;  ///< counters that only grow: of launches, blocks and barriers
   uint16_t thread, warp, warp_epoch;

@@ -38,8 +38,8 @@ struct Shapes {
   int64_t depth() const { return kernel * in; }
 };
 
-/// Calls visit(offset in the columns, offset in x), both of the first of `in` channels, for what is inside
-/// of x.
+/// Calls visit(offset in the columns, offset in x), both of the first of `in` channels, for positions inside
+/// x.
 template <class Visit>
 void for_each_window(const Shapes& s, int64_t image, int64_t group, Visit visit) {
   const Graph& g = s.graph;
@@ -134,7 +134,7 @@ void apply(const Pointwise& step, const std::map<int64_t, void*>& tensors, Value
   }
 }
 
-/// As an engine whose tiles add what they have to the same place: it is the caller who clears that first.
+/// Like an engine with tiles that add to the same memory: the caller must clear that first.
 void add_sums(const Graph& graph, const Values& y, const std::map<int64_t, void*>& tensors) {
   constexpr size_t kTile = 128;
   const auto channels = static_cast<size_t>(graph.result.shape[1]);

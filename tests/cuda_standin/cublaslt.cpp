@@ -13,8 +13,8 @@
 #include "tests/cuda_standin/products.h"
 #include "tests/cuda_standin/runtime.h"
 
-// cuBLASLt, as far as the CUDA backend calls it. Its algorithms all compute the same, and differ in what they
-// want: a workspace or none, and the whole alignment that the caller promised.
+// cuBLASLt, as far as the CUDA backend calls it. Its algorithms all compute the same, and differ in their
+// requirements: a workspace or none, and the full alignment that the caller promised.
 
 using namespace trainer::standin;  // NOLINT(google-build-using-namespace): what follows is C's
 
@@ -45,7 +45,7 @@ struct Preference {
   std::array<uint32_t, 4> alignments{256, 256, 256, 256};  // of a, b, c, d
 };
 
-/// What the eight words of an algorithm say.
+/// Meaning of the eight words of an algorithm.
 struct Algorithm {
   uint64_t number, workspace, product;
   std::array<uint32_t, 4> alignments;
@@ -72,7 +72,7 @@ cublasStatus_t refused(const std::string& reason) {
   return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/// One number for all that an algorithm is chosen by.
+/// One number for all properties that determine the choice of an algorithm.
 uint64_t product_of(const Descriptor& how, const Layout& a, const Layout& b, const Layout& d) {
   std::string text = fmt::format("{} {} {} {} {} {}", int{how.compute}, how.transpose_a, how.transpose_b,
                                  int{how.epilogue}, how.bias_type, how.kept_leading);
@@ -104,7 +104,7 @@ std::vector<float> operand(const Layout& layout, const void* data, bool is_trans
 struct Product {
   Descriptor how;
   Layout a, b, d;
-  const void *a_data, *b_data, *c_data;  ///< c, if there is one, is as d
+  const void *a_data, *b_data, *c_data;  ///< c, if given, is like d
   void* d_data;
   float beta;
 
@@ -172,7 +172,7 @@ struct Product {
   }
 };
 
-/// Whether d is over something else that the product reads or writes. It may be where c does.
+/// Whether d overlaps something else that the product reads or writes. It may be in c's memory.
 bool overlaps(const Product& product) {
   Product without_c = product;
   if (product.c_data == product.d_data) without_c.c_data = nullptr;
@@ -185,7 +185,7 @@ bool overlaps(const Product& product) {
   });
 }
 
-/// What an algorithm wants of the addresses that it is given; empty if all is well.
+/// An algorithm's requirements for addresses; the reason for a refusal, or empty.
 std::string complaint(const Algorithm& algorithm, const Product& product, const void* workspace,
                       size_t bytes) {
   if (algorithm.product != product_of(product.how, product.a, product.b, product.d))

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-// cuDNN's graph interface, as far as the CUDA backend calls it: objects with attributes, of which graphs of
-// one convolution and what follows it can be made, or of attention (dnn_steps.h), and engines that run them.
+// cuDNN's graph interface, as far as the CUDA backend calls it: objects with attributes, and engines that run
+// graphs of them. A graph has one convolution and the operations after it, or attention (dnn_steps.h).
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
@@ -23,7 +23,7 @@ struct cudnnContext {
 
 namespace trainer::standin {
 
-/// What a call ends with.
+/// The result of a call.
 struct Refusal {
   cudnnStatus_t status;
   std::string reason;
@@ -106,17 +106,17 @@ struct Graph {
   int64_t groups() const { return x.shape[1] / w.shape[1]; }
 };
 
-/// The graph that an object of operations means. Throws Refusal if the stand-in has no such graph.
+/// The graph of an object of operations. Throws Refusal if the stand-in has no equal graph.
 Graph graph_of(const Object& operations);
 
 /// Configurations of engines for the graph, best first.
 std::vector<ObjectPointer> configurations(const Object& operations, cudnnBackendHeurMode_t mode);
-/// What an engine says of its numbers.
+/// An engine's notes on its numbers.
 std::vector<cudnnBackendNumericalNote_t> notes_of(int64_t engine);
 int64_t workspace_of(int64_t engine);
-/// Throws Refusal if the engine does not take the graph.
+/// Throws Refusal if the engine does not accept the graph.
 void expect_taken(int64_t engine, const Object& operations);
-/// A plan as text, and the plan again. Throws Refusal if it is none.
+/// A plan as text, and the plan from its text. Throws Refusal if it is not one.
 std::string text_of(const Object& plan);
 Object plan_from(const std::string& text);
 /// Enqueues one run.

@@ -9,7 +9,7 @@
 #include "tests/cuda_standin/dnn_steps.h"
 #include "tests/cuda_standin/runtime.h"
 
-// Engines that all compute the same, and differ in what callers of cuDNN have to cope with.
+// Engines that all compute the same, and differ in difficulties for callers of cuDNN.
 
 namespace trainer::standin {
 namespace {
@@ -17,8 +17,8 @@ namespace {
 struct Engine {
   int64_t number;
   int64_t workspace;
-  double seconds;       ///< that it says it takes
-  bool fuses;           ///< takes what follows the convolution too, and graphs without one
+  double seconds;       ///< according to its notes
+  bool fuses;           ///< also runs the operations after the convolution, and graphs without one
   bool backward_only;   ///< is offered for gradients only
   bool is_fallback;     ///< is in the second list
   bool can_be_planned;  ///< else the heuristics offer it, and its plan is refused
@@ -26,7 +26,7 @@ struct Engine {
   std::vector<cudnnBackendNumericalNote_t> notes;
 };
 
-/// The configuration of this one does not answer what is asked of its engine.
+/// This engine's configuration does not answer queries about its engine.
 constexpr int64_t kSilent = 8;
 
 /// In the order of the heuristics.
@@ -89,7 +89,7 @@ ObjectPointer configuration(const Engine& engine, const Object& operations) {
   return finished(std::move(made));
 }
 
-/// Where the tensor is, if its address is what the graph promised.
+/// The tensor's address, if it is as the graph promised.
 void* address_of(const Images& tensor, const std::map<int64_t, void*>& tensors) {
   const auto found = tensors.find(tensor.uid);
   if (found == tensors.end())
@@ -105,7 +105,7 @@ size_t bytes_of(const Images& tensor) {
   return static_cast<size_t>(tensor.count()) * (tensor.type == CUDNN_DATA_FLOAT ? 4 : 2);
 }
 
-/// What a run reads and writes.
+/// Inputs and outputs of a run.
 std::vector<Range> ranges_of(const Graph& graph, const std::map<int64_t, void*>& tensors) {
   std::vector<Images> used{graph.x, graph.w, graph.y, graph.result};
   for (const Pointwise& step : graph.rest) {
@@ -119,7 +119,7 @@ std::vector<Range> ranges_of(const Graph& graph, const std::map<int64_t, void*>&
   return ranges;
 }
 
-/// What a plan does when its turn comes, and with which memory.
+/// The work of a plan when its turn comes, and its memory.
 struct Run {
   std::function<void()> compute;
   std::vector<Range> ranges;

@@ -10,15 +10,15 @@
 #include "tests/cuda_standin/dnn_steps.h"
 #include "tests/cuda_standin/runtime.h"
 
-// The calls of cuDNN. A descriptor that a program holds points to a shared object, since others keep what is
-// set in them.
+// The calls of cuDNN. A descriptor that a program holds points to a shared object, since others keep its
+// attributes.
 
 namespace trainer::standin {
 namespace {
 
 std::string last_error;
 
-/// What it says of itself: sizes of NVIDIA's H200.
+/// Its own description: sizes of NVIDIA's H200.
 constexpr std::string_view kProperties = R"({
   "deviceName": "Stand-in GPU", "deviceVer": 900, "multiProcessorCount": 132, "totalGlobalMem": 17179869184,
   "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "l2CacheSize": 62914560, "warpSize": 32,
@@ -80,7 +80,7 @@ Attribute attribute_of(cudnnBackendAttributeType_t type, int64_t count, const vo
   return attribute;
 }
 
-/// What another call has to find in a finalised object.
+/// Objects that another call has to find in a finalised object.
 void finalize_heuristics(Object& heuristics) {
   if (Streams::all().is_capturing()) {
     Streams::all().invalidate_captures();

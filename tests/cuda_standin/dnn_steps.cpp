@@ -32,7 +32,7 @@ View view_of(const Object& tensor) {
   return view;
 }
 
-/// What is set of these attributes, the last of which is the result.
+/// The values of these attributes, with the result as the last.
 void read_tensors(const Object& operation, std::initializer_list<cudnnBackendAttributeName_t> from,
                   cudnnBackendAttributeName_t to, StepOfGraph& step) {
   for (const cudnnBackendAttributeName_t name : from) {

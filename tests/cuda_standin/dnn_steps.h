@@ -40,10 +40,10 @@ using StepsOfGraph = std::vector<StepOfGraph>;
 
 /// Whether the graph is one of these.
 bool has_steps(const Object& operations);
-/// Throws Refusal if the stand-in does not know a step, or their shapes do not fit together.
+/// Throws Refusal if the stand-in does not support a step, or if shapes do not fit together.
 StepsOfGraph steps_of(const Object& operations);
-/// What a run reads and writes of the caller's memory. Throws Refusal if an address is missing, or is not
-/// what the graph promised.
+/// A run's inputs and outputs in the caller's memory. Throws Refusal if an address is missing, or not as the
+/// graph promised.
 std::vector<Range> ranges_of(const StepsOfGraph& steps, const std::map<int64_t, void*>& tensors);
 /// Numbers on the host, by their tensors' uid: they are read when a plan is run, not when its turn comes.
 std::map<int64_t, float> numbers_of(const StepsOfGraph& steps, const std::map<int64_t, void*>& tensors);

@@ -4,7 +4,7 @@
 
 #include "tests/cuda_standin/dnn.h"
 
-// Objects as text, which another process can read: what cuDNN calls the JSON of a plan.
+// Objects as text that another process can read: cuDNN calls it the JSON of a plan.
 
 namespace trainer::standin {
 namespace {

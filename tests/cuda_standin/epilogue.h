@@ -8,7 +8,7 @@
 
 namespace trainer::standin {
 
-/// What cuBLASLt does to the sums of a product, in the order of its rows, before it stores them.
+/// cuBLASLt's operations on the sums of a product, in the order of its rows, before it stores them.
 struct Epilogue {
   cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
   cudaDataType_t type;    ///< of the product
@@ -19,12 +19,12 @@ struct Epilogue {
   bool has_bias() const;    ///< one that is added
   bool is_of_bias() const;  ///< the gradient of one goes to its address
   bool has_mask() const;
-  bool has_kept() const;  ///< a mask or what a gelu reads
+  bool has_kept() const;  ///< a mask or the input of a gelu
   /// Whether the stand-in computes it. The gradient of a bias comes with even dimensions only, so that
   /// callers meet a product without its epilogue.
   bool is_supported() const;
   size_t kept_bytes() const;
-  /// Behind the bias: gelu or relu, and what they keep, or their gradient by that.
+  /// After the bias: gelu or relu, and the values they keep, or their gradient by those.
   void activate(std::vector<float>& sums) const;
 };
 

@@ -37,7 +37,7 @@ bool is_pinned(const void* address, size_t bytes) {
   return begin + bytes <= after->first + after->second;
 }
 
-/// CUDA waits for the device before it frees, which hides that somebody freed too early; this tells.
+/// CUDA waits for the device before it frees, which hides a premature free; this reports one.
 cudaError_t expect_unused(const void* begin, size_t bytes, const char* call) {
   const std::string user = Streams::all().user_of(begin, bytes);
   Streams::all().finish_all();
@@ -46,8 +46,8 @@ cudaError_t expect_unused(const void* begin, size_t bytes, const char* call) {
   return cudaErrorInvalidValue;
 }
 
-/// A copy of memory that is not pinned is done before the call returns on a GPU, or shortly after: whoever
-/// makes one must wait for it at once.
+/// A copy of memory that is not pinned is done before the call returns on a GPU, or shortly after: the caller
+/// must wait for it at once.
 cudaError_t note_unpinned(cudaStream_t stream) {
   if (stream == nullptr) return cudaSuccess;
   if (stream->capture != nullptr) {

@@ -27,7 +27,7 @@
 using trainer::cuda::Nccl;
 
 #ifdef NCCL_MAJOR
-// What cuda/nccl.h declares is what NCCL's own header does.
+// The declarations of cuda/nccl.h equal those of NCCL's own header.
 static_assert(sizeof(Nccl::UniqueId) == sizeof(ncclUniqueId));
 static_assert(Nccl::kFloat32 == ncclFloat32 && Nccl::kSum == ncclSum && ncclSuccess == 0);
 static_assert(
@@ -39,9 +39,9 @@ static_assert(
 
 namespace trainer::cuda {
 
-/// What all processes see. New memory of this kind is zero.
+/// Memory that all processes see. New memory of this kind is zero.
 struct SharedByRanks {
-  static constexpr size_t kPiece = 65536;  ///< numbers of a rank that travel at once
+  static constexpr size_t kPiece = 65536;  ///< numbers of a rank that are exchanged at once
   std::atomic<int> arrived, round;
 };
 
@@ -56,7 +56,7 @@ struct Nccl::Comm {
     return {first + static_cast<size_t>(of) * kPiece, kPiece};
   }
 
-  /// Returns when all have come here.
+  /// Barrier of all processes.
   void meet() const {
     const int round = shared->round;
     if (shared->arrived.fetch_add(1) + 1 == ranks) {

@@ -41,7 +41,7 @@ void store(cudaDataType_t type, const std::vector<float>& values, void* to) {
   narrow<float>(values, to);
 }
 
-// The instructions of the processor at hand change no bits: nothing is contracted.
+// The processor's instructions do not change results: nothing is contracted.
 __attribute__((target_clones("avx512f", "avx2", "default"))) void multiply_add(int64_t m, int64_t n,
                                                                                int64_t k, const float* a,
                                                                                const float* b, float* c) {

@@ -5,12 +5,12 @@
 
 namespace trainer::standin {
 
-/// Notes a call in the file that TRAINER_STANDIN_LOG names, if any.
+/// Records a call in the file that TRAINER_STANDIN_LOG names, if any.
 void log_call(const std::string& text);
 
-/// Notes what a GPU would not have done, or not have done safely. The libraries' error texts repeat it.
+/// Records a call that a GPU would refuse, or not execute safely. The libraries' error texts repeat it.
 void refuse(const std::string& reason);
-/// What was refused last; empty if nothing was.
+/// The last refusal; empty if there was none.
 const std::string& last_refusal();
 void forget_refusal();
 

@@ -9,7 +9,7 @@
 namespace trainer::standin {
 namespace {
 
-/// Of a tensor, as far as its view reaches; what is between its elements is no matter.
+/// Of a tensor, the range of its view; bytes between its elements do not matter.
 using Values = std::vector<float>;
 
 cudaDataType_t stored(cudnnDataType_t type) {
@@ -89,7 +89,7 @@ class Run {
     const View &a = step.from[0], &b = step.from[1];
     const int64_t inner = a.sizes[3], group = a.sizes[1] / b.sizes[1];
     const Values &left = known_.at(a.uid), &right = known_.at(b.uid);
-    // Blocks of a kernel add to what is in memory in f32.
+    // Blocks of a kernel add to the existing values in memory in f32.
     const bool adds = !step.to.is_virtual && step.to.type == CUDNN_DATA_FLOAT;
     Values made = adds ? load(CUDA_R_32F, tensors_.at(step.to.uid), step.to.span())
                        : Values(static_cast<size_t>(step.to.span()));

@@ -12,13 +12,13 @@
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/scheduler.h"
 
-// What each call of CUDA's runtime goes through, and the GPU it tells of. What a GPU refuses is refused as
-// there; what it would do wrongly in silence is refused too.
+// Every call of CUDA's runtime, and the GPU that it describes. Calls that a GPU refuses are refused with the
+// same status; calls that it would silently execute wrongly are refused too.
 
 namespace trainer::standin {
 namespace {
 
-/// A second GPU shows whether calls go to the one that was chosen.
+/// A second GPU shows whether calls go to the chosen one.
 constexpr int kDevices = 2;
 
 cudaError_t last_error = cudaSuccess;

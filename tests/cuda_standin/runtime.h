@@ -12,10 +12,10 @@
 
 namespace trainer::standin {
 
-/// Held by each call of every library: several threads of a program call them.
+/// Held by each call of every library: a program calls them from several threads.
 std::recursive_mutex& library_mutex();
 
-/// Whether another process began to use the libraries, of which this one is a fork.
+/// Whether this process is a fork of one that has used the libraries.
 bool is_forked();
 
 /// Notes the reason, and returns the status.
@@ -48,11 +48,11 @@ cudaError_t uncaptured_call(const std::string& text, Call call) {
   });
 }
 
-/// Refuses what the stream may not take now.
+/// Refuses calls that the stream may not take now.
 cudaError_t enqueue(cudaStream_t stream, Item item);
-/// How many kernels and copies streams have taken so far.
+/// Number of kernels and copies that streams have taken so far.
 int64_t enqueued();
-/// Enqueues what a library computes: its ranges are device memory, and must be when it runs too.
+/// Enqueues a library's computation: its ranges are device memory, and must still be when it runs.
 cudaError_t enqueue_on_device(cudaStream_t stream, Item item);
 
 }  // namespace trainer::standin

@@ -14,7 +14,7 @@
 #include "tests/cuda_standin/streams.h"
 #include "tests/cuda_standin/surroundings.h"
 
-// Each refusal meets the mistake that it is there for, and what is right beside it.
+// Each refusal meets the mistake that it is made for, and a correct call beside it.
 
 using namespace trainer;
 using standin::expect_refusal;
@@ -282,7 +282,7 @@ TEST_CASE("a stream that waits for a captured event joins the capture, and must 
 TEST_CASE("each order does what it may as early, or as late, as it says") {
   struct Expected {
     Order order;
-    bool first, second;  // whether the work of a stream is done though nobody waited
+    bool first, second;  // whether the work of a stream is done without a wait
   };
   for (const auto& [order, first, second] : {Expected{Order::late, false, false},
                                              {Order::copies_first, false, true},

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-// Streams that do what is enqueued on the host: when somebody waits for it, or as early as it may be done.
-// CUDA leaves the types of its handles open; these are the stand-in's.
+// Streams that execute enqueued work on the host: when a caller waits for it, or as early as possible. CUDA
+// leaves the types of its handles open; these are the stand-in's.
 
 namespace trainer::standin {
 
@@ -32,10 +32,10 @@ struct Range {
   size_t bytes = 0;
 };
 
-/// What any work takes. Times are made up, so that what they decide is the same each time.
+/// The time of any work. Times are made up, so that decisions by them are reproducible.
 constexpr double kShortest = 1e-3;
 
-/// What a stream does next: one of these.
+/// The next item of a stream: one of these.
 struct Item {
   std::string name;  ///< of the call that enqueued it
   std::function<void()> work;
@@ -43,7 +43,7 @@ struct Item {
   std::shared_ptr<Record> awaited;  ///< nothing after this begins before that is done
   CUevent_st* event = nullptr;      ///< in a graph: recorded again by each launch
   CUstream_st* branch = nullptr;    ///< in a graph: the stream that joined the capture
-  uint64_t mark = 0;                ///< in a graph: what a branch has marked for others, not 0
+  uint64_t mark = 0;                ///< in a graph: a branch's mark for others, not 0
   uint64_t awaited_mark = 0;        ///< in a graph: nothing after this begins before that is done
   std::vector<Range> ranges;        ///< that must stay allocated, if they are known
   double seconds = kShortest;       ///< that it takes
@@ -55,7 +55,7 @@ struct CUevent_st {
   std::shared_ptr<trainer::standin::Record> last;
   bool is_timed = false;
   bool is_captured = false;            ///< recorded last in a stream that was captured
-  CUgraph_st* graph = nullptr;         ///< then: what was captured there
+  CUgraph_st* graph = nullptr;         ///< then: the work that was captured there
   CUstream_st* captured_on = nullptr;  ///< and the stream
   uint64_t mark = 0;                   ///< and the item that marks it
 };
@@ -70,8 +70,8 @@ struct CUgraphExec_st {
 struct CUstream_st {
   int device = 0;  ///< whose it is
   std::deque<trainer::standin::Item> queue;
-  std::shared_ptr<CUgraph_st> capture;    ///< what is enqueued goes there instead
-  CUstream_st* capture_origin = nullptr;  ///< where the capture began
+  std::shared_ptr<CUgraph_st> capture;    ///< enqueued work goes there instead
+  CUstream_st* capture_origin = nullptr;  ///< the stream where the capture began
   std::thread::id capturer;
   bool is_capture_valid = true;
   bool has_unpinned_copy = false;  ///< the next call must wait for the stream
@@ -79,9 +79,9 @@ struct CUstream_st {
 
 namespace trainer::standin {
 
-/// When streams do what is enqueued. `late`: when somebody waits for it, and no more than that takes. In the
-/// other orders some streams work as early as they may: all but the first made (`copies_first`), the first
-/// made (`copies_last`), or all.
+/// When streams execute enqueued work. `late`: when a caller waits for it, and only as much as that needs. In
+/// the other orders some streams work as early as they may: all but the first made (`copies_first`), the
+/// first made (`copies_last`), or all.
 enum class Order { late, copies_first, copies_last, early };
 
 /// TRAINER_STANDIN_ORDER, or `late`.
@@ -96,7 +96,7 @@ class Streams {
   void destroy(CUstream_st* stream);
   /// Whether this thread captures a stream.
   bool is_capturing() const;
-  /// What this thread captures can no longer become a graph.
+  /// This thread's captured work can no longer become a graph.
   void invalidate_captures();
 
   /// Ends the capture that began on that stream, on all streams that have joined it.
@@ -104,7 +104,7 @@ class Streams {
 
   /// The null stream does it at once.
   void enqueue(CUstream_st* stream, Item item);
-  /// Does what the record waits for.
+  /// Executes the work that the record waits for.
   void finish(const Record& record);
   void finish(CUstream_st* stream);
   void finish_all();
@@ -113,11 +113,11 @@ class Streams {
 
  private:
   void perform(const Item& item);
-  /// Does the next item, if nothing that it awaits is in the way.
+  /// Executes the next item, unless one that it awaits is not done.
   bool step(CUstream_st* stream);
   void advance();
 
-  double clock_ = 0;                                   ///< what all work took so far
+  double clock_ = 0;                                   ///< time of all work so far
   std::vector<std::unique_ptr<CUstream_st>> streams_;  ///< in the order in which they were made
   Order order_ = order_from_environment();
 };

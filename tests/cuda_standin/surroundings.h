@@ -37,7 +37,7 @@ struct Surroundings {
   cudaError_t copy(const void* host, size_t bytes = kBytes) const {
     return cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream);
   }
-  /// What a capture of `work` ends with.
+  /// The result of a capture of `work`.
   cudaError_t captured(const std::function<void()>& work) const {
     cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
     work();

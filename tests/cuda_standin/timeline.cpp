@@ -39,8 +39,8 @@ bool is_last(const CUevent_st& event) {
   });
 }
 
-/// A stream that waits for a captured event joins the capture. One that comes back waits for all of the
-/// other.
+/// A stream that waits for a captured event joins the capture. One that joins back waits for all of the
+/// other's work.
 cudaError_t join(cudaStream_t stream, const CUevent_st& event) {
   CUstream_st* other = event.captured_on;
   if (other == nullptr || other->capture == nullptr || other->capture.get() != event.graph)

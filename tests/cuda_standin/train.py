@@ -24,7 +24,7 @@ sys.path.insert(0, str(SOURCES / 'scripts/trials'))
 from checkpoints import TIMINGS  # noqa: E402
 
 TINY, SMALL = ['model.input=[3, 16, 16]'], ['model.input=[3, 32, 32]']
-RECIPES = {  # with what makes them small, or what else they are to do
+RECIPES = {  # with settings that make them small, or add features
     'fashion_mnist_mlp': [], 'fashion_mnist_mlp, muon': ['optimizer={name: muon, clip_norm: 1}', 'training.micro_batch_size=2'],
     'fashion_mnist_cnn': [], 'mlp_amp': [], 'resnet18_cifar10': TINY,
     'unet_synthetic': SMALL, 'fashion_mnist_autoencoder': [],
@@ -95,7 +95,7 @@ def check(fits, text):
 
 
 def follows_cpu(recipe, scratch, losses):
-    # Own kernels have the same bits whatever the instructions: oneDNN's are a way of their own.
+    # Own kernels are bitwise identical for all instruction sets: oneDNN has a way of its own.
     cpu = [Run(scratch, recipe, 'device.type=cpu', 'training.precision=fp32', *words, threads=n, instructions=name).losses
            for n, name, words in ((1, 'ALL', ()), (2, 'ALL', ()), (2, 'SSE41', ()), (2, 'AVX2', ()),
                                   (2, 'ALL', ('runtime.winograd=off',)))]

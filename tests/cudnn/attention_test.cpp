@@ -56,7 +56,7 @@ AttentionGraph graph_of(const Use& use, DType dtype, bool causal, AttentionGraph
           .log_sum = kind == AttentionGraph::Kind::forward};
 }
 
-/// What a planner chooses for the use and for its gradient.
+/// A planner's choices for the use and for its gradient.
 class Chosen {
  public:
   Chosen(const std::string& device, bool deterministic = false) : description_(shipped_device(device)) {
@@ -114,7 +114,7 @@ TEST_CASE("cuDNN has fused kernels for attention and its gradient on A100, H200 
       for (const bool is_causal : {false, true}) {
         for (const auto kind : {AttentionGraph::Kind::forward, AttentionGraph::Kind::backward}) {
           AttentionGraph graph = graph_of(use, dtype, is_causal, kind);
-          // In evaluation nobody wants the logarithms; in a deterministic run scores are kept.
+          // Evaluation does not need the logarithms; a deterministic run keeps scores.
           for (const bool other : {false, true}) {
             graph.log_sum = !other && kind == AttentionGraph::Kind::forward;
             graph.deterministic = other && kind == AttentionGraph::Kind::backward;

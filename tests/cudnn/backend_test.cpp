@@ -16,7 +16,7 @@ TensorSpec tensor(const Shape& shape, DType dtype = DType::f32) {
   return {.shape = shape, .dtype = dtype};
 }
 
-/// The planner for a GPU of which there is only the shipped description.
+/// The planner for a GPU that only has its shipped description.
 std::unique_ptr<Planner> described(const std::string& name, BackendRequest request = {}) {
   const DeviceDescription device = shipped_device(name);
   request.described = &device;
@@ -110,7 +110,7 @@ TEST_CASE("the gradient of a convolution's bias is an own kernel's, in the works
   context.outputs[0] = {};
   const Choice alone = gpu->select(context, OpenLayouts(2));
   CHECK(alone.implementation == "column_sums");
-  // How many parts the rows have is the kernel's business; each has an f32 for each of the 32 channels.
+  // The kernel chooses the number of parts of the rows; each has an f32 for each of the 32 channels.
   CHECK(alone.workspace_bytes > 0);
   CHECK(alone.workspace_bytes % (32 * 4) == 0);
   CHECK(both.workspace_bytes >= alone.workspace_bytes);

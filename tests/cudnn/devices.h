@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-/// One of the descriptions that are shipped: "h200".
+/// One of the shipped descriptions: "h200".
 inline DeviceDescription shipped_device(const std::string& name) {
   const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/devices/" + name + ".json";
   std::ifstream file(path);

@@ -14,7 +14,7 @@ struct Kind {
   int64_t channels, size, outputs, kernel, stride;
 };
 
-/// All that differ of ResNet-18 and ResNet-50 at 224x224, and of ResNet-18 for 32x32.
+/// All distinct ones of ResNet-18 and ResNet-50 at 224x224, and of ResNet-18 for 32x32.
 const std::vector<Kind> kResidual = {
     {3, 224, 64, 7, 2},    {64, 56, 64, 1, 1},    {64, 56, 64, 3, 1},     {64, 56, 256, 1, 1},
     {256, 56, 64, 1, 1},   {256, 56, 128, 1, 1},  {256, 56, 512, 1, 2},   {128, 56, 128, 3, 2},

@@ -42,7 +42,7 @@ std::vector<fs::path> shipped_recipes() {
   return found;
 }
 
-/// Plans every convolution once; returns how many nodes there were.
+/// Plans every convolution once; returns the number of nodes.
 int plan_convolutions(const Program& program, const Planner& gpu, DType dtype) {
   int planned = 0;
   for (const Entry& entry : program.entries) {
@@ -75,7 +75,7 @@ bool is_product(const Operation& op) {
   return is_convolution(op) || op.name().starts_with("linear");
 }
 
-/// Whether something reads the tensor, and nothing but casts to f32 does.
+/// Whether the tensor is read, and only by casts to f32.
 bool becomes_f32(const Plan& plan, const PlannedEntry& entry, TensorId id) {
   bool is_read = false;
   for (const PlannedNode& planned : entry.nodes) {
@@ -115,7 +115,7 @@ int check_types(const Plan& plan, DType low) {
       const size_t factors = gradient || !has_bias ? 2 : Conv2d::kBias + 1;
       for (size_t i = 0; i < std::min(node.inputs.size(), factors); ++i)
         CHECK((node.inputs[i] == kNone || dtype(node.inputs[i]) == low));
-      // Behind a convolution's own output there may be moments; a bias has a gradient as its weights do.
+      // After a convolution's own output there may be moments; a bias has a gradient like its weights.
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         const bool is_cast = node.op->name() == "conv2d_backward_weights" && o == 0 &&
                              node.outputs[o] != kNone && becomes_f32(plan, entry, node.outputs[o]);
@@ -132,7 +132,7 @@ int check_types(const Plan& plan, DType low) {
   return products;
 }
 
-/// Normalisations whose moments a convolution has measured.
+/// Normalisations with moments that a convolution computes.
 int count_tables(const Plan& plan) {
   int found = 0;
   for (const PlannedEntry& entry : plan.entries) {
@@ -158,7 +158,7 @@ int kernels_of(const PlannedEntry& entry) {
   return sum;
 }
 
-/// Convolutions whose sums are where zeros were before; all that have zeros at all.
+/// Convolutions with sums cleared in advance; all that have zeros at all.
 std::pair<int, int> count_cleared(const Plan& plan, const PlannedEntry& entry) {
   int cleared = 0, all = 0;
   for (const PlannedNode& planned : entry.nodes) {
@@ -194,12 +194,12 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
   for (const Precision precision : {Precision::amp_fp16, Precision::amp_bf16}) {
     INFO(to_string(precision));
     const Job job = job_in(path, precision, *gpu);
-    // Normalisations within products: of the last convolution of each block and of the first projection, but
-    // if there are few rows, and but for the last, whose relu no product follows.
+    // Normalisations within products: of the last convolution of each block and of the first projection.
+    // Exceptions are those with few rows, and the last one, because no product follows its relu.
     constexpr int kFolded = 14;
     CHECK(count(job.plan, "gram_batch_norm") == 2 * kFolded);
-    // In each of two training entries 53 convolutions and a linear layer with their gradients (the first
-    // layer's has none for the images), in evaluation the layers alone. A folded normalisation adds two
+    // Each of two training entries has 53 convolutions and a linear layer with their gradients (the first
+    // layer has none for the images); evaluation has only the layers. A folded normalisation adds two
     // products: the Gram matrix, and x times a matrix in the gradient.
     CHECK(check_types(job.plan, *low_type(precision)) == 2 * (3 * 54 - 1 + 2 * kFolded) + 54);
     CHECK(count(job.plan, "reorder") == 0);
@@ -269,7 +269,7 @@ TEST_CASE("nothing moves between pixels and tokens") {
     const fs::path path = fs::path(TRAINER_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml");
     const Plan plan = job_in(path, Precision::amp_bf16, *gpu).plan;
     CHECK(count(plan, "transpose") == 0);
-    CHECK(count(plan, "reorder") == 1);  // of images that mixup has blended, as f32
+    CHECK(count(plan, "reorder") == 1);  // of images that mixup has mixed, as f32
   }
 }
 

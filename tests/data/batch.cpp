@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kLength = 5, kClasses = 3;
 
-/// What a network of tokens might want: a text, and a label for each of its places.
+/// Possible inputs of a network of tokens: a text, and a label for each of its positions.
 BatchInputs token_inputs() {
   return {{"tokens", DType::i32, {kLength}},
           {"labels", DType::i32, {kLength}},
@@ -23,7 +23,7 @@ BatchInputs token_inputs() {
           {input_name::kSampleIndex, DType::i32, {}}};
 }
 
-/// Fills rows that are no images: token t of a sample is 10 * sample + t, its label the next one.
+/// Fills rows that are not images: token t of a sample is 10 * sample + t, its label the next one.
 class TokenRows final : public RowReader {
  public:
   explicit TokenRows(const BatchInputs& inputs, int64_t bad = -1)
@@ -140,7 +140,7 @@ TEST_CASE("where the device has all samples, a batch names them and none is read
       std::logic_error);
 }
 
-/// Samples that are no images.
+/// Samples that are not images.
 class TokenSource final : public DataSource {
  public:
   int64_t size() const override { return 6; }

@@ -19,7 +19,7 @@ BatchMaker pass_over(const ImageSource& source, int64_t rows) {
   return image_batches(source, make_chain(none, kRingShape), EvaluationBatches{source.size(), rows});
 }
 
-/// Reads sample `held` only when it is let go.
+/// Reads sample `held` only when it is released.
 class HeldSource : public CountingSource {
  public:
   HeldSource(int64_t count, int64_t held) : CountingSource(count, kRingShape), held_(held) {}
@@ -84,7 +84,7 @@ TEST_CASE("a ring is taken over when its last batch is made, and who asks for it
   for (int i = 0; i < 3; ++i) CHECK(!second.ready_within(std::chrono::milliseconds(5)));
   slow.may_go.release();
   CHECK(bits(second.next(), 4) == taken);
-  // Whatever the first one still had under way is not in the second one's memory.
+  // Batches that the first one was still making are not in the second one's memory.
   DataPipeline alone(pass_over(source, 4), {});
   alone.next();
   const std::string after = bits(alone.next(), 4);

@@ -48,7 +48,7 @@ int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* sum) {
   return 0;
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
-  *bits = 0x1 | 0x4 | 0x40;  // idle is no reason to complain about
+  *bits = 0x1 | 0x4 | 0x40;  // idle is not a reason to report
   return 0;
 }
 }

@@ -19,7 +19,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-/// What torchvision says; its images are held as numbers.
+/// torchvision's results; its images are held as numbers.
 class Augmentations {
  public:
   std::vector<uint8_t> bytes(const std::string& name) const {
@@ -176,7 +176,7 @@ TEST_CASE("auto_augment draws pairs with their probabilities") {
   }
 }
 
-/// Of a white image: the rectangle that is not white, and what fills it.
+/// Of a white image: the rectangle that is not white, and its contents.
 struct Erased {
   int64_t top = 0, left = 0, rows = 0, columns = 0;
   std::set<std::vector<uint8_t>> colours;
