@@ -126,11 +126,11 @@ check_compiler_switches() {
     sed 's/$/   <- only core\/base\/host_device.h and cuda\/launch.h may ask for CUDA/'
 }
 
-# An operand is what stands in its place, which has a name (core/graph/ops/): nothing finds out what it is by how many there are.
-# Whoever goes over all of them may. Those that may compare or compute with their number:
+# An operand is identified by its place, which has a name (core/graph/ops/), never by the number of operands.
+# Loops over all of them are allowed. Files that may compare or compute with their number:
 #   core/graph/operation.cpp, verify.cpp   check the number itself
 #   core/engine/device.h, planner.h, tests/reference/loop.h   ask for an output that the operation may not have
-#   core/graph/ops/for_each.cpp, cuda/loss_scale.cpp   take a list: so many sets of tensors, so many gradients
+#   core/graph/ops/for_each.cpp, cuda/loss_scale.cpp   take a list: of sets of tensors, of gradients
 check_operands() {
   local number='((in|out)puts(\(\))?|\<(in|out))\.size\(\)' operator='(==|!=|<=|>=|<|>|\+|-|\*|/|%)'
   list {core/{engine,graph,layers,optim,passes,recipe,tasks},cpu,cuda,mpi,apps,tests/reference}/'*.'{h,cpp,cu,cuh} |

@@ -28,7 +28,7 @@ while read -r name; do
   [[ $name != ld-linux* ]] || continue # of libc6, as libc is
   place=$(awk -v name="$name" '$1 == name { print $3 }' <<<"$libraries")
   real=$(realpath "$place")
-  # The packages' lists say /lib or /usr/lib, whichever they were made with.
+  # The packages' lists say /lib or /usr/lib, depending on how they were built.
   owner=$(dpkg-query -S "$place" "$real" "${real#/usr}" 2>/dev/null | head -n 1 | cut -d: -f1) || true
   grep -qxF "$owner" <<<"$names" || fail "$name is in $owner, which the package does not depend on: $depends"
 done < <(objdump -p "$build/bin/trainer" | sed -n 's/^  NEEDED  *//p')

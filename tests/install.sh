@@ -41,7 +41,8 @@ program/bin/trainer plan --config recipe.yaml device.type=cuda device.model=h200
 [ $status -eq 69 ] || fail "exit code $status without the library"
 grep -q "libtrainer_cuda.so is neither in $workspace/program/bin nor in $workspace/program/lib" refused.txt || fail "$(cat refused.txt)"
 
-# Without words, kernels are for the GPUs that are here, each architecture once, those that the program refuses left out.
+# By default, kernels are built for this machine's GPUs, each architecture once, except for those that the program
+# refuses.
 mkdir tools
 printf '#!/bin/sh\nprintf "compute_%%s\\n" 75 80 90 100 120\n' >tools/nvcc
 printf '#!/bin/sh\nprintf "%%s\\n" 9.0 8.0 9.0 7.5\n' >tools/nvidia-smi

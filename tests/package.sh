@@ -33,14 +33,14 @@ TEXT
 env -i unpacked/bin/trainer --config recipe.yaml run.output_dir=run
 grep -q '"finished": true' run/summary.json
 
-# The tests for a GPU need nothing of the build; without one they say what they leave out.
+# The tests for a GPU need nothing of the build; without one they report the skipped parts.
 if [ -e unpacked/bin/test_cuda ]; then
   ! grep -qF "$build/" unpacked/bin/test_cuda || { echo "package: test_cuda names files of the build" >&2 && exit 1; }
   env -i ${LD_LIBRARY_PATH:+"LD_LIBRARY_PATH=$LD_LIBRARY_PATH"} unpacked/bin/test_cuda >test_cuda.log 2>&1 || {
     tail -n 30 test_cuda.log >&2
     exit 1
   }
-  # With the stand-in in the place of the library they need no GPU: what they open lies where the package has it.
+  # With the stand-in in place of the library they need no GPU: they open files at the places that the package has.
   if [ -e "$build/standin/libtrainer_cuda.so" ]; then
     cp -r unpacked standin
     cp "$build/standin/libtrainer_cuda.so" standin/lib/

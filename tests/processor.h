@@ -3,8 +3,8 @@
 
 namespace trainer {
 
-// What tests expect of x86-64 alone. Elsewhere the program's own kernels are the plain ones, which it does
-// not prefer, and oneDNN has fewer.
+// Features that tests expect only on x86-64. On other processors the program's own kernels are the plain
+// ones, which it does not prefer, and oneDNN has fewer.
 #ifdef __x86_64__
 inline constexpr bool kOnX86 = true;
 

@@ -15,11 +15,11 @@ fail() {
   exit 1
 }
 
-# In place of `git clone`, which needs the network: the sources as they are.
+# In place of `git clone`, which needs the network: a copy of the sources.
 tar -C "$sources" --exclude=./build --exclude='./build-*' --exclude=./runs --exclude=./.git --exclude=./.cache -c . |
   tar -x -C trainer
 
-# Objects that this test's build has made of the same files serve again; everything else is as after logging in.
+# Objects that this test's build has made of the same files are reused; everything else is as after logging in.
 environment=("HOME=$workspace/home" "PATH=$workspace/home/.local/bin:$PATH" CUDA_VISIBLE_DEVICES= OMP_WAIT_POLICY=passive
   "ORIGINAL=$sources" "ORIGINAL_BUILD=$(dirname "$workspace")" "COPY=$workspace/trainer" "COPY_BUILD=$workspace/trainer/build/release"
   "CMAKE_CXX_COMPILER_LAUNCHER=$sources/tests/reuse_objects.sh" "CMAKE_CUDA_COMPILER_LAUNCHER=$sources/tests/reuse_objects.sh")
@@ -31,7 +31,7 @@ run() { # FOLDER COMMAND
   echo "readme: $2 ($((SECONDS - begin)) s)"
 }
 
-# Blocks are indented by four. A block that begins with a prompt shows commands behind prompts, and what they print.
+# Blocks are indented by four. A block that begins with a prompt shows commands after prompts, and their output.
 awk '
   /^    / && !within { within = 1; prompted = /^    \$ / }
   !/^    / { within = 0 }
@@ -76,7 +76,7 @@ PYTHON
 while read -r command <&3; do run own "$command"; done 3<prompted.txt
 grep -q '"name":"bag"' "$number.log" || fail "the image of a bag is not recognised: $(cat "$number.log")"
 
-# The table, with a file or folder where it says so. Training is shortened by the key that the recipe explains.
+# The table, with a file or folder for its placeholders. Training is shortened by the key that the recipe explains.
 cp -r trainer/configs/models try/
 # shellcheck disable=SC2016 # the quotes are Markdown's
 sed -n '/^```yaml$/,/^```$/p' "$readme" | sed '/^```/d' >try/R.yaml

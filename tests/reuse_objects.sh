@@ -25,7 +25,7 @@ if [ ! -f "$list" ]; then
   fi
   exec 9>&-
 fi
-# A precompiled header serves only what is compiled with the same options.
+# A precompiled header only serves files compiled with the same options.
 [[ -z ${OPTIONS:-} || ${output:-} != *.gch ]] || output=""
 # shellcheck disable=SC2086 # several options
 grep -qxF "${output:-none}" "$list" || exec "$@" ${OPTIONS:-}

@@ -9,8 +9,8 @@ inline constexpr bool kIsSanitized = true;
 inline constexpr bool kIsSanitized = false;
 #endif
 
-/// The size of a sweep. Sanitizers see where code goes, whatever the numbers: under them `few` will do. A
-/// release takes `all`.
+/// The size of a sweep. Sanitizers check code paths, not numbers: under them `few` is enough. A release takes
+/// `all`.
 template <class T>
 constexpr T few_or_all(T few, T all) {
   return kIsSanitized ? few : all;

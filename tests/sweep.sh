@@ -53,14 +53,14 @@ shows '^sweep: failed: training.global_batch_size=-3: exit code 78$'
 expect 0 training.global_batch_size 8 16 "${fixed[@]}"
 shows 'this run is finished'
 shows_not 'failed'
-# A value that is no name of a file.
+# A value that cannot be a file name.
 expect 0 model.layers '[flatten, {linear: 10}]' "${fixed[@]}"
 [ -s "$OUTPUT/model.layers=_flatten___linear__10__/model.safetensors" ] || fail "no run of a list"
 
-# A signal to the script alone: the current run is saved, the others do not begin, and the same command goes on.
+# A signal to the script alone: the current run is saved, the others do not begin, and the same command continues.
 long=(optimizer.lr 0.01 0.02 "${fixed[@]}" training.max_duration=100000ba)
 code=0
-: >"$work/err" # it still tells of the runs before
+: >"$work/err" # it still reports the earlier runs
 "$sweep" "${long[@]}" >"$work/out" 2>"$work/err" &
 until grep -q 'step 1/' "$work/err"; do sleep 0.05; done
 kill -TERM $!
@@ -74,14 +74,14 @@ expect 0 "${long[@]}"
 shows '^resuming after step [1-9]'
 shows '^optimizer.lr=0.02 +finished +0.02 +100000/'
 
-# What was interrupted twice ends the sweep too.
+# A run that was interrupted twice ends the sweep too.
 # shellcheck disable=SC2016
 printf '#!/bin/sh\n[ "$1" = runs ] || { echo one; exit 130; }\n' >"$work/interrupted"
 chmod +x "$work/interrupted"
 TRAINER=$work/interrupted expect 130 optimizer.lr 1 2 "${fixed[@]}"
 [ "$(grep -c '^one$' "$work/out")" = 1 ] || fail "it went on after 130"
 
-# In an array only the task's value, by the job script, whose process it becomes.
+# In an array only the task's value, by the job script, which becomes its process.
 printf 'echo "$$ $*"; exit 7\n' >"$work/job"
 export SLURM_ARRAY_TASK_ID=1 TRAIN=$work/job
 expect 7 optimizer.lr 1 2 3 -- seed=4

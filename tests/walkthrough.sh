@@ -51,7 +51,7 @@ apply() { # BLOCK
   esac
 }
 
-# What a section's blocks come to, in the words of its heading: "1 file, 1 line".
+# The cost of a section's blocks, in the words of its heading: "1 file, 1 line".
 cost() { # BEFORE
   { TZ=UTC diff -rN -U0 "$1" "$copy" || true; } | awk '
     function several(count, what) { return count " " what (count == 1 ? "" : "s") }
@@ -97,18 +97,18 @@ done
 check_section "$section"
 rm -rf "$work/state"
 
-# Built as the build that this test is of, whose objects serve where neither the walk nor an option has touched them.
+# Built like this test's own build, whose objects are reused unless the walk-through or an option has changed them.
 main=$(dirname "$work") build=$copy/build/release
 mkdir -p "$build"
 export ORIGINAL=$source_dir ORIGINAL_BUILD=$main COPY=$copy COPY_BUILD=$build
-# Optimising the others takes longer than what is run of them.
+# Optimising the others takes longer than running them.
 export OPTIONS=-O0
 # With CUDA as the build of the originals, so that the handlers of kernels are the same objects.
 mapfile -t cuda < <(sed -nE 's/^((TRAINER_CUDA|CMAKE_CUDA_ARCHITECTURES):[A-Z]+=.*)$/-D\1/p' "$main/CMakeCache.txt")
 cmake --preset release -S "$copy" -B "$build" -DTRAINER_TESTS=ON "${cuda[@]}" \
   -DCMAKE_CXX_COMPILER_LAUNCHER="$source_dir/tests/reuse_objects.sh" >"$work/configure.log" || fail "$(cat "$work/configure.log")"
 targets=(trainer test_ops test_passes)
-# Only CMake's own word excuses a missing emulation: a target that was renamed must not pass for one.
+# Only CMake's own message excuses a missing emulation: a renamed target must not count as one.
 emulation=test_cuda_emulation_checked
 ! grep "CUDA kernels are not emulated" "$work/configure.log" || emulation=
 targets+=(${emulation:+"$emulation"})
@@ -143,7 +143,7 @@ optimizer: {name: qhm, lr: 0.2, beta: 0.9}
 logging: {interval: 1ba}
 RECIPE
 trainer=$build/bin/trainer
-# A fuzzer needs clang to run; that it compiles shows as well that it names what is there.
+# A fuzzer needs clang to run; compiling it also shows that it names existing functions.
 g++ -std=c++20 -fsyntax-only -I"$copy" "$copy/tests/fuzz/raw_u8.cpp" || fail "the fuzzer does not compile"
 python3 -c 'import sys; sys.stdout.buffer.write(b"".join(bytes([i % 2] + [i * 7 % 50 + 100 * (i % 2)] * 64) for i in range(64)))' >"$work/raw"
 "$trainer" layers >"$work/layers.txt"

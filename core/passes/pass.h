@@ -61,9 +61,8 @@ Pass pad_channels(const Planner& planner);
 Pass fuse_gradient_sum();
 /// Computes a linear layer's logits for this many samples at a time, together with their loss, metrics and
 /// the gradients of the layer's inputs. Applies if only the loss and metrics read the logits, and they take
-/// more than `piece_bytes`.
-/// Logits of all samples then never exist, and `evaluate` does not output them. Comes after all passes that
-/// look at single operations, and before the entry is copied for micro-batches.
+/// more than `piece_bytes`. Logits of all samples then never exist, and `evaluate` does not output them.
+/// Comes after all passes that look at single operations, and before the entry is copied for micro-batches.
 Pass fuse_classifier(int64_t piece_bytes);
 /// A 1x1 convolution of stride 1 with a batch normalisation after it becomes one product with folded weights.
 /// Its moments follow from its input's Gram matrix (ops/gram_batch_norm.h), if the device's planner accepts

@@ -276,7 +276,7 @@ TEST_CASE("a pipeline ends within a sample or so, whatever its workers are doing
   while (source.reads < workers) std::this_thread::yield();
   const int64_t before = source.reads;
   pipeline.reset();
-  // Half a batch is room for a busy machine; workers that finished theirs would read nearly all of it.
+  // Half a batch allows for a busy machine; workers that finished theirs would read nearly all of it.
   CHECK(source.reads - before < workers * kBatch / 2);
 }
 
@@ -354,7 +354,7 @@ TEST_CASE("the last batches stay as they are, as many as are kept") {
     batches.push_back(&pipeline.next());
     first_seen.push_back(bits(*batches.back(), 6));
     if (number % 7 == 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // workers get as far as they may
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // workers advance as far as they may
     for (size_t back = 0; back < std::min<size_t>(3, number + 1); ++back) {
       CHECK(bits(*batches[number - back], 6) == first_seen[number - back]);
     }

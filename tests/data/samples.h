@@ -35,7 +35,7 @@ void write_file(const std::string& path, const std::string& bytes);
 /// The section of a recipe's `data`.
 DataSection read_section(const std::string& yaml);
 
-/// What Error (exit 65) says, or a failed check if none is thrown.
+/// The text of Error (exit 65), or a failed check if none is thrown.
 std::string data_error(const std::function<void()>& action);
 
 /// A transform of the table, its parameters set by name.
@@ -89,7 +89,7 @@ inline float* mix_weights_of(const Batch& batch) {
   return batch.find<float>("mix_weights");
 }
 
-/// Samples whose first byte is their index and whose others follow from it; label = index % classes. Throws
+/// Samples with their index as the first byte, from which the others follow; label = index % classes. Throws
 /// in place of sample `bad`.
 class CountingSource : public ImageSource {
  public:

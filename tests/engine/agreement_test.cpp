@@ -22,10 +22,10 @@ namespace {
 constexpr int64_t kVotingRows = 4, kVotingSamples = 40, kVotingSteps = 20, kLag = 3;
 const Shape kVotingShape = {1, 6, 6};
 
-/// Writes nothing; notes the steps at which it is asked to save.
+/// Writes nothing; records the steps at which it should save.
 class NotedSaves final : public Checkpointer {
  public:
-  /// Time to save comes once step `overdue_after` is enqueued, and after the save no more.
+  /// It is time to save once step `overdue_after` is enqueued, and not again after the save.
   explicit NotedSaves(int64_t overdue_after) : overdue_after_(overdue_after) {}
 
   bool is_due(int64_t step) const override {
@@ -66,10 +66,10 @@ class FailingSource final : public ImageSource {
   int64_t failing_;
 };
 
-/// What is asked of a run.
+/// Settings of a run.
 struct Wishes {
   int64_t stop_after = kVotingSteps;  ///< steps enqueued; alone
-  int64_t stop_in_round = 1000;       ///< among others, who are asked once in each round
+  int64_t stop_in_round = 1000;       ///< among others; called once in each round
   int64_t overdue_after = kVotingSteps;
   int64_t failing_sample = -1;
   int64_t workers = 1;
@@ -166,7 +166,7 @@ Outcome train_now(const Wishes& wishes) {
   return train_on_rank(cpu, ranks, wishes, test::ScratchDirectory());
 }
 
-/// Two ranks whose devices are late in different ways.
+/// Two ranks with devices that are late in different ways.
 std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t longest,
                                test::RankTable& table) {
   std::vector<Outcome> outcomes(2);
@@ -321,7 +321,7 @@ TEST_CASE("two ranks: weights are compared before each save, and those that diff
     CHECK(outcome.saved.empty());
     CHECK(outcome.saved_at_end == -1);
   }
-  // The save at the end is one as well.
+  // The save at the end counts as one.
   for (const Outcome& outcome : train({.verify_interval = 1000}, {.verify_interval = 1000, .seed = 2})) {
     CHECK(outcome.error_code == 70);
     CHECK(outcome.saved_at_end == -1);

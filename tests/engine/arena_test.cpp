@@ -82,7 +82,7 @@ TEST_CASE("nothing takes nothing") {
 
 namespace {
 
-/// By a look at all that is taken, in the order of its begin.
+/// By comparison with all taken ranges, in the order of their begins.
 int64_t best_gap_of(std::vector<TakenBytes> all, const Lifetime& life) {
   std::ranges::sort(all, {}, &TakenBytes::begin);
   int64_t best = -1, best_size = 0, start = 0;
@@ -118,7 +118,7 @@ TEST_CASE("the smallest gap is that among all that is taken at the same time") {
 }
 
 TEST_CASE("activations of a very deep network are arranged in time that does not grow with their square") {
-  // Each lives from its layer to that layer's gradient. Pair by pair, it would be minutes.
+  // Each lives from its layer to that layer's gradient. Comparing all pairs would take minutes.
   constexpr int64_t kLayers = 20'000;
   std::vector<Lifetime> lifetimes;
   for (int64_t i = 0; i < kLayers; ++i) {

@@ -17,8 +17,8 @@ using trainer::ExitCode;
 
 namespace {
 
-/// A folder PREFIX/bin with nothing in it, removed at the end. The loader knows an open library by its path,
-/// so each folder has another one.
+/// An empty folder PREFIX/bin, removed at the end. The loader identifies an open library by its path, so each
+/// folder has a new one.
 struct EmptyProgramFolder {
   EmptyProgramFolder() { fs::create_directories(bin()); }
   ~EmptyProgramFolder() { fs::remove_all(prefix); }

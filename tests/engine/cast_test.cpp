@@ -44,7 +44,7 @@ TEST_CASE("casts write the layout that their reader wants: nothing is reordered 
     if (!plan) return;
     for (const PlannedEntry& entry : plan->entries) {
       INFO(entry.name);
-      // The gradients of oneDNN 3's strided convolutions want images with channels last.
+      // The gradients of oneDNN 3's strided convolutions need images with channels last.
       if (onednn_version().starts_with("2.")) CHECK(count(entry, "reorder") == 0);
       CHECK(count(entry, "cast") > 0);
       std::set<TensorId> cast;

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <new>
 
-extern "C" const char __executable_start, etext;  // where the program's code is, set by the linker
+extern "C" const char __executable_start, etext;  // addresses of the program's code, set by the linker
 
 namespace {
 

@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-/// Uses of operator new by this program's own code, on any thread, since the program began; what shared
-/// libraries such as oneDNN allocate for themselves is not counted.
+/// Uses of operator new by this program's own code, on any thread, since the program began; allocations of
+/// shared libraries such as oneDNN are not counted.
 int64_t own_allocations();
 
 }  // namespace trainer

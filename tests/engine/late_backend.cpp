@@ -173,7 +173,7 @@ void LateDevice::copy_to_host_async(std::span<std::byte> host, const void* devic
   enqueue([=] { std::memcpy(host.data(), device, host.size()); });
 }
 
-/// Late: just before what is enqueued next. Early: as soon as the event is reached.
+/// Late: just before the next work is enqueued. Early: as soon as the event is reached.
 void LateDevice::copy_to_device_async(std::span<const HostCopy> copies, int64_t after) {
   copies_to_device_ += static_cast<int64_t>(copies.size());
   if (copies_ == Copies::early) synchronize(after);

@@ -11,11 +11,11 @@
 
 namespace trainer {
 
-/// When batches are copied to the device: as late as they may be, or as early.
+/// When batches are copied to the device: as late as possible, or as early.
 enum class Copies { late, early };
 
-/// Another backend's device made asynchronous, as a GPU is: what is enqueued, the clearing of memory
-/// included, is done only when somebody waits. Addresses are those of the moment when work was enqueued.
+/// Another backend's device made asynchronous, like a GPU: enqueued work, including the clearing of memory,
+/// is done only when a caller waits. Addresses are those at the time of enqueueing.
 class LateDevice final : public Device {
  public:
   LateDevice(Device& inner, bool captures, Copies copies)
@@ -37,17 +37,17 @@ class LateDevice final : public Device {
   void copy_to_host_async(std::span<std::byte> host, const void* device) override;
   void copy_to_device_async(std::span<const HostCopy> copies, int64_t after) override;
 
-  /// What is enqueued beyond this many pieces of work has the first of them done at once.
+  /// With more pieces of work than this, the first is done at once.
   void set_longest_queue(size_t longest) { longest_ = longest; }
   int64_t captured_graphs() const { return graphs_; }
   /// After this many graphs it fails to capture another.
   void set_most_graphs(int64_t most) { most_graphs_ = most; }
-  /// How often somebody waited for work that was not done.
+  /// Number of waits for work that was not done.
   int64_t waits() const { return waits_; }
   /// Copies so far: of the results of a run, and of batches.
   int64_t copies_to_host() const { return copies_to_host_; }
   int64_t copies_to_device() const { return copies_to_device_; }
-  /// Each wait takes so long.
+  /// Duration of each wait.
   void set_wait(std::chrono::milliseconds wait) { wait_ = wait; }
 
  private:
@@ -57,7 +57,7 @@ class LateDevice final : public Device {
   Device& inner_;
   bool captures_;
   Copies copies_;
-  std::vector<Work>* capture_ = nullptr;  ///< where work goes instead while it is captured
+  std::vector<Work>* capture_ = nullptr;  ///< target of work while it is captured
   std::deque<Work> queue_;
   size_t longest_ = SIZE_MAX;
   int64_t most_graphs_ = INT64_MAX;

@@ -54,7 +54,7 @@ bool equal(const std::vector<double>& a, const std::vector<float>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double x, float y) { return x == y; });
 }
 
-/// Stored elements that are not zero: padding must be, so there are as many as the tensor has.
+/// Stored elements that are not zero: padding must be zero, so their number is the tensor's.
 int64_t stored_non_zero(const Executable& executable, TensorId id) {
   const auto index = static_cast<size_t>(id);
   const int64_t stored = stored_elements(executable.plan().placements[index].layout,

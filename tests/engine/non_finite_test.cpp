@@ -54,8 +54,8 @@ Values batch(uint64_t number) {
   return values;
 }
 
-/// What is said of a step whose micro-batches are these, after some change of the parameters; and that it
-/// leaves everything as it was.
+/// The report about a step with these micro-batches, after some change of the parameters; it must leave
+/// everything unchanged.
 std::string search(const Backend& backend, const std::vector<Values>& batches,
                    const Values& parameters = {}) {
   Session session(program_of(static_cast<int64_t>(batches.size())), backend);
@@ -107,7 +107,7 @@ TEST_CASE("the first value that is not finite is named: an input and its row") {
 
 TEST_CASE("the first value that is not finite is named: an operation with its place in the recipe") {
   with_backends([](const Backend& backend) {
-    // Finite weights whose products are not.
+    // Finite weights with products that are not.
     const Values huge{{"fc1.weight", std::vector<float>(7 * 5 * 4 * 4, 3e38f)}};
     if (backend.planner->name() != "reference") {
       CHECK(search(backend, {batch(1)}, huge) == "the output of layers[4].linear (test.yaml:7:5), linear");
@@ -122,7 +122,7 @@ TEST_CASE("the first value that is not finite is named: an operation with its pl
 
 TEST_CASE("the first value that is not finite is named: a gradient") {
   with_backends([](const Backend& backend) {
-    if (backend.planner->name() == "reference") return;  // its numbers reach further
+    if (backend.planner->name() == "reference") return;  // its numbers have a larger range
     // All classes are equally likely; the loss is finite, its gradient times the weights is not.
     Values heavy = batch(1);
     heavy[input_name::kWeights] = {1e37f, 0, 0, 0};

@@ -22,7 +22,7 @@ Program shipped(const std::string& model, const std::string& optimizer) {
                           *optimizer_from(optimizer), {0.1f}, {fuse_relu()});
 }
 
-/// An operation that no backend has heard of.
+/// An operation that no backend supports.
 class Mystery final : public Operation {
  public:
   std::string_view name() const override { return "mystery"; }

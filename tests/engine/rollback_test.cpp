@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kRollbackRows = 4, kRollbackSamples = 40, kRollbackSteps = 24;
 const Shape kRollbackShape = {1, 6, 6};
 
-/// A loss that jumps at once, before many steps are done: what follows is in flight by then.
+/// A loss that jumps at once, before many steps are done: later steps are in flight by then.
 StepGuards guards() {
   return {.loss = true,
           .counts = true,
@@ -41,7 +41,7 @@ Program guarded_program(int64_t micro_batches) {
 
 struct GuardedRun {
   std::map<std::string, std::vector<double>> state;  ///< persistent tensors
-  std::string loop;  ///< what it has come to, as text: a mean of no losses is no number
+  std::string loop;                                  ///< its results, as text: a mean of no losses is NaN
   int64_t rollbacks = 0;
   std::string events;
 };

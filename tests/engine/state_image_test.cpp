@@ -84,7 +84,7 @@ std::vector<std::byte> bytes_of(const StateImage& image, TensorId id) {
   return all;
 }
 
-/// What a checkpoint leaves out has no meaning between steps.
+/// Tensors that are not in a checkpoint have no meaning between steps.
 void drop_sums(std::map<std::string, std::vector<double>>& state) {
   std::erase_if(state, [](const auto& entry) { return entry.first.ends_with(".gradient"); });
 }

@@ -18,13 +18,13 @@
 namespace trainer {
 namespace {
 
-/// What a batch holds of its images: numbers, bytes, or the numbers of samples that are on the device.
+/// The form of a batch's images: numbers, bytes, or the numbers of samples that are on the device.
 enum class Content { numbers, bytes, samples };
 
 constexpr int64_t kRows = 4, kSamples = 24, kValidation = 18;
 const Shape kSample = {1, 8, 8};
 
-/// What the transforms of these tests make of a byte: the unit range.
+/// The transforms of these tests map bytes to the unit range.
 const PixelScales kScales = {.scale = {1.0f / 255}, .offset = {0.0f}};
 
 Network small_network() {
@@ -83,7 +83,7 @@ struct RunnerResult {
   bool operator==(const RunnerResult&) const = default;
 };
 
-/// What is told of a step besides its numbers.
+/// Results of a step besides its numbers.
 struct Timing {
   int64_t every = 3;     ///< steps of which one is timed
   double data_wait = 0;  ///< sums over all steps, in seconds
@@ -92,7 +92,7 @@ struct Timing {
 };
 
 /// Ten steps, each taken `lag` later or as late as the runner takes them, and an evaluation after the fifth;
-/// with `searches` an earlier step is computed again while others are in flight.
+/// with `searches` an earlier step is repeated while others are in flight.
 RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bool replay = true,
                                bool searches = false, Content content = Content::numbers,
                                int64_t lag = INT64_MAX, Timing* timing = nullptr) {
@@ -217,7 +217,7 @@ TEST_CASE("a batch travels in one copy, and so do the numbers of each run of an 
   const int64_t steps = std::ssize(run.losses), evaluated = (kValidation + kRows - 1) / kRows;
   CHECK(late.late().copies_to_device() == steps * micro_batches + evaluated);
   const int64_t runs = micro_batches == 1 ? steps : steps * (micro_batches + 1);  // the last one updates
-  CHECK(late.late().copies_to_host() == runs + 2 * evaluated);  // the confusion matrix's cells are no number
+  CHECK(late.late().copies_to_host() == runs + 2 * evaluated);  // two ranges: the cells are not numbers
 }
 
 TEST_CASE("a wait for the device is no wait for data, nor the host's work") {

@@ -17,7 +17,8 @@
 namespace trainer {
 namespace {
 
-/// fp16 or bf16 numbers near all that a conversion has to tell apart: signs, exponents, ties and neighbours.
+/// fp16 or bf16 numbers near all cases that a conversion has to distinguish: signs, exponents, ties and
+/// neighbours.
 std::vector<float> corners() {
   std::vector<float> numbers = {0.0f, -0.0f, std::numeric_limits<float>::infinity(),
                                 -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max()};

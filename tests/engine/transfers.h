@@ -18,8 +18,8 @@ inline std::vector<double> numbers_of(DType dtype) {
   return numbers;
 }
 
-/// A backend's memory, in buffers of exactly the size, gives back what was stored there; so do an
-/// executable's persistent tensors.
+/// A backend's memory, in buffers of exactly the size, returns the stored values; so do an executable's
+/// persistent tensors.
 inline void check_transfers(const Backend& backend) {
   INFO(backend.planner->name());
   Program program;

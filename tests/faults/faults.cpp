@@ -76,7 +76,7 @@ int Faults::before(const char* call, const std::string& path, const std::string&
       "\t" + now() + "\n");
   if (data_ >= 0 && bytes > 0) static_cast<void>(!write_(data_, data, bytes));
   if (!hit) return 0;
-  lock.unlock();  // other threads go on meanwhile
+  lock.unlock();  // other threads continue meanwhile
   return act();
 }
 

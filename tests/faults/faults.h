@@ -24,18 +24,18 @@ namespace faults {
 
 constexpr int kHalf = -1, kFlip = -2;
 
-/// What the loader would have called.
+/// The function that the loader would have called.
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-/// What the calls so far have come to. Never destroyed: threads may write until the very end.
+/// The state of the calls so far. Never destroyed: threads may write until the very end.
 class Faults {
  public:
   static Faults& instance();
 
-  /// Descriptors are known by the path that they were opened with.
+  /// Descriptors are identified by the path that they were opened with.
   void opened(int fd, const std::string& path);
   std::string path_of(int fd);
 

@@ -121,7 +121,7 @@ ssize_t read(int fd, void* bytes, size_t count) {
   return real(fd, bytes, error < 0 && count > 1 ? count / 2 : count);
 }
 
-/// Streams open and read by functions that are the C library's own.
+/// Streams open and read by internal functions of the C library.
 FILE* fopen(const char* path, const char* mode) {
   FILE* const file = next<FILE*(const char*, const char*)>("fopen")(path, mode);
   if (file != nullptr) Faults::instance().opened(fileno(file), path);
@@ -151,7 +151,7 @@ dirent* readdir(DIR* directory) {
   return real(directory);
 }
 
-/// What it maps is read later.
+/// Mapped bytes are read later.
 void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) noexcept {
   static auto* const real = next<void*(void*, size_t, int, int, int, off_t)>("mmap");
   if (fd >= 0) {
@@ -172,7 +172,7 @@ int fdatasync(int fd) {
   return call_unless_failed("fdatasync", Faults::instance().path_of(fd), "", [&] { return real(fd); });
 }
 
-/// Linux closes the descriptor even where it says that this failed.
+/// Linux closes the descriptor even if it reports a failure.
 int close(int fd) {
   static auto* const real = next<int(int)>("close");
   Faults& faults = Faults::instance();

@@ -5,7 +5,7 @@
 
 #include "tests/faults/faults.h"
 
-// What ranks do: "mpi/", with the size of what travels ("mpi/4": floats), "dnnl/" and "socket". MPI's handles
+// Calls of ranks: "mpi/", with the size of the data ("mpi/4": floats), "dnnl/" and "socket". MPI's handles
 // are pointers in Open MPI and numbers elsewhere; they are only passed on.
 
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using faults::Faults;
 using faults::next;
 
-/// The program opens MPI by itself, if the loader does not look for the next function of a name: the
+/// The program opens MPI by itself if the loader cannot find the next function of a name: the
 /// library that has made this call does.
 template <class Function>
 Function* of_caller(const char* name, const void* caller) {
@@ -62,7 +62,7 @@ int MPI_Ibcast(void* data, int count, void* type, int from, void* ranks, void* r
   const void* const caller = __builtin_return_address(0);
   static auto* const real = of_caller<int(void*, int, void*, int, void*, void*)>("PMPI_Ibcast", caller);
   if (before_mpi("broadcast", count, type, caller) == faults::kFlip)
-    static_cast<unsigned char*>(data)[1] ^= 0x10;  // of a float: more than rounding takes away again
+    static_cast<unsigned char*>(data)[1] ^= 0x10;  // of a float: more than rounding can remove again
   return real(data, count, type, from, ranks, request);
 }
 

@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/files.h"
 
-/// The first byte says of which set the files are, the second how much of the rest is the first of two.
+/// The first byte selects the set of the files, the second the share of the rest for the first of two.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const auto set = data[0] % 2 == 0 ? trainer::Cifar::ten : trainer::Cifar::hundred;

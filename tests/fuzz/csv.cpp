@@ -37,7 +37,7 @@ std::string text_of(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-/// Labels of three images: ends the process if they do not hold together.
+/// Labels of three images: ends the process if they are inconsistent.
 void check_labels(const std::string& text) {
   const std::vector<std::string> images = {"1.png", "2.png", "a/b.jpg"};
   const trainer::LabelFile found = trainer::parse_label_file(text, "x.csv", "folder", images);

@@ -11,8 +11,8 @@ namespace trainer {
 
 using MakeDecoder = std::unique_ptr<ImageDecoder> (*)(std::span<const uint8_t> file);
 
-/// Decodes bytes that may be anything: whole, and a window that depends on them. Damage must be a
-/// DecodeError, and what is decoded must have the size asked for; everything else is a crash.
+/// Decodes arbitrary bytes: whole, and a window that depends on them. Damage must be a DecodeError, and the
+/// result must have the requested size; everything else is a crash.
 void fuzz_decode(MakeDecoder make, const uint8_t* data, size_t size);
 
 }  // namespace trainer

@@ -16,7 +16,7 @@ std::vector<std::unique_ptr<Tokenizer>> open_all() {
   return all;
 }
 
-/// Byte-level tokens are the text's own bytes where nothing changes it first.
+/// Byte-level tokens are the text's own bytes if nothing changes it first.
 void check_text(const Tokenizer& tokenizer, const std::string& text, bool keeps_bytes) {
   std::vector<int32_t> tokens;
   const int64_t malformed = tokenizer.make_encoder()->append(text, tokens);

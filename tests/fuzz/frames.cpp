@@ -9,8 +9,7 @@ namespace {
 
 const trainer::Secret kSecret{{1, 2, 3}};
 
-/// What both sides of a connection make of a frame of a stranger: they refuse it, since no proof can be
-/// right.
+/// Both sides of a connection refuse a stranger's frame, since no proof can be right.
 void try_frame(const trainer::Frame& frame) {
   static const trainer::Doorman doorman(kSecret, 4);
   trainer::Visitor visitor(kSecret, 1, 4, "host");
@@ -29,7 +28,7 @@ void try_frame(const trainer::Frame& frame) {
 
 }  // namespace
 
-/// The bytes come in pieces; the first byte says how long each of them is.
+/// The bytes come in pieces; the first byte is the length of each of them.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);

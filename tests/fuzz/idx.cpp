@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/files.h"
 
-/// The first byte says how much of the rest is the file of images; what follows are the labels.
+/// The first byte is the share of the rest for the file of images; the labels follow.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::span<const uint8_t> bytes(data + 1, size - 1);

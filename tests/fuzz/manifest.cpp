@@ -22,7 +22,7 @@ void try_manifest(const std::string& text) {
 }  // namespace
 }  // namespace trainer
 
-/// The text as it is, and with the checksum that belongs to it.
+/// The text unchanged, and with the right checksum.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   trainer::try_manifest(text);

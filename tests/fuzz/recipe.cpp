@@ -18,7 +18,7 @@ std::shared_ptr<const Recipe> read(const std::string& text) {
   return nullptr;
 }
 
-/// Layers that do not fit together are found only where they are built.
+/// Layers that do not fit together are found only when they are built.
 void build(const std::shared_ptr<const Recipe>& recipe) {
   try {
     forward_program(recipe);
@@ -31,8 +31,8 @@ void try_recipe(const std::string& text) {
   const std::shared_ptr<const Recipe> recipe = read(text);
   if (!recipe) return;
   build(recipe);
-  // What is written out says everything: read again, it is written the same. Its identity may differ, since
-  // paths are absolute then.
+  // The written recipe is complete: read again, it is written the same. Its identity may differ, since paths
+  // are absolute then.
   const std::string written = recipe->to_yaml(false);
   const std::shared_ptr<const Recipe> again = read(written);
   if (!again || again->to_yaml(false) != written) std::abort();

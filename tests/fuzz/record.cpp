@@ -29,7 +29,7 @@ uint64_t sum_of(const std::vector<uint8_t>& file, size_t begin, size_t bytes) {
   return checksum(std::as_bytes(std::span(file).subspan(begin, bytes)));
 }
 
-/// Makes right the checksums that a mutation hardly ever hits, so that what is behind them is reached.
+/// Corrects the checksums, which a mutation hardly ever hits, so that the code after their check is reached.
 void seal(std::vector<uint8_t>& file) {
   if (file.size() < sizeof(RecordHead) + sizeof(RecordTail)) return;
   put(file, 0, RecordHead{}.mark);
@@ -58,7 +58,7 @@ void try_record(const std::vector<uint8_t>& file) {
 }  // namespace
 }  // namespace trainer
 
-/// Each file as it is, and with its checksums made right.
+/// Each file unchanged, and with corrected checksums.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> file(data, data + size);
   trainer::try_record(file);

@@ -23,7 +23,7 @@ void data_or_refusal(const Act& act) {
   }
 }
 
-/// Every byte belongs to one tensor, and what is read is written as it was.
+/// Every byte belongs to one tensor, and tensors that are read are written unchanged.
 void check(const std::vector<StoredTensor>& tensors, const StoredMetadata& metadata, int64_t data_bytes) {
   int64_t position = 0;
   for (const StoredTensor& tensor : tensors) {
@@ -57,7 +57,7 @@ void try_file(const std::string& path) {
   });
 }
 
-/// A file of this header, which a mutation of a whole file would hardly ever give its length.
+/// A file with this header; a mutation of a whole file would hardly ever get its length right.
 std::vector<uint8_t> with_length(std::span<const uint8_t> header, size_t data_bytes) {
   const uint64_t length = header.size();
   std::vector<uint8_t> file(sizeof length);
@@ -70,7 +70,7 @@ std::vector<uint8_t> with_length(std::span<const uint8_t> header, size_t data_by
 }  // namespace
 }  // namespace trainer
 
-/// The bytes as a file, and after the first two, which say how many bytes of data there are, as a header.
+/// The bytes as a file, and as a header after the first two bytes, which give the length of the data.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> bytes(data, size);
   trainer::try_file(trainer::put_file("m.safetensors", bytes));

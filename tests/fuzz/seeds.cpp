@@ -146,7 +146,7 @@ void add_words(const Fields& fields, std::set<std::string>& words) {
   }
 }
 
-/// What libFuzzer puts in: the bytes of a mutation seldom make a word.
+/// Dictionary entries for libFuzzer: the bytes of a mutation seldom make a word.
 void put_words(const std::filesystem::path& file) {
   std::set<std::string> words = {"templates", "arguments", "repeat", "when", "${index}", "${env:HOME}"};
   add_words(Recipe().fields(), words);
@@ -194,7 +194,7 @@ void put_states(const std::filesystem::path& folder) {
       R"({"status":"failed","step":1,"steps":2,"pid":3,"host":"h","updated":4,"exit_code":70,"message":"m"})");
 }
 
-/// What two ranks say until they know each other, whole and in pieces of three bytes.
+/// Messages of two ranks until they are connected, whole and in pieces of three bytes.
 void put_frames(const std::filesystem::path& folder) {
   const Secret secret{};
   const Doorman doorman(secret, 2);

@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// Reads all tokens, below a bound and below any; what is read is written as it was.
+/// Reads all tokens, below a bound and below any; tokens that are read are written unchanged.
 void read_shards(const std::vector<std::string>& paths, int64_t width) {
   try {
     const TokenStream stream = open_token_shards(paths, width);

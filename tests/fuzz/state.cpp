@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-/// A line of metrics that is taken must come back from what is written of it.
+/// An accepted line of metrics must be equal after writing and reading.
 void try_record(std::string_view text) {
   const std::optional<MetricsRecord> record = parse_record(text);
   if (!record) return;
@@ -20,7 +20,7 @@ void try_record(std::string_view text) {
   numbers_of(*record);
 }
 
-/// A state that is taken must come back from what is written of it, and its counts are none below 0.
+/// An accepted state must be equal after writing and reading, and its counts are never below 0.
 void try_state(std::string_view text) {
   try {
     const RunState state = parse_run_state(text, "state.json");
@@ -36,7 +36,7 @@ void try_state(std::string_view text) {
 }  // namespace
 }  // namespace trainer
 
-/// What is read of a run's directory when it goes on or is looked at.
+/// Files of a run's directory that are read when it continues or is listed.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   trainer::try_record(text);

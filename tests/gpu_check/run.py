@@ -72,7 +72,7 @@ for name, (_, what, _, commit, gpu, command, figure) in found().items():
     expect(what and command, f"{name} has no description or no command")
     expect(figure and not figure.startswith("failed"), f"{name}: {figure}")
 
-# What fails or hangs is a row; the others go on.
+# A failure or hang becomes a row; the others continue.
 check("tests", "amp_trace", "nan_relu", code=70, results="failing", FAILS="test_cuda")
 rows_then = found("failing")
 expect(rows_then["tests"][6] == rows_then["nan_relu"][6].replace("nan_relu", "tests") == "failed: tests ended with 3: no output",

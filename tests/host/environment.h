@@ -9,7 +9,7 @@
 
 namespace trainer::test {
 
-/// Environment variables as wanted, and as they were at the end of the test.
+/// Sets environment variables, and restores them at the end of the test.
 class Environment {
  public:
   void set(const std::string& name, const char* value) {

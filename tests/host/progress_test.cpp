@@ -53,7 +53,7 @@ ProgressState state_at(int64_t step, int64_t steps = 1000) {
   return state;
 }
 
-/// The screen's text as a terminal of that many columns shows it at the end; fails if a line would wrap.
+/// The screen's text as shown at the end by a terminal with that many columns; fails if a line would wrap.
 std::vector<std::string> rendered(const std::string& text, size_t columns) {
   std::vector<std::string> lines(1);
   for (size_t i = 0; i < text.size(); ++i) {
@@ -191,7 +191,7 @@ TEST_CASE("log: the file's lines carry the time, the screen's do not") {
 }
 
 TEST_CASE("log: a file that can no longer be written is said once and ends nothing") {
-  constexpr size_t kWritten = 1000;  // more than goes to the screen, which is a file too
+  constexpr size_t kWritten = 1000;  // more than is written to the screen, which is a file too
   Screen screen(false);
   Log log(*screen.progress);
   const std::filesystem::path path = screen.scratch / "log.txt";

@@ -7,7 +7,7 @@
 
 namespace trainer::test {
 
-/// A log whose screen is /dev/null.
+/// A log that writes its screen output to /dev/null.
 struct QuietLog {
   QuietLog()
       : null(::open("/dev/null", O_WRONLY)),

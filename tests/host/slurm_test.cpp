@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 using test::Environment;
 using test::ScratchDirectory;
 
-/// A job of Slurm whose squeue is a script.
+/// A job of Slurm with a script as squeue.
 struct FakeSlurm {
   explicit FakeSlurm(const std::string& script) {
     namespace fs = std::filesystem;
@@ -53,7 +53,7 @@ struct FakeSlurm {
   Log log{screen};
 };
 
-/// Whether a process of this group is there that is not just waiting to be reaped.
+/// Whether this group has a process that is not just waiting to be reaped.
 bool has_living(int wanted) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos) continue;
@@ -177,7 +177,7 @@ TEST_CASE("a missing squeue is told") {
   FakeSlurm slurm("");
   slurm.environment.set("PATH", (slurm.scratch.path() / "nowhere").c_str());
   CHECK(slurm.left() == std::nullopt);
-  // The second under an emulator, whose vfork does not let posix_spawn tell why it failed.
+  // The second under an emulator, because its vfork hides from posix_spawn why it failed.
   CHECK_THAT(slurm.said(), ContainsSubstring("(squeue: No such file or directory)") ||
                                ContainsSubstring("(squeue ended with exit code 127)"));
 }
@@ -266,11 +266,11 @@ TEST_CASE("a first checkpoint comes by a tenth of the time limit") {
 TEST_CASE("a time limit keeps room for a step as long as the longest so far") {
   FakeSlurm slurm("echo 0:08");
   TimeLimit limit(std::nullopt, slurm.log);
-  ::usleep(1'000'000);  // what passes before the first step is none
+  ::usleep(1'000'000);  // the time before the first step is none
   CHECK(limit.reason(0).empty());
   ::usleep(3'300'000);
   CHECK_FALSE(
-      limit.reason(0).empty());  // little more than half has passed, but as much again would be too much
+      limit.reason(0).empty());  // little more than half has passed, but the same again would be too much
 }
 
 }  // namespace trainer

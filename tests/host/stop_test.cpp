@@ -20,8 +20,8 @@ struct End {
   std::string text;
 };
 
-/// How a process ends that does this and then goes on for as long as it may. `before`: what its parent has
-/// done.
+/// How a process ends that does this and then continues for as long as it may. `before`: actions of its
+/// parent.
 End end_of(
     const std::function<void(StopSignals&)>& act, const std::function<void()>& before = [] {}) {
   std::array<int, 2> pipe = {};

@@ -45,7 +45,7 @@ Values values_of(const Session& session, const std::string& suffix) {
   return all;
 }
 
-/// What one update makes of the averages.
+/// The averages after one update.
 void follow(Values& averages, const Values& now) {
   for (auto& [name, average] : averages) {
     for (size_t i = 0; i < average.size(); ++i)

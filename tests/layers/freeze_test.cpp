@@ -46,7 +46,7 @@ Program program_with(const std::string& freeze, const std::vector<Pass>& passes 
 
 using Values = std::map<std::string, std::vector<double>>;
 
-/// What a network consists of, after some steps.
+/// The tensors of a network, after some steps.
 Values trained(const Program& program, const Backend& backend, uint64_t steps) {
   Session session(program, backend);
   for (uint64_t step = 0; step < steps; ++step) {
@@ -135,7 +135,7 @@ TEST_CASE("frozen statistics stay and normalise in training too, folded where no
     CHECK((first.at("norm1.weight") == later.at("norm1.weight")) == (program == &prefix));
     CHECK(first.at("norm2.bias") != later.at("norm2.bias"));
   }
-  // With all statistics given, training sees the function that evaluation sees.
+  // With all statistics given, training and evaluation compute the same function.
   Session session(statistics, cpu);
   set_batch(session, 1);
   session.run(entry_name::kEvaluate);

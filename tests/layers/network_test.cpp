@@ -23,7 +23,7 @@ Parameters parameters_of(const Program& program) {
   return found;
 }
 
-/// The message of whatever reading, checking or building the network throws.
+/// The message that reading, checking or building the network throws.
 std::string problem(const std::string& text) {
   try {
     forward_program(network_from(text), 2);
@@ -149,8 +149,8 @@ class Split final : public Layer {
   }
 };
 
-/// The shapes of what the layers of a network put out, for a batch of two rows of four; its first layer has
-/// two outputs.
+/// The shapes of the outputs of a network's layers, for a batch of two rows of four; its first layer has two
+/// outputs.
 std::vector<Shape> outputs_of(const std::string& layers) {
   Network network = network_from("input: [4]\nlayers:\n  - relu: {name: parts}\n" + layers);
   auto split = std::make_unique<Split>();
@@ -297,7 +297,7 @@ TEST_CASE("blocks further on are skipped more often, by the share of their numbe
     if (const auto* depth = dynamic_cast<const StochasticDepth*>(node.op.get()))
       skipped.push_back(depth->rule.p);
   }
-  CHECK(skipped == std::vector<double>{0.05});  // that of block 0 is not there
+  CHECK(skipped == std::vector<double>{0.05});  // that of block 0 does not exist
 }
 
 TEST_CASE("pixels become tokens and pixels again") {

@@ -8,7 +8,7 @@
 
 namespace trainer::test {
 
-/// Has TensorBoard read a run's event file and compares every value with metrics.jsonl.
+/// Reads a run's event file with TensorBoard and compares every value with metrics.jsonl.
 inline void compare_with_tensorboard(const std::filesystem::path& directory) {
   const std::string source = TRAINER_SOURCE_DIR;
   const std::string python = source + "/build/tensorboard/bin/python";

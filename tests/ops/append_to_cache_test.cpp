@@ -16,7 +16,7 @@ using namespace trainer;
 
 namespace {
 
-/// A cache (2, 5, 3) and a step that appends two rows and gives twice what it then holds.
+/// A cache (2, 5, 3) and a step that appends two rows and returns twice the cache's new contents.
 Program cached_program() {
   Program program;
   program.entries.emplace_back("step");

@@ -15,9 +15,9 @@ namespace trainer {
 /// One use of attention in a test.
 struct AttentionCase {
   int64_t samples = 1, queries = 1;
-  int64_t keys = 0;  ///< 0: as many as queries
+  int64_t keys = 0;  ///< 0: the number of queries
   int64_t heads = 1;
-  int64_t kv_heads = 0;  ///< 0: as many as heads
+  int64_t kv_heads = 0;  ///< 0: the number of heads
   int64_t size = 1;
   bool causal = false;
   int64_t window = 0;

@@ -24,7 +24,7 @@ const std::vector<Shape> kShapes = {{2, 1, 1, 1},  {3, 5, 1, 1},   {1, 2, 3, 5},
                                     {2, 16, 4, 4}, {3, 17, 5, 3},  {2, 33, 7, 7},
                                     {4, 32, 9, 5}, {1, 3, 67, 61}, {5, 8, 3, 3}};
 
-/// A convolution in front gives x the blocked layout that the CPU likes best.
+/// A convolution in front gives x the blocked layout that suits the CPU best.
 TensorId blocked(Sketch& sketch, const std::string& name, const Shape& shape) {
   const TensorId x = sketch.parameter(name, shape);
   const TensorId w = sketch.parameter(name + ".w", {shape[1], shape[1], 1, 1});
@@ -60,7 +60,7 @@ TEST_CASE("batch normalisation has the right values and gradients, in plain and 
   for (const Shape& shape : kShapes) {
     for (const bool blocks : {false, true}) {
       for (const bool residual : {false, true}) {
-        // Two values of a channel are always normalised to +1 and -1: nothing but noise passes back to x.
+        // Two values of a channel are always normalised to +1 and -1: only noise passes back to x.
         const Tolerances tolerances{.differences = 1e-5};
         check_program(
             fmt::format("{} blocks {} residual {}", to_string(shape), blocks, residual),
@@ -98,7 +98,7 @@ TEST_CASE("large images, which are processed in several pieces and groups of blo
 TEST_CASE("a residual block trains alike with its sums and relus fused and without") {
   for (const Shape& shape : kShapes) {
     if (numel(shape) / shape[1] <= 3)
-      continue;  // so few values leave next to nothing of a gradient but rounding
+      continue;  // with so few values little more than rounding remains of a gradient
     INFO(to_string(shape));
     auto block = [&](Sketch& sketch) {
       const TensorId x = blocked(sketch, "x", shape);
@@ -123,7 +123,7 @@ TEST_CASE("with statistics that are given it is a scale and a shift, alone or in
         const TensorId x = sketch.input("x", {2, 34, 5, 6});
         const TensorId w = sketch.parameter("w", {channels, 34 / groups, 3, 3});
         const TensorId b = bias ? sketch.parameter("b", {channels}) : kNone;
-        for (const TensorId id : {w, b}) {  // what gets a gradient is not folded
+        for (const TensorId id : {w, b}) {  // tensors that get a gradient are not folded
           if (id != kNone) sketch.program.tensors[static_cast<size_t>(id)].frozen = true;
         }
         TensorId y =

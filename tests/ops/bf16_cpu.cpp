@@ -33,7 +33,7 @@ template <class Select>
 Choice select_somehow(const OpContext& context, const Select& select) {
   try {
     return select(context);
-  } catch (const std::exception&) {  // oneDNN's way to say that it has no such primitive
+  } catch (const std::exception&) {  // oneDNN's status for a missing primitive
     Choice choice = select(widened(context));
     choice.implementation = kWidened + choice.implementation;
     return choice;
@@ -96,7 +96,7 @@ class WidenedKernel final : public Kernel {
   }
 
  private:
-  using Copies = std::vector<std::unique_ptr<WideCopy>>;  // they stay where they are: slots point to them
+  using Copies = std::vector<std::unique_ptr<WideCopy>>;  // they keep their addresses: slots point to them
 
   static void replace(const std::vector<TensorSpec>& specs, const std::vector<Layout>& layouts,
                       std::vector<void* const*>& slots, Copies& copies) {

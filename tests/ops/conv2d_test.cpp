@@ -47,7 +47,7 @@ std::string text(const Case& c) {
   return fmt::format("{} -> {} {}", to_string(c.x), c.out_channels, attributes_text(Conv2d(c.geometry)));
 }
 
-/// x as a parameter, so that its gradient is asked for too.
+/// x as a parameter, so that its gradient is computed too.
 void draft(Sketch& sketch, const Case& c, bool bias, bool relu) {
   const TensorId x = sketch.parameter("x", c.x);
   const Shape shape{c.out_channels, c.x[1] / c.geometry.groups, c.geometry.kernel[0], c.geometry.kernel[1]};

@@ -25,7 +25,7 @@ Shape labels_of(const Shape& logits) {
   return {logits.begin(), logits.end() - 1};
 }
 
-/// Sums of logits against labels of which the first is -100; every output is there.
+/// Sums of logits against labels, the first of which is -100; every output exists.
 void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& rule, bool weighs) {
   const int64_t classes = LogitSizes(shape).classes;
   const TensorId logits = sketch.parameter("logits", shape);
@@ -165,7 +165,7 @@ TEST_CASE("focal loss is safe where a label's probability is 1 or 0, and of gamm
   for (const Backend* backend : {&reference, &cpu}) {
     INFO(backend->planner->name());
     Session session(program, *backend);
-    // Probabilities 1, 0, one half, and 1 but for 1e-4.
+    // Probabilities 1, 0, one half, and 1 - 1e-4.
     session.set({{"logits", {1e4f, 0, 1e4f, 0, 3, 3, 0, 9.21034f}},
                  {"labels", {0, 1, 1, 1}},
                  {"weights", {1, 0.5, 1, 1}},

@@ -18,7 +18,7 @@ constexpr int kCurveBatches = 4;
 /// Steps after which the logits in evaluation are compared; deep networks amplify rounding with each.
 constexpr size_t kEvaluatedAfter = 1;
 
-/// What the tests below train: rows of CURVES in scripts/fixtures/curves.py.
+/// Networks that the tests below train: rows of CURVES in scripts/fixtures/curves.py.
 struct Training {
   std::string name;  ///< of its tensors in the fixture
   Network network;
@@ -91,16 +91,16 @@ Curve train(const Training& training, size_t steps, int threads) {
   return curve;
 }
 
-/// Each loss is as near to PyTorch's as its own with other threads and layouts have lain so far, or within
-/// 1e-4: once rounding has driven curves apart they cross again, which brings none nearer. So do the logits
-/// of two samples in evaluation, by their norm.
+/// Each loss is as near to PyTorch's as PyTorch's own with other threads and layouts has been so far, or
+/// within 1e-4. Once rounding has driven curves apart they cross again, which brings none nearer. So are the
+/// logits of two samples in evaluation, by their norm.
 void check_curve(const Training& training, const std::vector<int>& thread_counts = {1, 2}) {
   const Fixture fixture(training.fixture);
   const std::string& name = training.name;
   const std::vector<double> expected = fixture.doubles(name + "/losses"),
                             spread = fixture.doubles(name + "/spread");
   const double largest = std::max(1e-4, 3 * *std::max_element(spread.begin(), spread.end()));
-  CHECK(expected.front() - expected.back() > 5 * largest);  // there is something to follow
+  CHECK(expected.front() - expected.back() > 5 * largest);  // the loss must change
   for (int threads : thread_counts) {
     Curve curve = train(training, expected.size(), threads);
     const std::vector<double> logits = fixture.doubles(name + "/logits");

@@ -28,7 +28,7 @@ namespace {
 
 constexpr uint64_t kDraws = few_or_all<uint64_t>(200, 2000);
 
-/// Draws shapes and what goes with them; the sketch's own stream fills in the values.
+/// Draws shapes and settings; the sketch's own stream fills in the values.
 class Drawn {
  public:
   explicit Drawn(Sketch& sketch) : sketch_(sketch), build_(sketch.build()) {}
@@ -56,7 +56,7 @@ class Drawn {
   Builder& build() { return build_; }
   Sketch& sketch() { return sketch_; }
 
-  /// Padding below the kernel's size; a window always finds its place.
+  /// Padding below the kernel's size; a window always fits.
   Conv2dGeometry geometry(const Shape& x, int64_t largest_kernel, bool dilates) {
     Conv2dGeometry g;
     do {
@@ -217,7 +217,7 @@ void check_draws(void (*draw)(Drawn&), const Tolerances& tolerances = {}) {
 
 }  // namespace
 
-// oneDNN's gemm takes such a tensor for channels last, although it has made it with the channels first.
+// oneDNN's gemm takes this tensor for channels last, although it has made it with the channels first.
 TEST_CASE("degenerate convolutions of one channel and one pixel are right") {
   for (const int64_t side : {3, 5}) {
     for (const bool has_bias : {false, true}) {

@@ -25,7 +25,7 @@ struct Draw {
   int first_sample = 0;
 };
 
-/// What the elements of a tensor of ones become.
+/// The elements of a tensor of ones after dropout.
 std::vector<double> factors(const Backend& backend, const Draw& draw) {
   Program program;
   program.entries.emplace_back("draw");

@@ -31,7 +31,7 @@ inline std::vector<Side> sides() {
   return all;
 }
 
-/// A program whose inputs are tensors of a fixture, called `case/name` there.
+/// A program with tensors of a fixture as inputs, called `case/name` there.
 struct FixtureProgram {
   const Fixture& fixture;
   std::string prefix;
@@ -47,8 +47,8 @@ struct FixtureProgram {
     program.entries[0].outputs.push_back({name, tensor});
   }
 
-  /// y and the gradient of every input that the fixture has one for. "": an absent input. What
-  /// is declared already stays as it is.
+  /// y and the gradient of every input for which the fixture has one. "": an absent input. Inputs that
+  /// are declared already stay unchanged.
   void operation(const std::shared_ptr<const Operation>& op, const std::vector<std::string>& names) {
     std::vector<TensorId> inputs;
     for (const std::string& name : names) {

@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// Calls visit(functor) for every element-wise function that there is.
+/// Calls visit(functor) for every element-wise function.
 template <class Visit, class... Functors>
 void for_each_functor(const Visit& visit, const std::variant<Functors...>*) {
   (visit(Functors{}), ...);

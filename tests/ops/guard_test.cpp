@@ -62,7 +62,7 @@ struct Step {
   bool found = false;
 };
 
-/// What is expected of the guard, written down again with a queue of losses and one of norms.
+/// The expected guard, implemented again with a queue of losses and one of norms.
 class Expected {
  public:
   Expected(const SpikeLimit& limit, std::vector<int64_t> told, bool scaled)
@@ -116,7 +116,7 @@ class Expected {
   int64_t number_ = 0;
 };
 
-/// Losses around a falling mean, norms around a rising one; of a hundred some are infinite, NaN, high, or
+/// Losses around a falling mean, norms around a rising one; a few in a hundred are infinite, NaN, high, or
 /// have bad gradients.
 std::vector<Step> made_up(uint64_t seed, size_t count) {
   RandomStream random(random_key(seed, "losses"));
@@ -221,7 +221,7 @@ TEST_CASE("equal losses have room for rounding, and nothing is a spike before ha
       return static_cast<SkipReason>(equal.output(kStep, "2")[0]);
     };
     CHECK(of_equal(std::nextafter(2.0f, 3.0f)) == SkipReason::none);
-    CHECK(of_equal(0) == SkipReason::none);  // a fall is none
+    CHECK(of_equal(0) == SkipReason::none);  // a fall is not a spike
     CHECK(of_equal(1e9f) == SkipReason::spike);
   });
 }

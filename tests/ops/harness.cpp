@@ -40,7 +40,7 @@ double difference(Session& session, double& value) {
   return (8 * near - far) / (12 * kStep);
 }
 
-/// All of them, or where they are many, as many at random.
+/// All of them or, if there are many, this number at random.
 std::vector<size_t> some_elements(size_t count, RandomStream random) {
   constexpr size_t kEnough = 24;
   std::vector<size_t> chosen;
@@ -96,7 +96,7 @@ void compare(const Program& program, const Outputs& found, const Outputs& expect
   }
 }
 
-/// Where each element of a tensor is.
+/// The position of each element of a tensor.
 std::vector<int64_t> places_of(const Plan& plan, TensorId id) {
   const auto index = static_cast<size_t>(id);
   std::vector<int64_t> places;
@@ -179,7 +179,7 @@ void check_backend(const Backend& backend, const Draft& draft, uint64_t seed, co
   for (size_t v = 0; v < variants.size(); ++v) {
     const Program program =
         differentiated(sketch.program, variants[v], v > 0 ? backend.planner.get() : nullptr);
-    if (v > 0 && to_text(program) == to_text(plain)) continue;  // the passes found nothing to do
+    if (v > 0 && to_text(program) == to_text(plain)) continue;  // the passes have not changed anything
     INFO(backend.planner->name() << ", seed " << seed << ", variant of passes " << v);
     compare(program, run_twice(program, backend, sketch), expected, tolerances);
     if (v == 0) continue;

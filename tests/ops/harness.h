@@ -18,27 +18,26 @@ struct Tolerances {
   double gradients = 1e-4;    ///< a backend against the reference, gradients
 };
 
-/// Compares the gradient of each parameter in the reference backend with central differences of the loss,
-/// element by element (a sample of the elements if there are many).
+/// Compares the gradient of each parameter in the reference backend with central differences of the loss. It
+/// does so element by element (a sample of the elements if there are many).
 void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
 
 /// Compares all outputs and gradients of a backend with the reference's, with and without the optional
-/// passes; scratch memory is poisoned, a second run gives bitwise identical results, inputs stay as they
-/// were.
+/// passes; scratch memory is poisoned, a second run gives bitwise identical results, inputs stay unchanged.
 void check_backend(const Backend& backend, const Draft& draft, uint64_t seed,
                    const Tolerances& tolerances = {});
-/// The same of the CPU.
+/// The same for the CPU.
 void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
-/// The same of a backend that stores the program's inputs and parameters of two or more dimensions, and all
-/// that follows from them, in a narrow floating type; the reference gets their rounded values.
+/// The same for a backend that stores the program's inputs and parameters of two or more dimensions, and
+/// everything computed from them, in a narrow floating type. The reference gets their rounded values.
 void check_narrow(const Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
                   const Tolerances& tolerances);
 
 /// check_differences in mixed precision, if the reference rounds nothing: gradients through casts.
 void check_bf16_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
 
-/// Compares the CPU in bf16 with the reference that rounds what it stores. The CPU may be `slack` times as
-/// far from that as rounding moves it from the exact one: sums in another order end in other roundings.
+/// Compares the CPU in bf16 with the reference that rounds stored values. The CPU's distance from it may be
+/// `slack` times the effect of rounding: sums in another order end in other roundings.
 void check_bf16(const Draft& draft, uint64_t seed, double slack = 1);
 
 /// All of them, those in f32 for several seeds.

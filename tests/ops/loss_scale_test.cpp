@@ -25,7 +25,7 @@ Entry empty_entry(const char* name) {
   return Entry(name);
 }
 
-/// One parameter w whose gradient is the input g times the loss's scale, and the optimiser's update.
+/// One parameter w with the gradient g (the input) times the loss's scale, and the optimiser's update.
 Program scaled_update(const std::string& optimizer, int64_t size) {
   Program program;
   program.entries.push_back(empty_entry(kScalingStep));
@@ -133,7 +133,7 @@ TEST_CASE("one value that is not finite is found wherever it stands, and none el
     for (size_t i = 0; i < sizes.size(); ++i) {
       const std::string name = fmt::format("g{}", i);
       inputs.push_back(program.input(name, {{sizes[i]}, DType::f32}));
-      values[name] = drawn(name, {sizes[i]}, -1e30, 1e30);  // whose squares f32 cannot hold
+      values[name] = drawn(name, {sizes[i]}, -1e30, 1e30);  // f32 cannot hold their squares
     }
     const auto made = build.emit_all(std::make_shared<Unscale>(max_norm), inputs);
     for (size_t o = 0; o < made.size(); ++o) {

@@ -36,7 +36,7 @@ TEST_CASE("bf16 rounds to nearest, ties to even, and keeps what is not finite") 
   CHECK(float(BFloat16(std::numeric_limits<float>::max())) == kNarrowInfinity);
   CHECK(float(BFloat16(-kNarrowInfinity)) == -kNarrowInfinity);
   CHECK(std::signbit(float(BFloat16(-0.0f))));
-  // A NaN whose upper half alone would be an infinity.
+  // A NaN with an upper half that alone would be an infinity.
   CHECK(std::isnan(float(BFloat16(std::bit_cast<float>(0x7F800001U)))));
 }
 

@@ -17,7 +17,7 @@ constexpr float kMathNan = std::numeric_limits<float>::quiet_NaN();
 /// Calls visit(x) for floats of every size and sign, denormals included, infinities and NaN not.
 template <class Visit>
 void sweep(const Visit& visit) {
-  constexpr uint64_t kStride = 1009;  // a prime: no pattern in the low bits is left out
+  constexpr uint64_t kStride = 1009;  // a prime: no pattern in the low bits is missed
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += kStride) {
     const float x = math::bits_to_float(static_cast<int32_t>(static_cast<uint32_t>(bits)));
     if (std::isfinite(x)) visit(x);

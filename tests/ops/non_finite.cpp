@@ -68,7 +68,7 @@ class Runner {
   const std::vector<std::string>& outputs_;
 };
 
-/// Operands and switches: what tells one fused form of an operation from another.
+/// Operands and switches: they distinguish the fused forms of an operation.
 std::string form_of(const Node& node) {
   std::string form(node.op->name());
   for (const auto* operands : {&node.inputs, &node.outputs}) {
@@ -99,12 +99,12 @@ void record_plan(const Plan& plan, NonFiniteCoverage& coverage) {
   }
 }
 
-/// Inputs that are read as zero or not: a NaN in them is no number that could be lost.
+/// Inputs that are read as zero or not: a NaN in them cannot get lost.
 bool is_switch(const std::string& name) {
   return name == "skip" || name == "held" || name == "found" || name == "go";
 }
 
-/// Whether an output is decided by numbers, but none itself: hits, flags, counters.
+/// Whether an output depends on numbers without being one: hits, flags, counters.
 bool is_decision(const Program& program, const NamedTensor& output) {
   if (!is_floating(program.spec(output.tensor).dtype)) return true;
   for (const Node& node : program.find_entry(kEntry)->nodes) {
@@ -147,7 +147,7 @@ std::vector<Plant> plants_of(const Program& program, const GivenNumbers& values,
   return plants;
 }
 
-/// Why one of the values is wrong, or nothing.
+/// The reason why one of the values is wrong, or nothing.
 std::string fault_of(double found, double expected, const Plant& plant, double scale) {
   if (std::isnan(plant.value) && std::isnan(expected)) return std::isnan(found) ? "" : "NaN was lost";
   if (!std::isfinite(expected)) return std::isfinite(found) ? "it has become a number" : "";
@@ -169,7 +169,7 @@ bool all_finite(const FoundNumbers& all) {
   });
 }
 
-/// Gradients may lose what an infinity has become on another way to the loss, which shows it.
+/// Gradients may lose the results of an infinity on another path to the loss, which shows it.
 void compare_each(const FoundNumbers& found, const FoundNumbers& expected,
                   const std::vector<std::string>& names, const Plant& plant, double tolerance) {
   const bool shows = !std::isnan(plant.value) && !all_finite(found);
@@ -187,7 +187,7 @@ void compare_each(const FoundNumbers& found, const FoundNumbers& expected,
   }
 }
 
-/// The plain program in the reference, and what it gives for each plant.
+/// The plain program in the reference, and its results for each plant.
 struct Expected {
   Expected(const Program& program, const GivenNumbers& values, bool rounds, uint64_t seed, Planting planting)
       : plain(program), plants(plants_of(plain, values, planting, RandomStream(random_key(seed, "plants")))) {
@@ -207,12 +207,12 @@ struct Expected {
 
   Program plain;
   std::vector<std::string> names;
-  std::vector<bool> follows;  ///< an output that NaN must reach; of gradients another one may get what moves
+  std::vector<bool> follows;  ///< an output that NaN must reach; of gradients others may change instead
   std::vector<Plant> plants;
   std::vector<FoundNumbers> outputs;  ///< of each plant
 
  private:
-  /// Whatever moves with the number that the NaN replaces is NaN.
+  /// All values that change with the number that the NaN replaces are NaN.
   void check_reference(Runner& runner, const Plant& plant, const FoundNumbers& before) const {
     constexpr float kMoved = 0.37f;
     const FoundNumbers after = runner.run({plant.tensor, plant.place, kMoved});
@@ -227,7 +227,7 @@ struct Expected {
   }
 };
 
-/// Whether the backend has all operations; what it has not is recorded.
+/// Whether the backend has all operations; missing ones are recorded.
 bool runs_on(const Planner& planner, const Program& program, NonFiniteCoverage& coverage) {
   bool runs = true;
   for (const Node& node : program.find_entry(kEntry)->nodes) {
@@ -266,7 +266,7 @@ constexpr double kAnyNumber = kPlantedInfinity;  ///< numbers of low types are c
 
 void check_non_finite(const Backend& backend, const Draft& draft, uint64_t seed, NonFiniteCoverage& coverage,
                       Planting planting) {
-  // Large tensors are there for sums of several blocks; all else is as in small ones.
+  // Large tensors are for sums of several blocks; everything else is as in small ones.
   constexpr size_t kLarge = 1000;
   constexpr double kTolerance = 0.03;  // some cases cast to bf16
   Sketch sketch(seed);

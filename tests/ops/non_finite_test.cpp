@@ -70,7 +70,7 @@ TensorId convolved(Sketch& sketch, const Convolved& c, bool bias) {
   return sketch.build().emit<Conv2d>({x, w, bias ? sketch.parameter("b", {c.outputs}) : kNone}, c.geometry);
 }
 
-/// Followed by what fusion takes into it; one of the programs is the unfused one.
+/// Followed by operations that fusion merges into it; one of the programs is unfused.
 void add_convolutions(std::vector<KernelCase>& cases) {
   for (const Convolved& c : kConvolved) {
     const std::string name =
@@ -95,7 +95,7 @@ void add_convolutions(std::vector<KernelCase>& cases) {
 
 using OnImages = std::function<TensorId(Sketch&, TensorId)>;
 
-/// All that is read in whatever layout a convolution gives its output.
+/// Operations on inputs in any layout that a convolution gives its output.
 std::vector<std::pair<std::string, OnImages>> functions_of_images() {
   std::vector<std::pair<std::string, OnImages>> all;
   for_each_functor([&](auto functor) {
@@ -147,7 +147,7 @@ std::vector<std::pair<std::string, OnImages>> functions_of_images() {
   return all;
 }
 
-/// Row-major, and as a convolution leaves them: in whole blocks of channels and in some that are padded.
+/// Row-major, and as a convolution outputs them: in whole blocks of channels and in some that are padded.
 void add_layouts(std::vector<KernelCase>& cases) {
   for (const auto& [name, function] : functions_of_images()) {
     for (const int64_t channels : {16, 20}) {
@@ -190,7 +190,7 @@ void add_products(std::vector<KernelCase>& cases) {
   }
 }
 
-/// What ranks exchange of a normalisation, which passes put into programs of several ranks.
+/// A normalisation's operations that exchange data, which passes put into programs of several ranks.
 void add_synchronised(std::vector<KernelCase>& cases) {
   for (const bool blocks : {false, true}) {
     cases.push_back({"batch_norm_moments and batch_norm_sums", [=](Sketch& sketch) {
@@ -209,7 +209,7 @@ void add_synchronised(std::vector<KernelCase>& cases) {
   }
 }
 
-/// Those of our own kernels, and those that libraries have a part in.
+/// Those of our own kernels, and those that use libraries.
 std::vector<KernelCase> all_cases() {
   std::vector<KernelCase> cases;
   for (const CaseFamily& family : case_families()) family.add(cases);
@@ -234,7 +234,7 @@ TEST_CASE("NaN and infinities arrive through every operation, form and layout of
     if (one.narrow) check_non_finite_bf16(low, one.draft, 2, coverage);
   }
   std::set<std::type_index> operations = reference_operations();
-  operations.erase(typeid(Assign));  // moves bits, mostly none
+  operations.erase(typeid(Assign));  // changes bits, mostly none
   for (const std::type_index& operation : operations) {
     if (kIsSanitized) break;  // not all cases were run
     INFO(operation.name());

@@ -31,7 +31,7 @@ layers:
   - linear: {out_features: 5, bias: false}
 )";
 const std::vector<float> kRates = {0.02f, 0.01f, 0.04f, 0.002f};
-// Adam and RMSprop move by about lr whatever the gradient is, so that rounding near zero shows at once.
+// Adam and RMSprop move by about lr for any gradient, so that rounding near zero shows at once.
 const std::vector<float> kSmallRates = {1e-3f, 5e-4f, 2e-3f, 1e-4f};
 
 std::map<std::string, std::vector<float>> batch_of(int64_t samples, int step, float weight) {
@@ -80,14 +80,14 @@ const std::vector<std::string> kOptimizers = {
     "{name: muon, clip_value: 0.003, no_decay: [bias]}",
 };
 
-/// Those above, and every optimiser as it is without a word of the recipe.
+/// Those above, and every optimiser with its defaults.
 std::vector<std::string> optimizer_texts() {
   std::vector<std::string> texts = kOptimizers;
   for_each_rule([&](const auto& rule) { texts.emplace_back(rule.kName); });
   return texts;
 }
 
-/// Stored elements that belong to no element of the tensor: zero, or they would end up in norms.
+/// Stored elements outside of the tensor: zero, or they would end up in norms.
 void check_padding(const Executable& executable) {
   const Plan& plan = executable.plan();
   for (size_t i = 0; i < plan.tensors.size(); ++i) {

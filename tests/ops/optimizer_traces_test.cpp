@@ -14,7 +14,7 @@ using namespace trainer;
 
 namespace {
 
-/// What scripts/fixtures/make_training_fixtures.py has traced: weights w0, w1, … after each of some steps.
+/// Traces of scripts/fixtures/make_training_fixtures.py: weights w0, w1, … after each of some steps.
 struct Trace {
   std::string name;
   std::string optimizer;  ///< as a recipe gives it
@@ -27,7 +27,7 @@ size_t weights_of(const Fixture& fixture, const std::string& name) {
   return count;
 }
 
-/// The whole update of a recipe's optimiser, of gradients that the test gives.
+/// The whole update of a recipe's optimiser, with gradients from the test.
 Program traced_program(const Fixture& fixture, const Trace& trace) {
   Program program;
   program.entries.emplace_back(entry_name::kUpdate);

@@ -37,7 +37,7 @@ void check_pool(const char* name) {
   }
 }
 
-/// Behind a 1x1 convolution that only scales, so that values stay apart and the layout is the convolution's.
+/// After a 1x1 convolution that only scales, so that values stay apart and the layout is the convolution's.
 template <class Pool>
 void check_pool_in_blocks(const char* name) {
   for (const Conv2dGeometry& window : kWindows) {

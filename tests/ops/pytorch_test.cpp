@@ -121,7 +121,7 @@ TEST_CASE("element-wise functions compute what PyTorch computes") {
   const Fixture fixture("operations");
   int found = 0;
   for_each_functor([&](auto functor) {
-    if (!fixture.has(std::string(functor.kName) + "/x")) return;  // PyTorch has none of that name
+    if (!fixture.has(std::string(functor.kName) + "/x")) return;  // PyTorch has no such name
     ++found;
     FixtureProgram p(fixture, functor.kName);
     p.operation(std::make_shared<Unary>(elementwise::Function(functor)), {"x"});
@@ -176,7 +176,7 @@ struct Rule {
   std::shared_ptr<const OptimizerStep> op;
 };
 
-/// One update of w by a gradient that the test sets, with whatever moments the rule has.
+/// One update of w by a gradient from the test, with all moments that the rule has.
 Program update_program(const Rule& rule, const Shape& shape) {
   Program program;
   program.entries.emplace_back(kFixtureEntry);

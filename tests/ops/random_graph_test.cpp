@@ -25,7 +25,7 @@ using namespace trainer;
 
 namespace {
 
-/// Grows a network by operations on what it has so far; every image and feature may be read again.
+/// Grows a network by operations on its existing tensors; every image and feature may be read again.
 class RandomNetwork {
  public:
   explicit RandomNetwork(Sketch& sketch) : sketch_(sketch), build_(sketch.build()) {
@@ -44,7 +44,7 @@ class RandomNetwork {
   }
 
  private:
-  static constexpr int64_t kLargest = 8;  ///< dimension of what is enlarged
+  static constexpr int64_t kLargest = 8;  ///< dimension of the enlarged tensor
 
   int64_t below(int64_t bound) { return sketch_.random().next_below(bound); }
   TensorId any() { return images_[static_cast<size_t>(below(static_cast<int64_t>(images_.size())))]; }
@@ -87,7 +87,7 @@ class RandomNetwork {
     }
   }
 
-  /// A weight whose output is about as large as its input.
+  /// A weight with outputs about as large as its inputs.
   TensorId weight(const Shape& shape) {
     const std::string name = fmt::format("w{}", weights_++);
     const TensorId w = sketch_.parameter(name, shape);
@@ -132,7 +132,7 @@ class RandomNetwork {
     return build_.emit<Resample2d>({x}, kRules[below(4)], Size2d{1 + below(kLargest), 1 + below(kLargest)});
   }
 
-  /// Behind a tanh: if all that a bias does is to shift a channel, its gradient is nothing but rounding.
+  /// After a tanh: if a bias only shifts a channel, its gradient is nothing but rounding.
   /// Of several channels: the sum of a single one's gradients may be a thousandth of its terms.
   TensorId norm(TensorId x) {
     const Shape shape = build_.shape(x);

@@ -18,7 +18,7 @@ using namespace trainer;
 
 namespace {
 
-/// Grows a network of sequences (N, T, K) by operations on what it has so far; each may be read again.
+/// Grows a network of sequences (N, T, K) by operations on its existing tensors; each may be read again.
 class RandomSequences {
  public:
   explicit RandomSequences(Sketch& sketch) : sketch_(sketch), build_(sketch.build()) {
@@ -62,7 +62,7 @@ class RandomSequences {
     }
   }
 
-  /// A weight whose output is about as large as its input.
+  /// A weight with outputs about as large as its inputs.
   TensorId linear(TensorId x, int64_t outputs, bool with_bias) {
     const int64_t inputs = build_.shape(x)[2];
     const std::string name = fmt::format("w{}", weights_++);
@@ -91,8 +91,8 @@ class RandomSequences {
     return build_.emit<Binary>({x, other}, Binary::Kind::add);
   }
 
-  /// Behind a tanh, so that scores stay moderate; without a bias, whose gradient for keys would be nothing
-  /// but rounding.
+  /// After a tanh, so that scores stay moderate; without a bias, because its gradient for keys would be
+  /// nothing but rounding.
   TensorId attention(TensorId x) {
     const TensorId moderate = build_.emit<Unary>({x}, elementwise::Function(elementwise::Tanh{}));
     const TensorId bent = build_.emit<Concat>({moderate, sequences_[0]}, 2);

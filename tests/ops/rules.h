@@ -10,7 +10,7 @@ void for_each_rule(const Visit& visit, const std::variant<Rules...>*) {
   (visit(Rules{}), ...);
 }
 
-/// Calls visit(rule) with each optimiser's rule as it is by default.
+/// Calls visit(rule) with each optimiser's rule with its defaults.
 template <class Visit>
 void for_each_rule(const Visit& visit) {
   for_each_rule(visit, static_cast<const update::Rule*>(nullptr));

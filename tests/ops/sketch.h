@@ -14,7 +14,7 @@ namespace trainer {
 /// shuffled grid, so that no maximum is close to another value; `positive` are in [0.5, 1.5).
 enum class Values { normal, off_zero, distinct, positive };
 
-/// A small program in the making, with a value for each of its parameters and inputs.
+/// A small program under construction, with a value for each of its parameters and inputs.
 class Sketch {
  public:
   explicit Sketch(uint64_t seed);
@@ -36,7 +36,7 @@ class Sketch {
 
   /// Makes x an output that is compared under this name.
   void output(const std::string& name, TensorId x);
-  /// Ends the program with a loss in whose gradient every element of x has a share of its own.
+  /// Ends the program with a loss with a different gradient for every element of x.
   void loss(TensorId x);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 const std::vector<Shape> kSynced = {{2, 1, 1, 1},  {3, 5, 1, 1},  {2, 16, 4, 4},
                                     {3, 17, 5, 3}, {1, 33, 7, 7}, {1, 3, 190, 181}};
 
-/// A convolution gives its output the blocked layout that the CPU likes best.
+/// A convolution gives its output the blocked layout that suits the CPU best.
 TensorId image(Sketch& sketch, const std::string& name, const Shape& shape, bool blocks) {
   const TensorId x = sketch.input(name, shape);
   if (!blocks) return x;
@@ -26,7 +26,7 @@ TensorId image(Sketch& sketch, const std::string& name, const Shape& shape, bool
   return sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{});
 }
 
-/// The nodes that the pass makes, with tables of `ranks` made up; a loss has nothing to do with them.
+/// The nodes that the pass makes, with made-up tables of `ranks`; they are independent of a loss.
 void draft_split(Sketch& sketch, const Shape& shape, int64_t ranks, bool blocks, bool fused) {
   const TensorId x = image(sketch, "x", shape, blocks), dy = image(sketch, "dy", shape, blocks);
   const TensorId gamma = sketch.input("gamma", {shape[1]}, Values::positive);
@@ -151,7 +151,7 @@ TEST_CASE("the variance over ranks keeps its digits where means are large and di
       }
       const double exact = exact_variance(values);
       CAPTURE(mean, seed, std::abs(variance_by_sums(values) / exact - 1));
-      // Means are f32: their rounding is what is left.
+      // Means are f32: only their rounding remains.
       CHECK(variance_of_ranks(values) == Approx(exact).epsilon(1e-6 + 1e-7 * double{mean}));
       if (mean == 1000) CHECK(std::abs(variance_by_sums(values) / exact - 1) > 1e-2);
     }

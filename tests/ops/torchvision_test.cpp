@@ -22,7 +22,7 @@ struct Published {
   std::vector<std::string> overrides;  ///< so that nothing is random, and little takes long
 };
 
-/// The rule by which that script draws what a tensor holds.
+/// The rule by which that script draws a tensor's values.
 Initial drawn(const std::string& name, const Shape& shape, double gain) {
   const auto within = [](double low, double high) {
     return Initial{.kind = Initial::Kind::uniform, .a = low, .b = high, .table = {}};
@@ -75,7 +75,7 @@ std::vector<double> evaluated_logits(Session& session, size_t count) {
   return logits;
 }
 
-/// Within 1e-4 of what torchvision's network computes in double, or thrice as near as it is itself in fp32.
+/// Within 1e-4 of the results of torchvision's network in double, or three times as near as its own in fp32.
 void check_near(const Fixture& fixture, const std::string& tensor, const std::vector<double>& found) {
   INFO(tensor);
   const std::vector<double> expected = fixture.doubles(tensor);
@@ -103,7 +103,7 @@ void check_published(const Published& published) {
     session.run(entry_name::kTrainStep);
     losses.push_back(session.output(entry_name::kTrainStep, output_name::kLoss)[0]);
   }
-  CHECK(losses.front() - losses.back() > 0.1);  // there is something to follow
+  CHECK(losses.front() - losses.back() > 0.1);  // the loss must change
   check_near(fixture, name + "/losses", losses);
   check_near(fixture, name + "/trained_logits", evaluated_logits(session, count));
 }

@@ -19,13 +19,13 @@ namespace {
 
 constexpr int64_t kSplitBatch = 8, kSplitFeatures = 6, kSplitClasses = 5;
 
-/// How a global batch of eight samples is divided.
+/// The division of a global batch of eight samples.
 struct Split {
   int64_t micro_batches = 1, ranks = 1;
   int64_t rows() const { return kSplitBatch / micro_batches / ranks; }
 };
 
-/// A linear layer under a loss over valid targets, with everything that a training step has.
+/// A linear layer under a loss over valid targets, with all parts of a training step.
 Program split_program(const Split& split, const std::string& optimizer, bool scaled) {
   Program program;
   program.entries.emplace_back(entry_name::kTrainStep);
@@ -56,7 +56,7 @@ struct Stepped {
   std::vector<double> weights;
 };
 
-/// Two steps of one rank. Most labels to ignore are in the first rows, so that parts count unequally.
+/// Two steps of one rank. Most labels to ignore are in the first rows, so that parts have unequal weights.
 Stepped two_steps(Session& session, const Program& program, const Split& split, int64_t rank) {
   const std::vector<float> labels = {2, 2, 2, 0, 1, 3, 2, 4};
   Stepped result;
@@ -89,7 +89,7 @@ Stepped two_steps(Session& session, const Program& program, const Split& split, 
   return result;
 }
 
-/// What every rank has after two steps.
+/// Every rank's state after two steps.
 std::vector<Stepped> train_split(const Split& split, const std::string& optimizer, bool scaled) {
   const Program program = split_program(split, optimizer, scaled);
   test::RankTable table(static_cast<size_t>(split.ranks));

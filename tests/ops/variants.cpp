@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-/// What a network's activations are to operations that go element by element: parameters and inputs in bf16.
+/// Inputs of element-wise operations in a network: parameters and inputs in bf16.
 void cast_leaves(Program& program) {
   Entry& entry = program.entry(kEntry);
   std::vector<Node> nodes;

@@ -16,15 +16,15 @@ namespace trainer {
 inline const std::string kEntry = entry_name::kTrainStep;
 
 std::string gradient_name(const std::string& parameter);
-/// The program with gradients, each of them an output; with a planner also fused as that takes it.
+/// The program with gradients, each of them an output; with a planner also fused, as far as it accepts.
 Program differentiated(Program program, const std::vector<Pass>& before, const Planner* planner = nullptr);
-/// The passes before differentiation that checks go through: none, some, all.
+/// The passes before differentiation in checks: none, some, all.
 std::vector<std::vector<Pass>> variants_of_fusion();
-/// Passes whose last one casts parameters and inputs to bf16 if mixed precision would.
+/// Passes of which the last casts parameters and inputs to bf16 if mixed precision would.
 std::vector<Pass> with_bf16(std::vector<Pass> passes);
-/// The program with its inputs and parameters of several dimensions in another type, and what follows.
+/// The program with its inputs and parameters of several dimensions, and all results, in another type.
 Program stored_as(Program program, DType dtype);
-/// What is left of values that a backend stores in this type.
+/// Values after a backend has stored them in this type.
 std::vector<float> through(const Planner& planner, const std::vector<float>& values, DType dtype);
 
 }  // namespace trainer

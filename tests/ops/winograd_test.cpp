@@ -84,7 +84,7 @@ void draw(std::vector<double>& values, RandomStream& random) {
   for (double& value : values) value = 2 * random.next_uniform() - 1;
 }
 
-/// The norm of the differences, relative to that of what was expected.
+/// The norm of the differences, relative to that of the expected values.
 double error_of(const std::vector<float>& found, const std::vector<double>& expected) {
   double differences = 0, squares = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -106,7 +106,7 @@ double error_of(const std::vector<float>& found, const Tensor& expected) {
   return zeros_stay ? error_of(found, stored) : std::numeric_limits<double>::infinity();
 }
 
-/// A convolution's tensors and what its three directions must give, by the definition and in double.
+/// A convolution's tensors and the expected results of its three directions, by the definition and in double.
 struct Sample {
   Geometry g;
   Images x, y, dx, dy;
@@ -214,7 +214,7 @@ void check_forward(const Kernels& kernels, const Sample& sample, int64_t threads
     results.push_back(y);
     results.push_back(dx);
   }
-  CHECK(results[0] == results[2]);  // the order of work leaves sums alone
+  CHECK(results[0] == results[2]);  // the order of work does not affect sums
   CHECK(results[1] == results[3]);
 }
 
@@ -236,14 +236,14 @@ void check_gradient(const Kernels& kernels, const Sample& sample, int64_t thread
   }
 }
 
-/// What bf16 keeps of values, as its bits.
+/// Values rounded to bf16, as bits.
 std::vector<uint16_t> narrowed(const std::vector<float>& values) {
   std::vector<uint16_t> bits(values.size());
   for (size_t i = 0; i < values.size(); ++i) put(values[i], reinterpret_cast<BFloat16&>(bits[i]));
   return bits;
 }
-/// Whether they are what rounding to nearest gives: at most half a unit of the last of 8 bits away, plus what
-/// two compilations of the same sums differ by.
+/// Whether they are rounded to nearest: at most half a unit of the last of 8 bits away, plus the difference
+/// of two compilations of the same sums.
 bool are_rounded(const std::vector<uint16_t>& bits, const std::vector<float>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     const auto found = static_cast<float>(reinterpret_cast<const BFloat16&>(bits[i]));
@@ -325,7 +325,7 @@ void check_all(const Geometry& g, std::initializer_list<int64_t> threads) {
   }
 }
 
-/// Where the definition gives no number there is none; all else may be a neighbour in its tile.
+/// If the definition gives NaN or infinity, so must the result; all else may be a neighbour in its tile.
 template <class Tensor>
 void check_arrival(const std::vector<float>& found, const Tensor& expected, bool relu) {
   int64_t lost = 0;
@@ -344,7 +344,7 @@ std::vector<float> widened(const std::vector<uint16_t>& bits) {
   return values;
 }
 
-/// All directions of a sample of which one value is not finite.
+/// All directions of a sample in which one value is not finite.
 void check_planted(const Kernels& wide, const Kernels& narrow, const Geometry& g,
                    const std::function<void(Sample&)>& plant) {
   const Sample sample(g, wide.lanes, 4, plant);

@@ -38,7 +38,7 @@ std::map<std::string, std::vector<float>> muon_batch(int64_t rows, int step) {
           {input_name::kWeights, std::vector<float>(static_cast<size_t>(rows), 1.0f / kMuonRows)}};
 }
 
-/// As core/recipe/ puts it together.
+/// As assembled in core/recipe/.
 Program muon_program(const std::string& optimizer, int64_t micro_batches, bool scaled) {
   Program program = forward_program(network_from(kMuonNetwork), kMuonRows / micro_batches);
   run_passes(program, {autodiff(scaled), accumulate(micro_batches)});
@@ -63,7 +63,7 @@ void muon_step(Session& session, int64_t micro_batches, int number) {
   session.run(entry_name::kUpdate);
 }
 
-/// An operation that passes and optimisers have never heard of, and which says nothing of itself.
+/// An operation that passes and optimisers do not know, and that reports nothing about itself.
 struct Unheard : Operation {
   std::string_view name() const override { return "unheard"; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec>) const override { return {{{1}, DType::f32}}; }

@@ -15,7 +15,7 @@
 namespace trainer {
 namespace {
 
-/// A schedule as a recipe would give it; what is wrong with it goes to `diagnostics`.
+/// A schedule as a recipe would give it; its errors go to `diagnostics`.
 std::unique_ptr<Schedule> make(const std::string& name, const std::string& yaml, Diagnostics& diagnostics) {
   const auto row = std::ranges::find(schedules(), name, &Registered<Schedule>::name);
   REQUIRE(row != schedules().end());
@@ -101,7 +101,7 @@ TEST_CASE("schedules: trapezoid stays at the base rate until its last part") {
   const auto schedule = make("trapezoid", "{warmup: 20ba, decay: 0.25, min_factor: 0.1}");
   CHECK(schedule->factor(9, 100, {.per_epoch = 10}) == 0.5);
   CHECK(schedule->factor(20, 100, {.per_epoch = 10}) == 1);
-  CHECK(schedule->factor(80, 100, {.per_epoch = 10}) == 1);  // three quarters of what follows the warm-up
+  CHECK(schedule->factor(80, 100, {.per_epoch = 10}) == 1);  // 3/4 of the updates after the warm-up
   CHECK(schedule->factor(90, 100, {.per_epoch = 10}) == Approx(0.1 + 0.9 / 2).epsilon(kTiny));
   CHECK(schedule->factor(100, 100, {.per_epoch = 10}) == 0.1);
 }

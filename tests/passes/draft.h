@@ -18,7 +18,7 @@ namespace trainer {
 
 using Calls = std::vector<std::string>;
 
-/// A train_step in the making.
+/// A train_step under construction.
 struct Draft {
   Program program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}};
   Builder build{program, program.entries[0]};

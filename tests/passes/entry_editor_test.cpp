@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-/// y = relu(a), z = relu(y), and w = relu(y), which the entry puts out.
+/// y = relu(a), z = relu(y), and w = relu(y), which is the entry's output.
 struct Chain {
   Draft draft;
   TensorId a = draft.input("a", {2, 2}), y = draft.relu(a), z = draft.relu(y), w = draft.relu(y);

@@ -14,7 +14,7 @@ using namespace trainer;
 
 namespace {
 
-/// A gelu_tanh between two products, another one whose sum something else reads, and a gelu by erf.
+/// A gelu_tanh between two products, another one with a sum that another node reads, and a gelu by erf.
 void draft_gelus(Draft& draft) {
   const elementwise::Function approximate = elementwise::GeluTanh{}, exact = elementwise::Gelu{};
   const auto linear = [&](TensorId x, const char* name) {

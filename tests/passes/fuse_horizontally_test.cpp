@@ -27,7 +27,7 @@ void move(Draft& draft, const char* name, const Shape& shape, TensorId by, doubl
   draft.build.assign(old, draft.build.emit<Lerp>({old, by}, share));
 }
 
-/// Two weights that are cast where they are read, and three states that move, one by another share.
+/// Two weights that are cast before each read, and three states that are updated, one by another share.
 void draft_step(Draft& draft) {
   const TensorId x = draft.input("x", {2, 3});
   for (const char* name : {"v", "w"}) {

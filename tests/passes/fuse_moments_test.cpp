@@ -25,7 +25,7 @@ const char* const kResidual =
     "{conv2d: {out_channels: 4, kernel_size: 1, bias: false}}, batch_norm, "
     "flatten, {linear: 10}]}";
 
-/// A convolution whose output two normalisations read, and a parameter that one normalises.
+/// A convolution whose output two normalisations read, and a normalised parameter.
 void draft_two(Draft& draft) {
   const TensorId x = draft.input("x", {2, 3, 4, 4}), w = draft.parameter("w", {3, 3, 3, 3});
   const TensorId gamma = draft.parameter("gamma", {3}), beta = draft.parameter("beta", {3});

@@ -11,7 +11,7 @@ using namespace trainer;
 
 namespace {
 
-/// A layer whose weights another one reads too, and a head, in two micro-batches.
+/// A layer that shares its weights with another one, and a head, in two micro-batches.
 void draft_shared(Draft& draft) {
   const TensorId x = draft.input("x", {4, 8}), w = draft.parameter("w", {8, 8});
   TensorId y = draft.build.emit<Linear>({x, w, kNone});

@@ -23,8 +23,8 @@ using namespace trainer;
 
 namespace {
 
-/// A block of a residual network: 1x1, 3x3 and 1x1 convolutions, whose last has four times the channels. It
-/// reads the layer `in` NUMBER, and its last relu is called `in` NUMBER + 1.
+/// A block of a residual network: 1x1, 3x3 and 1x1 convolutions, the last of which has four times the
+/// channels. It reads the layer `in` NUMBER, and its last relu is called `in` NUMBER + 1.
 std::string block(int number, int width, int stride, bool projects) {
   const auto convolution = [](const std::string& input, int channels, int kernel, int steps) {
     return fmt::format(
@@ -58,7 +58,7 @@ int count(const std::string& text, const std::string& what) {
   return found;
 }
 
-/// What a draft may do otherwise.
+/// Options of a draft.
 struct Otherwise {
   Conv2dGeometry geometry = {};
   int64_t features = 2;
@@ -67,7 +67,7 @@ struct Otherwise {
   double ceiling = std::numeric_limits<double>::infinity();
 };
 
-/// z = relu(batch_norm(w x) + r), of which two gradients come, one of them from a product.
+/// z = relu(batch_norm(w x) + r), with two gradients, one of them from a product.
 Draft normalised(const Otherwise& is = {}) {
   Draft draft;
   Builder& build = draft.build;
@@ -92,7 +92,7 @@ Draft normalised(const Otherwise& is = {}) {
   return draft;
 }
 
-/// Whether the pass finds something to do.
+/// Whether the pass changes anything.
 bool is_changed(const Otherwise& otherwise, const Planner& planner, int64_t least_saved = 0) {
   return normalised(otherwise).is_changed_by({gram_batch_norm(planner, least_saved)});
 }
@@ -172,7 +172,7 @@ TEST_CASE("gram_batch_norm leaves alone what it cannot compute, and what is not 
 
 namespace {
 
-/// A step whose last relu a product follows, so that it has a mask too, in a low type that is not scaled.
+/// A step with a product after the last relu, so that it has a mask too, in a low type that is not scaled.
 Program guarded(const Planner* planner) {
   Program program = forward_program(
       network_from(residual_network("{conv2d: {out_channels: 4, kernel_size: 1}}, ")), kRowsOfTrained);

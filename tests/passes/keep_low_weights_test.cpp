@@ -36,7 +36,7 @@ TEST_CASE("of several micro-batches only the first casts the weights") {
   for (const Node& node : program.find_entry(entry_name::kAccumulateNext)->nodes) {
     for (const TensorId id : node.inputs) reads += id == kept ? 1 : 0;
   }
-  CHECK(reads == 3);  // forward twice, backward once: nobody wants the gradient of x
+  CHECK(reads == 3);  // forward twice, backward once: the gradient of x is not needed
   const Node& last = program.find_entry(entry_name::kAccumulateFirst)->nodes.back();
   CHECK(last.op->name() == "assign");
   CHECK(last.inputs[0] == kept);

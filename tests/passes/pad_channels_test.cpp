@@ -26,7 +26,7 @@ struct CopyingPlanner : RefusingPlanner {
   const int64_t wanted, element;
 };
 
-/// A convolution of pixels, and one of what a first one made.
+/// A convolution of pixels, and one of the first one's output.
 void draft_two(Draft& draft, int64_t channels) {
   const TensorId x = draft.input("x", {2, channels, 9, 9}, DType::u8),
                  scale = draft.input("scale", {channels}), offset = draft.input("offset", {channels});

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// y = x + x, x and y of bytes that stand for numbers.
+/// y = x + x, with x and y as bytes that represent numbers.
 Program quantized_sum() {
   Program program{.tensors = {}, .entries = {Entry("run")}};
   const TensorId x = program.input("x", {{2, 3}, DType::u8});

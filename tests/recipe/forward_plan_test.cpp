@@ -28,8 +28,8 @@ std::shared_ptr<const Recipe> load(const std::string& path, const std::string& p
              "training.micro_batch_size=4", "training.precision=" + precision, "training.ema.decay=0.9"});
 }
 
-/// What computes: reorders and casts only move numbers into other layouts and types. Evaluation alone counts
-/// each class besides.
+/// Nodes that compute: reorders and casts only move numbers into other layouts and types. Evaluation alone
+/// counts each class in addition.
 std::vector<std::string> computations(const PlannedEntry& entry) {
   std::vector<std::string> all;
   for (const PlannedNode& planned : entry.nodes) {

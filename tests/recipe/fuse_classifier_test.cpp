@@ -130,7 +130,7 @@ TEST_CASE("a classifier in pieces gives the loss, the metrics and the steps of t
 }
 
 TEST_CASE("a classifier in pieces: several labels, whose weights belong to classes and not to samples") {
-  constexpr int64_t kFeatures = 3, kOutputs = kLength * kClasses;  // as many logits for a sample as above
+  constexpr int64_t kFeatures = 3, kOutputs = kLength * kClasses;  // logits of a sample: as above
   std::vector<std::string> weights;
   for (int64_t i = 0; i < kOutputs; ++i)
     weights.push_back(fmt::format("{}", 0.5 + static_cast<double>(i % 7)));

@@ -91,7 +91,7 @@ class GeneratingNetwork {
       for (float& value : values) value = random.next_uniform() * 1.6f - 0.8f;
       executable_.write(executable_.tensor(tensor.name), values);
     }
-    // What was left of other sequences must not matter.
+    // Leftovers of other sequences must not matter.
     for (const Tensor& tensor : executable_.plan().tensors) {
       if (tensor.role == Role::cache) executable_.fill(executable_.tensor(tensor.name), 1000);
     }
@@ -128,8 +128,8 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-/// The largest difference of cached logits from those that `whole` gives for all places at once, from a
-/// prompt of this many tokens to the end.
+/// The largest difference of cached logits from those of `whole` for all places at once, from a prompt of
+/// this many tokens to the end.
 double cached_difference(const RunSpec& spec, int64_t prompt, int64_t sequences, const RunSpec& whole) {
   const std::vector<int32_t> tokens = tokens_of(kContext);
   const std::vector<float> full = full_logits(whole, tokens);
@@ -326,7 +326,7 @@ TEST_CASE("generation: memory is planned, and caches grow in place") {
     for (const PlannedNode& planned : entry.nodes)
       CHECK((planned.node.op->name() != "assign" || !planned.runs));
   }
-  // The prompt's logits are wanted by nobody, nor is what only they need.
+  // The prompt's logits are not needed, nor are the nodes that only they need.
   for (const PlannedNode& planned : job.plan.entry(entry_name::kPrefill).nodes)
     CHECK(planned.node.origin.path.find("layers[10]") == std::string::npos);
 }

@@ -30,7 +30,7 @@ bool is_type(const Json& instance, const std::string& type) {
   throw std::logic_error("unknown type " + type);
 }
 
-/// What a keyword names: one of a list, or the only one. No copy: schemas are asked thousands of times.
+/// The values of a keyword: one of a list, or the only one. No copy: schemas are queried thousands of times.
 template <class Fits>
 bool any_of(const Json& wanted, Fits fits) {
   return wanted.is_array() ? std::any_of(wanted.begin(), wanted.end(), fits) : fits(wanted);
@@ -101,7 +101,7 @@ class Check {
     }
   }
 
-  // Each returns whether the keyword is one of its own.
+  // Each returns whether the keyword belongs to it.
 
   bool check_number(const std::string& keyword, const Json& wanted, const Json& instance,
                     const std::string& path) {

@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// What a JSON Schema has against YAML, which it sees as an editor does, one line each: "path: why". Throws
-/// std::logic_error for a keyword that is not known here, wherever in the schema it stands.
+/// The violations of a JSON Schema by YAML, which it interprets as an editor does, one line each: "path:
+/// why". Throws std::logic_error for an unsupported keyword, anywhere in the schema.
 class JsonSchema {
  public:
   explicit JsonSchema(const std::string& text);
@@ -18,7 +18,7 @@ class JsonSchema {
 
   /// Against the whole schema, or one of its definitions.
   std::vector<std::string> complaints(const Value& instance, const std::string& definition = "") const;
-  /// Where a `default` does not satisfy its own schema.
+  /// Places where a `default` does not satisfy its own schema.
   std::vector<std::string> wrong_defaults() const;
 
  private:

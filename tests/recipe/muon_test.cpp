@@ -131,7 +131,7 @@ TEST_CASE("muon finds the last linear layers whatever follows them") {
       {"linear: {name: last, out_features: 7, bias: false}, dropout: 0.5, "
        "layer_norm: {elementwise_affine: false}, scale: {name: scale}",
        {"first.weight"}},
-      // A residual stream that is put out: only what no layer reads is last.
+      // A residual stream as an output: only layers that no other layer reads are last.
       {"linear: {name: inner, out_features: 12, bias: false}, "
        "add: {name: sum, inputs: [first, inner]}, linear: {name: last, out_features: 12, bias: false}, "
        "add: {inputs: [sum, last]}",

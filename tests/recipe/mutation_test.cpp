@@ -68,7 +68,7 @@ bool is_reported_at_its_use(const std::string& problems, const Mutation& mutatio
                        mutation.what.substr(at + before.size()) + "'?") != std::string::npos;
 }
 
-/// Spoils `file`, loads `recipe` (the same file, or one that includes it) and demands exactly one error
+/// Spoils `file`, loads `recipe` (the same file, or one that includes it) and requires exactly one error
 /// there.
 void check(const fs::path& recipe, const fs::path& file, const Mutation& mutation) {
   const std::string good = read_text(file).value();

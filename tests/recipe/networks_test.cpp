@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kSamples = 4;
 constexpr size_t kBatches = 4;
 
-// What scripts/fixtures/make_network_fixtures.py makes of transformers' GPT-2 and Llama and of timm's ViT,
-// out of the templates of the networks that come with the program.
+// Results of scripts/fixtures/make_network_fixtures.py for transformers' GPT-2 and Llama and timm's ViT, from
+// the templates of the networks that are shipped with the program.
 constexpr const char* kGpt2 = R"(
   templates: gpt2
   input: [24]
@@ -85,7 +85,7 @@ void load_published(Executable& executable, const std::string& network) {
   load_weights(executable, published(network), {});
 }
 
-/// The numbers of one batch out of a tensor that holds several.
+/// The numbers of one batch from a tensor that holds several.
 std::vector<float> batch_of(const Fixture& fixture, const std::string& tensor, size_t batch) {
   const std::vector<float> all = fixture.values(tensor);
   const auto size = static_cast<std::ptrdiff_t>(all.size() / kBatches);
@@ -113,14 +113,15 @@ double furthest_apart(const std::vector<double>& a, const std::vector<double>& b
   return largest;
 }
 
-/// Each loss is within 1e-4 of PyTorch's, or thrice as near as PyTorch's own with other threads and
+/// Each loss is within 1e-4 of PyTorch's, or within three times the spread of PyTorch's own with other
+/// threads and
 /// kernels.
 void check_curve(const std::string& network, const std::string& name, const std::string& optimizer) {
   const Fixture fixture("networks");
   const std::string curve = network + "." + name;
   const std::vector<double> expected = fixture.doubles(curve + "/losses"),
                             spread = fixture.doubles(curve + "/spread");
-  CHECK(expected.front() - expected.back() > 0.4);  // there is something to follow
+  CHECK(expected.front() - expected.back() > 0.4);  // the loss must change
   for (const int threads : {1, 2}) {
     const auto recipe = network_recipe(network, optimizer);
     const Backend backend = make_cpu_backend(threads);

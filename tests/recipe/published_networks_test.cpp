@@ -15,7 +15,7 @@ const fs::path kRoot = TRAINER_SOURCE_DIR;
 
 using Shapes = std::map<std::string, std::string>;
 
-/// Names and shapes of what the published network holds: scripts/fixtures/list_network_tensors.py.
+/// Names and shapes of the published network's tensors: scripts/fixtures/list_network_tensors.py.
 Shapes published_tensors(const std::string& network) {
   std::ifstream file(kRoot / "tests/fixtures/network_tensors.txt");
   Shapes shapes;
@@ -42,7 +42,7 @@ bool is_weight_or_statistic(const Tensor& tensor) {
   return tensor.role == Role::parameter || (tensor.role == Role::state && statistic);
 }
 
-/// Names and shapes; returns how many parameters there are.
+/// Names and shapes; returns the number of parameters.
 int64_t check_tensors(const std::string& network, const Program& program) {
   INFO(network);
   const Shapes expected = published_tensors(network);

@@ -39,7 +39,7 @@ void for_each_file(const fs::path& folder, Each each) {
   CHECK(files > 3);
 }
 
-/// Demands that the schema refuses the text with this key misspelt, of another type, and at the top level.
+/// Requires that the schema refuses the text with this key misspelt, of another type, and at the top level.
 void check_spoilt(const JsonSchema& schema, const std::string& text, const KeyPlace& key,
                   const std::string& definition) {
   std::vector<Mutation> mutations = misspellings(text, key);
@@ -52,8 +52,7 @@ void check_spoilt(const JsonSchema& schema, const std::string& text, const KeyPl
   }
 }
 
-/// Names and arguments of templates are known to nobody but the network: there only layers' own keys are
-/// judged.
+/// Only the network knows names and arguments of templates: there only layers' own keys are checked.
 bool is_judged(const std::string& text, const KeyPlace& key) {
   static const std::regex templates(R"(\n *templates:)"),
       of_network(R"(^(model\.)?(templates$|(layers|templates)[.[]))"),

@@ -13,15 +13,14 @@ namespace {
 
 namespace in = attention_input;
 
-/// One query's row of one head: which keys it sees, their probabilities, and what dropout multiplies these
-/// with.
+/// One query's row of one head: the keys that it sees, their probabilities, and dropout's factors for these.
 struct AttentionRow {
   AttentionRule::Keys keys{0, 0};
   std::vector<double> p, factor;
   double log_sum = -std::numeric_limits<double>::infinity();
 };
 
-/// What both directions need of a call.
+/// A call's data for both directions.
 class AttentionCall {
  public:
   explicit AttentionCall(const Call& call, const AttentionRule& rule)
@@ -36,7 +35,7 @@ class AttentionCall {
   const AttentionSizes e;
   const double scale;
 
-  /// Where a head's row begins, in q, in the tensor of keys, in that of values, and in y.
+  /// The offset of a head's row in q, in the tensor of keys, in that of values, and in y.
   int64_t q_at(int64_t n, int64_t t, int64_t h) const { return (n * e.queries + t) * e.q_row() + h * e.size; }
   int64_t k_at(int64_t n, int64_t s, int64_t h) const {
     return (n * e.keys + s) * e.kv_row() + e.k_begin() + kv_head(h) * e.size;
@@ -112,9 +111,9 @@ void attention(const Call& call) {
   });
 }
 
-/// With p the probabilities, f dropout's factors and dp = f * (dy . v):
+/// With p the probabilities, f dropout's factors and dp = f * (dy. v):
 /// dv += f * p * dy, ds = p * (dp - sum(p * dp)), dq += scale * ds * k, dk += scale * ds * q.
-/// sum(p * dp) is dy . y, with y as it is stored: if that is rounded, all backends read the rounded one.
+/// sum(p * dp) is dy. y, with y as stored: if that is rounded, all backends read the rounded one.
 void attention_backward(const Call& call) {
   const AttentionCall c(call, call.as<AttentionBackward>().rule);
   const AttentionSizes& e = c.e;

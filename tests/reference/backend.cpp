@@ -19,7 +19,7 @@ reference::Loops all_loops() {
   return loops;
 }
 
-/// The calls that a ForEach stands for.
+/// The calls that a ForEach replaces.
 std::vector<reference::Call> calls_of_sets(const ForEach& op, const reference::Call& all) {
   std::vector<reference::Call> calls;
   for (size_t set = 0; set < all.outputs.size() / op.outputs_of_set; ++set) {
@@ -74,7 +74,7 @@ class KernelOfEach final : public Kernel {
   std::vector<LoopKernel> kernels_;
 };
 
-/// A loop over elements in whatever order, whose output then gets the layout that the choice names.
+/// A loop over elements in any order; its output then gets the layout of the choice.
 class MovedKernel final : public Kernel {
  public:
   MovedKernel(std::unique_ptr<Kernel> loop, const Choice& choice, const Shape& shape, void* const* output)

@@ -8,13 +8,12 @@
 
 namespace trainer {
 
-/// What the other backends are compared with: one naive loop per operation, on one thread, every tensor
-/// row-major. Floating point tensors are computed and stored as double, i32 and u8 as they are. With `rounds`
-/// what an operation writes to a tensor of a low type is rounded to it; without, gradients through casts are
-/// exact.
+/// The reference for the other backends: one naive loop per operation, on one thread, every tensor row-major.
+/// Floating point tensors are computed and stored as double, i32 and u8 unchanged. With `rounds` results in a
+/// tensor of a low type are rounded to it; without, gradients through casts are exact.
 Backend make_reference_backend(bool rounds = false);
 
-/// All operations that it has a loop for, which are all that there are.
+/// All operations: it has a loop for each.
 std::set<std::type_index> reference_operations();
 
 }  // namespace trainer

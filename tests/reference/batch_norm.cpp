@@ -152,8 +152,8 @@ void batch_norm_backward(const Call& call) {
     });
     if (call.has_output(BatchNormBackward::kDgamma)) call.out(BatchNormBackward::kDgamma)[c] = product;
     if (call.has_output(BatchNormBackward::kDbeta)) call.out(BatchNormBackward::kDbeta)[c] = sum;
-    // dx may be where dy is, and so may the residual's gradient: each element of dy is read before either is
-    // written.
+    // dx may share dy's memory, and so may the residual's gradient: each element of dy is read before either
+    // is written.
     for_channel(shape, c, [&](int64_t i) {
       const double g = slope_of<BatchNormBackward>(call, i);
       if (call.has_output(BatchNormBackward::kDresidual)) call.out(BatchNormBackward::kDresidual)[i] = g;

@@ -8,7 +8,7 @@
 namespace trainer::reference {
 namespace {
 
-/// Outputs along one dimension whose place in x, `output * stride + offset`, is within it.
+/// Outputs along one dimension with their place in x, `output * stride + offset`, within it.
 struct Range {
   int64_t begin, end;
 };

@@ -8,7 +8,7 @@
 namespace trainer::reference {
 namespace {
 
-// Formulas of their own, in double: the rules' rearrangement is what is checked.
+// Independent formulas, in double: the rules' rearrangement is checked.
 
 /// log(1 + exp(x))
 double soft_plus(double x) {
@@ -26,7 +26,7 @@ Expected expected(const element_loss::Rule& rule, double x, double t, double pos
   return {positive * t * soft_plus(-x) + (1 - t) * soft_plus(x), s * (positive * t + 1 - t) - positive * t};
 }
 
-/// Calls body(element, sample's weight over its elements, what is expected) for each element.
+/// Calls body(element, sample's weight over its elements, its target) for each element.
 template <class Op, class Body>
 void for_each_element(const Call& call, const Body& body) {
   const int64_t samples = call.shape_in(Op::kX)[0], count = call.count_in(Op::kX) / samples;

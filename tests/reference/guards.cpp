@@ -24,8 +24,8 @@ bool told(const Call& call) {
   return false;
 }
 
-/// By the variance as the mean of squares less the square of the mean, of numbers taken from their first. The
-/// window has the losses in its first row, the norms in its second.
+/// By the variance as the mean of squares less the square of the mean, of differences to the first number.
+/// The window has the losses in its first row, the norms in its second.
 bool spike(const Call& call, size_t input, int64_t row) {
   const double sigmas = row == 0 ? call.as<Guard>().loss_sigmas : call.as<Guard>().norm_sigmas;
   if (!call.has_input(Guard::kWindow) || sigmas == 0) return false;

@@ -31,7 +31,7 @@ void layer_norm(const Call& call) {
     if (call.has_output(LayerNorm::kFactor)) call.out(LayerNorm::kFactor)[row] = factor;
     if (!op.rms && call.has_output(LayerNorm::kMean)) call.out(LayerNorm::kMean)[row] = mean;
     for (int64_t i = 0; i < width; ++i) {
-      const double s = value(i);  // read before either output, which may be where an input does
+      const double s = value(i);  // read before either output, which may share an input's memory
       call.out(LayerNorm::kY)[first + i] =
           (call.has_input(LayerNorm::kGamma) ? call.in(LayerNorm::kGamma)[i] : 1) * (s - mean) * factor +
           (call.has_input(LayerNorm::kBeta) ? call.in(LayerNorm::kBeta)[i] : 0);
@@ -41,7 +41,7 @@ void layer_norm(const Call& call) {
 }
 
 /// With the normalised h = (s - mean) * factor and g = gamma * dy:
-/// dx = factor * (g - mean of g - h * mean of g h) + other; of `rms` the mean of g stays out.
+/// dx = factor * (g - mean of g - h * mean of g h) + other; with `rms` the mean of g is omitted.
 void layer_norm_backward(const Call& call) {
   const bool rms = call.as<LayerNormBackward>().rms;
   const int64_t width = call.shape_in(LayerNormBackward::kSum).back(),

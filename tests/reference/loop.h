@@ -8,12 +8,12 @@
 
 namespace trainer::reference {
 
-/// One use of an operation: what its loop reads and writes.
+/// One use of an operation: the inputs and outputs of its loop.
 struct Call {
   const Operation& op;
   std::vector<TensorSpec> inputs, outputs;
   Slots slots;
-  bool rounds = false;  ///< what is written to a low type is rounded
+  bool rounds = false;  ///< values written to a low type are rounded
 
   template <class Op>
   const Op& as() const {

@@ -9,12 +9,12 @@
 namespace trainer::reference {
 namespace {
 
-/// The logits (C) of a sample's position, with what belongs to them.
+/// The logits (C) of a sample's position, with its label and weights.
 struct Position {
   std::vector<double> row;
   int64_t sample;
   int32_t label;
-  int64_t first, stride;  ///< where the row is: first + c * stride
+  int64_t first, stride;  ///< the row's position: first + c * stride
   double weight;          ///< the sample's, divided by its number of positions
 };
 
@@ -106,7 +106,7 @@ double class_weight(const Call& call, size_t c) {
   return call.has_input(Op::kClassWeights) ? call.in(Op::kClassWeights)[c] : 1;
 }
 
-/// What each log p[c] of a position is multiplied with in its loss, but for the sign.
+/// The factor of each log p[c] of a position in its loss, without the sign.
 template <class Op>
 std::vector<double> valid_target(const Call& call, const Position& position, const CrossEntropyRule& rule) {
   std::vector<double> target(position.row.size());

@@ -70,7 +70,7 @@ void assign(const Call& call) {
   copy(call.inputs[Assign::kState], *call.slots.inputs[Assign::kValue], *call.slots.inputs[Assign::kState]);
 }
 
-/// Whoever rounds does so where the output is stored.
+/// If values are rounded, it is when the output is stored.
 void cast(const Call& call) {
   std::copy_n(call.in(Cast::kX), call.count_in(Cast::kX), call.out(Cast::kY));
 }
@@ -88,7 +88,7 @@ void scale_pixels(const Call& call) {
   }
 }
 
-/// One image of one channel and what each step makes of it, as the host's transforms go about it.
+/// One image of one channel and the result of each step, as the host's transforms compute it.
 struct Plane {
   int64_t height, width;
   std::vector<uint8_t> pixels;

@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-/// What the loss compares the logits with.
+/// The targets that the loss compares the logits with.
 Targets declare_targets(Program& program, const Shape& logits, TargetKind kind) {
   Targets targets{.weights = program.find(input_name::kWeights)};
   if (kind == TargetKind::label_set) {
@@ -51,8 +51,8 @@ void append_forward(Program& program, size_t entry, const Network& network, int6
   if (!training) program.entries[entry].outputs.push_back({output_name::kLogits, logits});
 }
 
-/// Reads a document into what `declare` binds. Throws Error with all problems, its own and those found
-/// before.
+/// Reads a document into the targets bound by `declare`. Throws Error with all problems, its own and those
+/// found before.
 void read_value(Value value, Diagnostics& diagnostics, const std::function<void(Fields&)>& declare,
                 const WriteOut& write_out) {
   Fields fields;
@@ -74,7 +74,7 @@ Network read_network(Value value, Diagnostics& diagnostics) {
   return network;
 }
 
-/// A packed test finds the shipped files where they are installed.
+/// A packed test finds the shipped files in the install folder.
 std::string source_path(const std::string& path) {
   const std::filesystem::path sources = TRAINER_SOURCE_DIR,
                               installed = program_directory() / "../share/trainer";

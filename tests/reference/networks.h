@@ -14,10 +14,10 @@
 
 namespace trainer {
 
-/// What is done to the values before they are read.
+/// Changes to the values before they are read.
 using WriteOut = std::function<void(Value&, Reading&)>;
 
-/// Reads YAML text ("test.yaml") into what `declare` binds. Throws Error with all problems.
+/// Reads YAML text ("test.yaml") into the targets bound by `declare`. Throws Error with all problems.
 void read_text(const std::string& text, const std::function<void(Fields&)>& declare,
                const WriteOut& write_out = nullptr);
 
@@ -40,8 +40,8 @@ void append_update(const Optimizer& optimizer, Program& program, Entry& entry,
 std::unique_ptr<Loss> loss_from(const std::string& text);
 
 /// `train_step` and `evaluate` of the network, forward only, with a "loss", by default a cross entropy;
-/// `evaluate` has "logits" too. Inputs: "images", "labels" (one for each pixel of logits (N, C, H, W)) or, as
-/// the loss wants, "targets" of the logits' shape or none, "weights", "sample_index".
+/// `evaluate` has "logits" too. Inputs: "images", "labels" (one for each pixel of logits (N, C, H, W)) or,
+/// depending on the loss, "targets" of the logits' shape or none, "weights", "sample_index".
 Program forward_program(const Network& network, int64_t batch, uint64_t seed = 1, const Loss* loss = nullptr);
 
 /// The stages and passes of a training step that come after the forward part and its loss.

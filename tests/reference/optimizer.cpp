@@ -18,7 +18,7 @@ double norm(const double* x, int64_t count) {
   return std::sqrt(sum);
 }
 
-/// What a parameter's gradient and decay are multiplied with.
+/// The factor of a parameter's gradient and decay.
 template <class Rule>
 double ratio_of(const Call& call, const Rule& rule, size_t p, double scale) {
   if constexpr (Rule::kAdapts) {

@@ -8,7 +8,7 @@
 namespace trainer::reference {
 namespace {
 
-/// The share of input i in output o along one axis, written down again: the operation has lists of taps.
+/// The share of input i in output o along one axis, computed independently: the operation has lists of taps.
 double share(Resampling how, int64_t i, int64_t in, int64_t o, int64_t out) {
   const auto n = static_cast<double>(in), m = static_cast<double>(out), place = static_cast<double>(o);
   double at = 0;
@@ -30,7 +30,7 @@ double share(Resampling how, int64_t i, int64_t in, int64_t o, int64_t out) {
   return std::max(0.0, 1 - std::abs(at - static_cast<double>(i)));
 }
 
-/// Calls visit(place in x, place in y, share) for every pair that has to do with each other.
+/// Calls visit(place in x, place in y, share) for every pair with a share.
 template <class Visit>
 void for_each_pair(Resampling how, const Shape& x, const Shape& y, Visit visit) {
   for (int64_t image = 0; image < x[0] * x[1]; ++image) {

@@ -22,7 +22,7 @@ class Session {
   void set(const std::string& name, const std::vector<float>& values);
   void set(const std::map<std::string, std::vector<float>>& values);
 
-  /// Fills the scratch memory with NaN first, so that a read of what was not written shows.
+  /// Fills the scratch memory with NaN first, so that reads of unwritten memory show.
   void run(const std::string& entry);
 
   /// An output of the last run, in full precision.

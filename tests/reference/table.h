@@ -3,8 +3,7 @@
 
 #include "tests/reference/loop.h"
 
-/// The table of operations: one line for each file of loops, a function that the file defines and that adds
-/// them.
+/// The table of operations: one line for each file of loops, a function in it that adds them.
 // clang-format off
 #define TRAINER_REFERENCE_LOOPS(row) \
   row(add_append_to_cache) \

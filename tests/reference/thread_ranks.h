@@ -10,8 +10,8 @@
 
 namespace trainer::test {
 
-/// What ranks that are threads of this process share. Numbers are added in the order of the ranks, once all
-/// have begun, so that every rank gets bitwise identical results.
+/// State shared by ranks that are threads of this process. Numbers are added in the order of the ranks, once
+/// all have begun, so that every rank gets bitwise identical results.
 class RankTable {
  public:
   explicit RankTable(size_t ranks) : votes_(ranks), begun_(ranks, 0) {}
@@ -35,8 +35,7 @@ class RankTable {
   std::condition_variable changed_;
 };
 
-/// One of them. Until a sum or a broadcast is finished its numbers are NaN, so that whoever reads them early
-/// is seen.
+/// One of them. Until a sum or a broadcast is finished its numbers are NaN, so that early reads are detected.
 class ThreadRank final : public Communicator {
  public:
   ThreadRank(RankTable& table, size_t rank) : table_(table), rank_(rank) {}

@@ -85,7 +85,7 @@ TEST_CASE("a report has the curves, the numbers, the decisions and the recipe of
 }
 
 TEST_CASE("a report of very many metrics takes time linear in their number") {
-  // Each looked for among all others, it would be half an hour.
+  // Searching for each among all others would take half an hour.
   constexpr int kMetricsOfRecord = 100'000;
   std::string line = R"({"step":10,"updates":10,"epoch":1,"split":"validation","loss":2.25)";
   for (int i = 0; i < kMetricsOfRecord; ++i) line += fmt::format(",\"m{}\":{}", i, i % 7);

@@ -334,7 +334,7 @@ TEST_CASE("run directory: only one process works in it") {
                     std::to_string(holder.process()) + " on " + host_name());
   holder.end();
   CHECK(RunDirectory(path, kIdentity).state() == State::fresh);
-  // A shorter process number leaves nothing of a longer one.
+  // A shorter process number overwrites a longer one completely.
   put(path / "lock", "123456789012\n");
   const RunDirectory run(path, kIdentity);
   const std::string held = contents(path / "lock");
@@ -363,7 +363,7 @@ TEST_CASE("run directory: another process that has taken it is noticed, and name
     CHECK((std::filesystem::exists(lock) ? contents(lock) : "") == now);
   };
   taken("lock was removed while the run worked there", [&] { std::filesystem::remove(lock); });
-  taken("was taken over by process 77 on elsewhere", [&] { put(lock, other); });  // where no lock reaches
+  taken("was taken over by process 77 on elsewhere", [&] { put(lock, other); });  // not reached by locks
   taken("was taken over by process 77 on elsewhere", [&] {
     std::filesystem::remove(lock);
     put(lock, other);
@@ -375,7 +375,7 @@ TEST_CASE("run directory: another process that has taken it is noticed, and name
   });
   taken("was taken over by another process", [&] { put(lock, ""); });
   std::filesystem::remove(lock);
-  // What cannot be read now says nothing: the run goes on, but gives nothing a name.
+  // If the file cannot be read now, nothing is known: the run continues, but renames nothing.
   const RunDirectory run(path, kIdentity);
   std::filesystem::rename(lock, path / "aside");
   std::filesystem::create_symlink("lock", lock);
@@ -430,7 +430,7 @@ TEST_CASE("identity: differences are named by their path") {
                                           "model.layers[2]=relu>gelu", "model.name=\"a: b\">\"a: c\"",
                                           "old=1>", "new=>2"});
   CHECK(differences(identity_with(before), identity_with(before)).empty());
-  // The items of a list may stand under the column of its key.
+  // The items of a list may be in the column of its key.
   const auto flush = differences(identity_with("a:\n- x: 1\n  y: 2\n- x: 3\nb: 4\n"),
                                  identity_with("a:\n- x: 1\n  y: 2\n- x: 5\nb: 6"));
   REQUIRE(flush.size() == 2);

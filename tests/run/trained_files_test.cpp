@@ -45,7 +45,7 @@ TEST_CASE("a run's final weights come first, with their averages where it has th
   put(run / "summary.json", "{\"finished\": true, \"steps\": 5}");
   CHECK(find_trained(run.path()).model == run / kModelFile);
   const fs::path later = commit_checkpoint(run.path(), 6);
-  CHECK(find_trained(run.path()).model == later / kModelFile);  // the run went on
+  CHECK(find_trained(run.path()).model == later / kModelFile);  // the run continued
 
   files = find_trained(run / kModelFile);
   CHECK(files.model == run / kModelFile);
@@ -89,7 +89,7 @@ TEST_CASE("what may be intact is not passed over for an older checkpoint") {
   put(newest / kManifestFile, "trainer checkpoint 2\n");
   CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(run.path()); }),
              ContainsSubstring("is of version 2"));
-  fs::create_directory(run / "summary.json");  // does not say whether the run went on
+  fs::create_directory(run / "summary.json");  // does not say whether the run continued
   put(run / kModelFile, "weights");
   CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(run.path()); }),
              ContainsSubstring("summary.json"));

@@ -30,7 +30,7 @@ using test::ScratchDirectory;
 constexpr int64_t kRows = 4;
 constexpr const char* kKeys = "optimizer:\n  lr: 0.1\n";
 
-/// A small network whose training needs no more than a call for each step.
+/// A small network for which training needs only one call for each step.
 struct Training {
   Training() : executable(plan(), *backend.device) {
     initialize(executable, 3);
@@ -62,7 +62,7 @@ struct Training {
   std::vector<Buffer> memory;
 };
 
-/// A training with what it saves to; its log goes nowhere.
+/// A training with its checkpoints; its log goes nowhere.
 struct Saving {
   explicit Saving(const fs::path& root, CheckpointPolicy policy = {.every_steps = 1})
       : checkpoints(
@@ -73,7 +73,7 @@ struct Saving {
     if (is_taken) throw Error(ExitCode::io, "taken over");
   }
 
-  /// The state after a step, evaluated there where `loss` is given.
+  /// The state after a step, evaluated there if `loss` is given.
   LoopState at(int64_t step, std::optional<double> loss = std::nullopt) {
     state.step = step;
     if (loss) {
@@ -264,7 +264,7 @@ TEST_CASE(
   CHECK(newest().state.loop.step == 20);
   REQUIRE(notes.size() == 1);
   CHECK(notes[0].starts_with("skipping checkpoint step-00000030: "));
-  // A process that is killed before it saves changes nothing. The next save takes the place of the others.
+  // A process that is killed before it saves changes nothing. The next save replaces the others.
   Saving run(root, {.every_steps = 1, .keep_latest = 4});
   run.checkpoints.go_on_from(newest());
   CHECK(newest().state.loop.step == 20);
@@ -273,7 +273,7 @@ TEST_CASE(
   CHECK(steps_in(root) == std::vector<int64_t>{22, 20, 10});
   CHECK(newest().state.loop.step == 22);
   CHECK(notes.empty());
-  // Where none was verified the newest is better than none.
+  // If none was verified, the newest is better than none.
   for (const int64_t step : {10, 20}) fs::remove_all(checkpoint(root, step));
   note_difference(root, "again");
   CHECK(newest().state.loop.step == 22);
@@ -311,7 +311,7 @@ TEST_CASE("only intact checkpoints count as kept ones, and only those of the run
     other.commit();
   }
   fs::copy(checkpoint(root, 20), root / "step-00000025",
-           fs::copy_options::recursive);  // not what its name says
+           fs::copy_options::recursive);  // does not match its name
   fs::create_directory(root / "step-00000015");
   std::ofstream(root / "step-00000015" / kManifestFile) << "trainer checkpoint 2\n";
   Saving run(root, policy);

@@ -7,7 +7,7 @@ from jobs import Job, LeftOut, run_uncut
 
 # Until a limit of a minute ends a run of a second or two, which it may do half a minute late.
 LONG = {"PAUSE": "4"}
-SOME = (1, 2, 3)  # restarts where a slow machine may need another
+SOME = (1, 2, 3)  # restarts, on a slow machine perhaps another
 
 
 def signal_before_the_end(site, uncut):
@@ -41,7 +41,7 @@ def preemption(site, uncut):
     job.await_training()
     site.cluster.call("sbatch", "--partition=high", "--nodelist=node2", "--exclusive", "--output=/dev/null",
                       "--wrap=sleep 1", cwd=site.home)
-    # Slurm 24 starts a job that it has preempted once more when it is finished, which it then says.
+    # Slurm 24 starts a preempted job again when it is finished, and the job then says so.
     job.expect_end("COMPLETED", "0:0", (1, 2))
     job.expect("resuming after step [1-9]", 1)
     job.expect("this run is finished", int(job.facts()["Restarts"]) - 1)
@@ -157,7 +157,7 @@ def missing_program(site, uncut):
     job.expect_end("FAILED", "2:0", (0,))
 
 
-# By what a site does with exit code 75.
+# By a site's settings for exit code 75.
 SITES = {
     "": (signal_before_the_end, limit_that_the_program_asks_for, time_limit_without_warning, preemption,
          term_of_the_step, requeue_by_hand, cancelled, signals_while_it_starts, restart_limit, wrong_recipe, sweep, killed_rank,

@@ -15,7 +15,8 @@ trap 'rm -rf "$work"' EXIT
 
 mkdir "$work/bin"
 PATH=$work/bin:$PATH
-# As the real one before its step exists: USR1 is lost, or cancels the step with exit code 0. Then it is the program itself.
+# Like the real one before its step exists: USR1 is lost, or cancels the step with exit code 0. Then it is the program
+# itself.
 cat >"$work/bin/srun" <<'TEXT'
 #!/bin/bash
 while [[ $1 = --* ]]; do shift; done
@@ -48,7 +49,7 @@ fail() {
   exit 1
 }
 
-# The program that a script has started, once it listens to TERM: before that it would just be ended.
+# The program that a script has started, once it has its handler for TERM: before that it would just be ended.
 listening_trainer() { # SCRIPT
   local process mask
   process=$(pgrep -P "$1" -x trainer) || return 0
@@ -94,8 +95,8 @@ for round in $(seq "$rounds"); do
   resumed=$((resumed + $(grep -c "^resuming after step" "$work/log" || true)))
   cmp "$work/uncut/model.safetensors" "$work/run/model.safetensors" || fail "other bits after $restart restarts"
 done
-# Of several ranks: what another try would mend is queued again, what the program itself refuses is not. Each case: srun's code,
-# what becomes of each rank by its messages, the job's code.
+# Of several ranks: failures that another try may fix are queued again, those that the program itself refuses are not.
+# Each case: srun's code, the end of each rank by its messages, the job's code.
 ranks_end_with() { # CODE EXPECTED [MESSAGE...]
   local code=0 queued=0 task=0 message
   FAKE_MESSAGES=
@@ -122,6 +123,6 @@ ranks_end_with 143 143 Terminated Terminated
 ranks_end_with 137 76 "$exited 76" Killed
 ranks_end_with 76 76 "$exited 76" "$exited 14"
 ranks_end_with 75 75 "$exited 75" "$exited 75"
-# Of one: a program that is not there, and TERM that nobody has asked the script for.
+# Of one: a missing program, and TERM that the script was not asked for.
 for code in 78 127 143; do RANK_OPTIONS='' ranks_end_with "$code" "$code"; done
 echo "fake: $rounds runs with the bits of an uncut one, $restarts restarts, $resumed of them past step 0"

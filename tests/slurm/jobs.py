@@ -50,7 +50,7 @@ class Site:
         variables = {"TRAINER": str(HERE / "paced_trainer.sh"), "TRAINER_BINARY": str(self.trainer), "RECIPE": str(RECIPE),
                      "TRAIN": str(SCRIPTS / "train.sbatch"), "TRAIN_ONE": str(SCRIPTS / "train.sbatch"),
                      "SWEEP": str(SCRIPTS.with_name("sweep.sh")), "PACED": str(paced),
-                     # By default Open MPI leaves this out, where both emulated nodes are.
+                     # By default Open MPI does not use this, the interface of both emulated nodes.
                      "OMPI_MCA_btl_tcp_if_include": "lo"} | variables
         log = self.home / f"{name}.log"
         options = ("--parsable", f"--job-name={name}", "--cpus-per-task=1", "--time=5", "--nodelist=node1",

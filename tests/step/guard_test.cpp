@@ -30,7 +30,7 @@ layers:
   - linear: {out_features: 3, name: fc}
 )";
 
-/// How a network is trained.
+/// Training settings of a network.
 struct Form {
   std::string optimizer;
   int64_t micro_batches = 1;
@@ -38,7 +38,7 @@ struct Form {
   uint64_t seed = 1;
 };
 
-/// As core/recipe/ puts it together.
+/// As assembled in core/recipe/.
 Program program_of(const Form& form, const StepGuards& guards) {
   const auto optimizer = optimizer_from(form.optimizer);
   Program program = forward_program(network_from(kNetwork), kRows);
@@ -50,7 +50,7 @@ Program program_of(const Form& form, const StepGuards& guards) {
   return program;
 }
 
-/// What is done to the data of one step.
+/// Changes to the data of one step.
 enum class Planted { nothing, nan, spike, steep, overflow, infinite_gradient };
 
 class Run {
@@ -66,7 +66,7 @@ class Run {
     }
   }
 
-  /// The planted data stand in the first sample of the last micro-batch.
+  /// The planted data are in the first sample of the last micro-batch.
   void step(Planted planted = Planted::nothing) {
     for (int64_t i = 0; i < form_.micro_batches; ++i) {
       const bool last = i == form_.micro_batches - 1;
@@ -86,7 +86,7 @@ class Run {
   }
   double number(const std::string& name) const { return session_.persistent(name)[0]; }
 
-  /// Everything that outlives a step but the list of steps to skip.
+  /// Everything that outlives a step except the list of steps to skip.
   std::map<std::string, std::vector<double>> states() {
     std::map<std::string, std::vector<double>> all;
     for (const Tensor& tensor : session_.executable().plan().tensors) {

@@ -25,7 +25,7 @@ TEST_CASE("products are computed in the low type, each weight being cast once, a
               "bf16 cast(v) {to=bf16}", "bf16 linear(linear, cast, -, -)", "cast(linear) {to=f32}",
               "cross_entropy(cast, labels, weights, -, -)"});
   CHECK(draft.program.spec(draft.program.entries[0].output(output_name::kLogits)).dtype == DType::f32);
-  // Gradients of activations are low, those of weights f32: no cast stands between them and the optimiser.
+  // Gradients of activations are low, those of weights f32: there is no cast between them and the optimiser.
   draft.run({autodiff(true)});
   CHECK(draft.calls("cast").size() == 6);
   CHECK(draft.calls("cross_entropy_backward") ==

@@ -199,11 +199,11 @@ TEST_CASE("a checkpoint that cannot be read is not taken for a damaged one") {
   const ScratchDirectory scratch;
   const fs::path path = write_checkpoint(scratch.path(), 3);
   fs::rename(path, scratch / "elsewhere");
-  fs::create_symlink(path.filename(), path);  // leads to itself: no file system says what is there
+  fs::create_symlink(path.filename(), path);  // leads to itself: no file system returns its target
   CHECK_THAT(test::error_text(ExitCode::io, [&] { verify_checkpoint(path); }),
              ContainsSubstring((path / kManifestFile).string()));
   fs::remove(path);
-  CHECK_THROWS_AS(verify_checkpoint(path), DamageError);  // it is not there, for certain
+  CHECK_THROWS_AS(verify_checkpoint(path), DamageError);  // it does not exist, for certain
   fs::rename(scratch / "elsewhere", path);
   struct rlimit before = {};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);

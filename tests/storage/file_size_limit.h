@@ -8,7 +8,7 @@
 
 namespace trainer::test {
 
-/// Stands for a full disk: writes beyond `bytes` fail, after a short write up to there.
+/// Simulates a full disk: writes beyond `bytes` fail, after a short write up to there.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

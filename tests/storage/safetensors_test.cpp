@@ -28,7 +28,7 @@ uint64_t header_length(const std::string& file) {
   return length;
 }
 
-/// A file as somebody else might write it.
+/// A file as another program might write it.
 std::string raw_file(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();
   return bytes_of(std::vector<uint64_t>{length}) + header + data;

@@ -31,7 +31,7 @@ TEST_CASE("the largest come in order, the lower class first among equal ones") {
   CHECK(largest(logits, 3) == std::vector<size_t>{1, 3, 0});
   CHECK(largest(logits, 9) == std::vector<size_t>{1, 3, 0, 4, 2});
   CHECK(largest(logits, 1) == std::vector<size_t>{1});
-  const std::vector<float> far_below{0, -2000, -1000};  // whose probabilities are both zero
+  const std::vector<float> far_below{0, -2000, -1000};  // both with probability zero
   CHECK(largest(far_below, 3) == std::vector<size_t>{0, 2, 1});
 }
 

@@ -146,7 +146,7 @@ TEST_CASE("bits per byte are the whole loss in bits over the bytes that the toke
   const Metric* metric = find_metric(all, "bits_per_byte");
   REQUIRE(metric != nullptr);
   CHECK(metric->sums == std::vector<std::string>{"loss", "tokens", "bytes"});
-  // 4 windows of 8 tokens, each of ln 16 nats, 4 bits, stand for 64 bytes.
+  // 4 windows of 8 tokens, each of ln 16 nats, 4 bits, represent 64 bytes.
   CHECK(metric->value(std::vector<double>{4 * std::log(16.0), 32, 64}, 4) == Approx(2));
 }
 

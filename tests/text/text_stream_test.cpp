@@ -19,7 +19,7 @@ std::vector<std::string> pieces(const Tokenizer& tokenizer, const std::string& b
 
 using Texts = std::vector<std::string>;
 
-/// Words: token 0 is "▁a", token 1 "b". As SentencePiece does, a text loses the blank before its first word,
+/// Words: token 0 is "▁a", token 1 "b". As in SentencePiece, a text loses the blank before its first word,
 /// and a token that is part of a character alone is U+FFFD: 2 and 3 together are "é".
 class Words final : public Tokenizer {
  public:

@@ -19,7 +19,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Tokens = std::vector<int32_t>;
 
-/// What opening says, after the exit code: "65 PATH: ...".
+/// The text of the error on opening, after the exit code: "65 PATH: ...".
 std::string problem_of(const std::string& path) {
   try {
     open_tokenizer(path);
@@ -108,7 +108,7 @@ TEST_CASE("a long word takes no more than n log n, and blanks that no letter end
   const std::string word(2'000'000, 'a'), blanks(2'000'000, ' ');
   CHECK(tokenizer->decode(tokenizer->encode(word)) == word);
   CHECK(tokenizer->decode(tokenizer->encode(blanks)) == blanks);
-  // Quadratic, it would be minutes.
+  // Quadratic time would be minutes.
   CHECK(std::clock() - begin < 30 * CLOCKS_PER_SEC);
 }
 
@@ -148,17 +148,17 @@ TEST_CASE("added tokens are found in time linear in the text, whatever their tex
   const std::string run(kLong, 'x');
   const auto tokenizer = small_with(
       "added_tokens", Json::array({{{"content", run + "y"}, {"id", 258}}, {{"content", "x"}, {"id", 259}}}));
-  // Byte by byte with a look at what may begin there, it would be 250 thousand million looks.
+  // Byte by byte with a look-up of possible beginnings, it would take 2.5e11 look-ups.
   CHECK(tokenizer->encode(run + run) == Tokens(2 * kLong, 259));
   CHECK(tokenizer->encode("x" + run + "y") == Tokens{259, 258});
 }
 
 TEST_CASE("a pattern that tries all ways is given up, not tried from each place of a text") {
-  // Some 2^20 ways from each of 20,000 places: fewer than the limit of one, but 20 thousand million.
+  // Some 2^20 ways from each of 20,000 places: fewer than the limit of one, but 2e10 in total.
   const auto tokenizer = small_with("pre_tokenizer", pre_tokenizers(Json::array({split_at("(?:x|x){20}y")})));
   CHECK_THROWS_WITH(tokenizer->encode(std::string(20'000, 'x') + "zy"),
                     ContainsSubstring("match limit exceeded"));
-  // What needs many steps at few places is matched, with what is before and after it.
+  // Text that needs many steps at few places is matched, with the text before and after it.
   const std::string text = "xy" + std::string(20, 'x') + "y" + "xy";
   CHECK(tokenizer->encode(text).size() == text.size());
   const auto removing = [&] {
@@ -198,8 +198,8 @@ TEST_CASE("a text is cut between characters that no piece has side by side") {
   CHECK(found("c b") == 3);        // a piece reaches over the blank
   CHECK(found("a  b") == 4);       // blanks become one
   CHECK(found("a \u3000b") == 6);  // and so do others
-  CHECK(found("a\u3000bc") == 5);  // which stay with what is beside them
-  CHECK(found("a\u0308bc") == 4);  // what combines may become one with its neighbour
+  CHECK(found("a\u3000bc") == 5);  // they stay with their neighbours
+  CHECK(found("a\u0308bc") == 4);  // combining characters may become one with their neighbour
   CHECK(found("bac") == 1);
   CHECK(found("ba\u0308c") == 5);  // here with the letter after the place
   CHECK(found("dba") == 2);        // unknown characters become one token
@@ -214,7 +214,7 @@ TEST_CASE("a text is cut between characters that no piece has side by side") {
 TEST_CASE(
     "a text is cut under the library's own normalizations, unless blanks end words or words are tokens") {
   const std::string path = tokenizer_fixture("sp_plain.model"), model = contents(path);
-  // Messages of the same kind are merged, so a few bytes at the end change what the model says.
+  // Messages of the same kind are merged, so a few bytes at the end change the model's settings.
   const auto is_cut = [&](const std::string& more) {
     return check_sentence_piece_model(path, model + more).can_be_cut;
   };
@@ -238,7 +238,7 @@ TEST_CASE("a long text without ASCII blanks has the tokens of its lines") {
   line += "\n";
   std::string text;
   while (text.size() < 100'000) text += line;
-  // The blank that the tokenizer puts before a text is the first line's alone.
+  // Only the first line gets the blank that the tokenizer puts before a text.
   Tokens two = tokenizer->encode(line + line), one = tokenizer->encode(line);
   const Tokens next(two.begin() + static_cast<std::ptrdiff_t>(one.size()), two.end());
   Tokens expected = one;
@@ -287,7 +287,7 @@ TEST_CASE("unknown kinds are refused by their name, exit 78") {
         path + "pre_tokenizer.pretokenizers[64] is step 65 of the pre-tokenizer; supported: at most 64");
 }
 
-/// A SentencePiece model whose normalizer has this table, with a byte for each unit's label set as given.
+/// A SentencePiece model with this table in its normalizer and a byte for each unit's label.
 std::string model_with_trie(const std::vector<uint32_t>& units, const std::string& texts) {
   const auto bytes = [](uint32_t number) {
     return std::string(reinterpret_cast<const char*>(&number), sizeof(number));
@@ -353,7 +353,7 @@ TEST_CASE("a SentencePiece model with malformed fields is refused, and unknown f
   CHECK(problem("\x0dxyz") == "a whole field, found " + end);
   CHECK(problem("\x09stuvwxy") == "a whole field, found " + end);
   CHECK(problem("\x0a\x03\x15xy") == "a whole field, found " + end);  // of a piece
-  // A length whose lower half is that of a field that is there.
+  // A length with a lower half equal to that of an existing field.
   CHECK(problem("\x0a\x81\x80\x80\x80\x10x") == "4294967297 bytes of a field, found " + end);
   CHECK(problem("\x42\x81\x80\x80\x80\x10x") == "4294967297 bytes of a field, found " + end);
   CHECK(problem("\x0a" + long_number + "\x01") == "a number of at most 64 bits, found a longer one");
@@ -363,7 +363,7 @@ TEST_CASE("a SentencePiece model with malformed fields is refused, and unknown f
   CHECK(problem("\x0a\x05\x15\0\0\xc0\x7f"sv) == "finite scores of pieces, found nan");
   // The library reads the lower half of a field's number, too.
   CHECK(problem("\x8a\x80\x80\x80\x10\x05\x15\0\0\xc0\x7f"sv) == "finite scores of pieces, found nan");
-  // Fields of other numbers or types than the library reads.
+  // Fields with other numbers or types than those that the library reads.
   for (const std::string_view other :
        {"\x40\x07"sv, "\x41stuvwxyz"sv, "\x45wxyz"sv, "\x42\x01x"sv, "\x08\x01"sv, "\x0dwxyz"sv,
         "\x12\x07\x1a\x01\x03\xc2\x01\x01x"sv, "\x1a\x03\x22\x01x"sv})

@@ -26,7 +26,7 @@ double difference(std::span<const double> sums, double samples) {
   return (sums[0] - 2 * sums[1]) / samples;
 }
 
-/// A network whose evaluation puts out its loss twice, once under another name.
+/// A network with an evaluation that outputs its loss twice, once under another name.
 Program program() {
   Program made = forward_program(network_from("{input: [1, 8, 8], layers: [flatten, {linear: 10}]}"), kRows);
   std::vector<NamedTensor>& outputs = made.entry("evaluate").outputs;

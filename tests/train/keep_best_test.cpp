@@ -29,13 +29,13 @@ double minus_mean(std::span<const double> sums, double samples) {
   return -sums[0] / samples;
 }
 
-/// None of a high loss, as at the start.
+/// None with a high loss, as at the start.
 double root_below_start(std::span<const double> sums, double samples) {
   return std::sqrt(kHighLoss - sums[0] / samples);
 }
 
 /// A number that is better when smaller and one that is better when larger: both of the loss, so that they
-/// are best at the same step. Neither name tells.
+/// are best at the same step. Neither name shows the direction.
 std::vector<Metric> test_metrics() {
   return with_averages(
       {loss_metric(),
@@ -44,7 +44,7 @@ std::vector<Metric> test_metrics() {
        {.name = "root", .direction = Direction::larger, .sums = {"loss"}, .value = root_below_start}});
 }
 
-/// Learns for a while, and then forgets at a rate that is far too large.
+/// Learns for a while, and then forgets because of a rate that is far too large.
 std::vector<float> rates() {
   std::vector<float> table(kSteps, 0.05f);
   std::fill(table.begin() + kSteps / 2, table.end(), 4.0f);

@@ -14,7 +14,7 @@ namespace trainer::test {
 
 constexpr int64_t kTrainedSteps = 6;
 
-/// How a step's samples are divided, and what the passes are told.
+/// The division of a step's samples, and the settings of passes.
 struct Division {
   int64_t ranks = 1, micro_batches = 1, rows = 4;  ///< micro-batches of each rank
   int64_t bucket_bytes = 1 << 10;
@@ -27,14 +27,14 @@ struct Division {
   int64_t global_batch() const { return ranks * micro_batches * rows; }
 };
 
-/// What a rank has come to after kTrainedSteps.
+/// A rank's state after kTrainedSteps.
 struct Trained {
-  std::map<std::string, std::vector<double>> tensors;  ///< all that persists and has one value on all ranks;
-                                                       ///< on rank 0 with what others hold
+  std::map<std::string, std::vector<double>> tensors;  ///< all persistent values that are equal on all ranks;
+                                                       ///< on rank 0 with those of other ranks
   std::vector<double> losses, norms;
   std::map<std::string, double> evaluation;
   std::vector<int64_t> confusion;  ///< counts of the matrix
-  int64_t persistent_bytes = 0;    ///< that it has had memory for
+  int64_t persistent_bytes = 0;    ///< memory held for them
   bool operator==(const Trained& other) const {
     return tensors == other.tensors && losses == other.losses && norms == other.norms &&
            evaluation == other.evaluation && confusion == other.confusion;

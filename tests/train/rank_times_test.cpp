@@ -15,7 +15,7 @@ TEST_CASE("a line of metrics tells what each rank computes, and which one longes
   for (size_t rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       test::ThreadRank own(table, rank);
-      // All take as long, but the second waits least for the others.
+      // All take the same time, but the second waits least for the others.
       const RankTimes times{
           .step = 10, .data_wait = 0.5 * static_cast<double>(rank), .waited = rank == 1 ? 1.0 : 4.0};
       numbers[rank] = numbers_of_ranks(own, times);

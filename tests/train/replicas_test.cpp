@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-/// What each of some ranks with the same weights is told, after `change` has been at those of rank 1.
+/// The messages of some ranks with the same weights, after `change` was applied to those of rank 1.
 std::vector<std::string> told(size_t count, const std::function<void(Executable&)>& change) {
   const Program program = forward_program(network_from("{input: [1, 8, 8], layers: [{conv2d: {out_channels: "
                                                        "5, kernel_size: 3}}, {batch_norm: {name: norm}}, "

@@ -25,7 +25,7 @@ struct Case {
   int64_t ranks, micro_batches, rows;
 };
 
-/// Ranks that synchronise, and the one rank that they shall equal.
+/// Ranks that synchronise, and the one rank that they must equal.
 std::pair<Division, Division> divisions(const Case& c, uint64_t seed = 1) {
   Division shared{.ranks = c.ranks, .micro_batches = c.micro_batches, .rows = c.rows, .seed = seed};
   shared.sync_batch_norm = true;

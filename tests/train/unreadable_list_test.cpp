@@ -32,7 +32,7 @@ class OddSource final : public ImageSource {
   }
 };
 
-/// What a rank's list has come to.
+/// The state of a rank's list.
 struct Told {
   std::vector<int64_t> numbers;
   std::string file, error;
@@ -40,7 +40,7 @@ struct Told {
   bool had_new_lines_before = false, had_new_lines_after = false;
 };
 
-/// A rank reads the samples that are its own, and shares what it found.
+/// A rank reads its own samples, and shares its findings.
 Told read_and_share(Communicator& rank, double percent, const std::vector<int64_t>& samples,
                     const std::filesystem::path& file) {
   test::QuietLog quiet;

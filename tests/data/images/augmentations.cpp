@@ -232,7 +232,7 @@ TEST_CASE("random_erasing fills one rectangle of allowed area and shape") {
     tops.insert(found.top), lefts.insert(found.left);
   }
   CHECK(std::abs(erased - kDraws / 2) < 112);  // five standard deviations
-  // log ratio is uniform: log(2) of log(6) is below 1, less what has no room in a width of 30.
+  // log ratio is uniform: log(2) of log(6) is below 1, less the part that does not fit into a width of 30.
   CHECK(wide > erased / 4);
   CHECK(wide < erased / 2);
   CHECK(tops.size() > 25);

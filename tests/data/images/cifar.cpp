@@ -14,7 +14,7 @@ using Catch::Matchers::ContainsSubstring;
 
 constexpr size_t kCifarBytes = 3072;
 
-/// A record whose pixels count up from `first`.
+/// A record with pixels that count up from `first`.
 std::string cifar_record(const std::string& labels, int first) {
   std::string bytes = labels;
   for (size_t i = 0; i < kCifarBytes; ++i) bytes += static_cast<char>(static_cast<size_t>(first) + i);

@@ -54,7 +54,7 @@ std::string with_sealed_tail(std::string bytes, const std::function<void(RecordT
 std::string mutated(const std::string& bytes, uint64_t seed) {
   RandomStream random(random_key(seed, "damage"));
   std::string changed = bytes;
-  // Heads and ends hold the numbers; half of the places are there.
+  // Heads and ends hold the numbers; half of the places are in them.
   const auto place = [&] {
     const auto size = static_cast<int64_t>(changed.size());
     const int64_t near = std::min<int64_t>(size, 120);

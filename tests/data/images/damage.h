@@ -12,10 +12,10 @@ namespace trainer {
 /// All samples of a source as the bytes of a record file.
 std::string packed(const ImageSource& source);
 
-/// Reads every sample; those that are unreadable by themselves are passed over.
+/// Reads every sample; those that are unreadable by themselves are skipped.
 void read_all(const ImageSource& source);
 
-/// A record file with another tail, whose checksums are made right again.
+/// A record file with another tail and corrected checksums.
 std::string with_sealed_tail(std::string bytes, const std::function<void(RecordTail&)>& change);
 
 /// The file with some bytes changed, cut out, doubled or left off its end, by a seed.

@@ -30,7 +30,7 @@ bool is_near(const std::vector<int>& a, const std::vector<int>& b, int tolerance
   return a.size() == b.size();
 }
 
-/// A colour drawing as decoding should give it.
+/// The expected result of decoding a colour drawing.
 Image planar(const Drawing& drawing) {
   Image image;
   image.resize(3, drawing.height, drawing.width);
@@ -230,12 +230,12 @@ TEST_CASE("a file cut off anywhere is damaged, whichever part is wanted") {
       INFO("cut to " << bytes << " of " << file.size());
       CHECK(!decode_error(file.substr(0, bytes), FixedView(cut(0, 0, 3, 3))).empty());
       CHECK(!decode_error(file.substr(0, bytes)).empty());
-      // As downloads leave it that made room for the whole file first.
+      // As left by downloads that first reserved room for the whole file.
       if (bytes + 12 < file.size()) {
         CHECK(!decode_error(file.substr(0, bytes) + std::string(file.size() - bytes, '\0')).empty());
       }
     }
-    // What follows an image is ignored: cameras append previews.
+    // Bytes after an image are ignored: cameras append previews.
     CHECK(greatest_difference(decoded(file + "appended"), decoded(file)) == 0);
   }
 }

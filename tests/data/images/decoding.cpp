@@ -13,7 +13,7 @@ View cut(int64_t top, int64_t left, int64_t height, int64_t width) {
 }
 
 Image decoded(const std::string& file, const ViewChooser& chooser, int64_t max_pixels) {
-  // A copy of the exact size, so that reading beyond it is seen by sanitizers.
+  // A copy of the exact size, so that sanitizers detect reads beyond it.
   const std::vector<uint8_t> bytes(file.begin(), file.end());
   Image image;
   decode_image(bytes, chooser, max_pixels, image);

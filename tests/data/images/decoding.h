@@ -21,7 +21,7 @@ View cut(int64_t top, int64_t left, int64_t height, int64_t width);
 
 Image decoded(const std::string& file, const ViewChooser& chooser = WholeView(),
               int64_t max_pixels = kMaxPixels);
-/// What DecodeError says, or a failed check.
+/// The text of DecodeError, or a failed check.
 std::string decode_error(const std::string& file, const ViewChooser& chooser = WholeView(),
                          int64_t max_pixels = kMaxPixels);
 /// The greatest difference of two images of one size.

@@ -23,7 +23,7 @@ std::string random_bytes(size_t count, uint64_t seed, int64_t below = 256) {
   return bytes;
 }
 
-/// A good pair of files; a test replaces what it wants bad.
+/// A good pair of files; a test replaces the part that should be bad.
 struct Files {
   TemporaryFolder folder;
   std::string prefix = folder.path("set");
@@ -178,7 +178,7 @@ TEST_CASE("damaged gzip files are refused with file and offset") {
     }
   }
   SECTION("any damaged byte of the data or its checksum") {
-    // The ten bytes of the gzip header hold a time stamp and the like, which nobody checks.
+    // The ten bytes of the gzip header hold a time stamp and the like, which are not checked.
     for (size_t i = 10; i < packed.size(); ++i) {
       std::string damaged = packed;
       damaged[i] = static_cast<char>(damaged[i] ^ 0x10);

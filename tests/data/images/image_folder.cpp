@@ -92,7 +92,7 @@ TEST_CASE("folders that make no set of classes are refused by name") {
   const auto peek = [&](Split split) {
     return peek_source(section, {.split = split, .network_shape = {3, 8, 8}, .network_classes = 2})->size;
   };
-  // Whichever of the two is read, the validation folder is the one that is wrong.
+  // Whichever of the two is read, the validation folder is the wrong one.
   const std::string refused = val + " (data.val): expected the classes of " + train + " (data.train), found ";
   CHECK(peek(Split::train) == 2);
   CHECK(data_error([&] { peek(Split::val); }) == refused + "no class 'dog'");

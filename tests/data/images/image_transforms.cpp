@@ -42,8 +42,7 @@ class Images {
   Fixture fixture_{"transforms"};
 };
 
-/// Equal pixel by pixel, but for `off_by_one` of them, where a number comes to be on the other side of a
-/// step.
+/// Equal pixel by pixel, except for `off_by_one` of them, with a number on the other side of a step.
 void check_same(const Pixels& got, const Pixels& expected, int off_by_one = 0) {
   REQUIRE(got.size() == expected.size());
   int differing = 0, worst = 0;
@@ -188,7 +187,7 @@ TEST_CASE("random_augment draws every operation and both signs") {
       known[image.pixels] = fmt::format("{} {}", op.name, sign);
     }
   }
-  // 99 pixels are too few for Equalize, which leaves them as Identity does.
+  // 99 pixels are too few for Equalize, which then equals Identity.
   CHECK(known.size() == 14 + 9 - 1);
   std::set<std::string> drawn;
   for (uint32_t sample = 0; sample < 600; ++sample) {
@@ -217,8 +216,8 @@ TEST_CASE("color_jitter draws its factors from all of their range, in any order"
   CHECK(*values.rbegin() == 139);
   CHECK(values.size() == 80);
 
-  // Of half brightness to one and a half, and no contrast to double: whichever is first, white on black
-  // tells.
+  // From half to one and a half times the brightness, and from no to double contrast: white on black shows
+  // which is first.
   set(*jitter, "brightness", 0.5);
   set(*jitter, "contrast", 1.0);
   Image halves = filled(1, 1, 2, 0);

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-// After <cstdio>, whose types it uses without including it.
+// After <cstdio>: it uses types from it without including it.
 #include <jpeglib.h>
 
 namespace trainer {
 namespace {
 
-/// A TIFF structure that says nothing but the orientation.
+/// A TIFF structure with nothing but the orientation.
 std::string exif(int orientation) {
   std::string tiff("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19);
   tiff += static_cast<char>(orientation);

@@ -29,7 +29,7 @@ Drawing landscape(int height, int width, int channels = 3);
 struct JpegOptions {
   int quality = 90;
   std::string colours = "ycc";  ///< grey, rgb, ycc, cmyk, ycck
-  bool adobe = true;            ///< the marker with which Adobe's programs say that they store 255 - ink
+  bool adobe = true;            ///< the marker by which Adobe's programs declare that they store 255 - ink
   int h_samples = 1, v_samples = 1;
   bool progressive = false;
   int restart_rows = 0;
@@ -37,7 +37,7 @@ struct JpegOptions {
 };
 std::string jpeg(const Drawing& drawing, const JpegOptions& options = {});
 
-/// The whole of a colour JPEG as libjpeg alone decodes it.
+/// A whole colour JPEG as libjpeg alone decodes it.
 Image by_libjpeg(const std::string& file);
 
 struct PngOptions {

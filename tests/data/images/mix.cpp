@@ -71,8 +71,8 @@ TEST_CASE("a window of cutmix lies in the image and its area is what the label l
     tops.insert(m.top);
     lefts.insert(m.left);
   }
-  // A window whose sides are the share r of the image's keeps, cut at the edges, r (1 - r / 4) of each side
-  // on average: of the area E[r^2 (1 - r / 4)^2] for r^2 uniform, which is 1/2 - 1/5 + 1/48.
+  // A window with sides of the share r of the image's, cut at the edges, keeps r (1 - r / 4) of each side on
+  // average. Of the area it keeps E[r^2 (1 - r / 4)^2] for r^2 uniform, which is 1/2 - 1/5 + 1/48.
   CHECK(kept / 6400 == Approx(1 - (1.0 / 2 - 1.0 / 5 + 1.0 / 48)).margin(0.03));
   CHECK(tops.size() >= 30);
   CHECK(lefts.size() >= 18);

@@ -23,7 +23,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
-/// Two classes of images of several sizes, one of them no image.
+/// Two classes of images of several sizes, one of which is not an image.
 void write_images(const TemporaryFolder& folder) {
   for (const char* name : {"ant", "bee"}) fs::create_directories(folder.path(name));
   write_file(folder.path("ant/1.png"), png(landscape(9, 14)));
@@ -33,7 +33,7 @@ void write_images(const TemporaryFolder& folder) {
   write_file(folder.path("bee/3.png"), png(landscape(12, 12)));
 }
 
-/// The bits of what a source gives in training, augmented and mixed.
+/// The bits that a source gives in training, augmented and mixed.
 std::string training_bits(const ImageSource& source, const TransformList& list, int64_t batches) {
   const TrainingOrder order(source.size(), 4, false);
   const TransformChain chain = make_chain(list, source.sample_shape());
@@ -65,7 +65,7 @@ TEST_CASE("a record of decoded samples gives the bits of its source") {
   const auto info = peek_record(path);
   CHECK(info.size == 23);
   CHECK(info.shape == Shape{3, 7, 5});
-  CHECK(!info.classes.has_value());  // only as many as its labels happen to use
+  CHECK(!info.classes.has_value());  // only the number that its labels happen to use
   Image a, b;
   for (int64_t i : {22, 0, 7}) {
     source->read(i, a);
@@ -157,7 +157,7 @@ struct Damaged {
     CHECK_THAT(text, ContainsSubstring(path + ": offset "));
     return text;
   }
-  /// The good file with another tail, its checksum made right.
+  /// The good file with another tail and a corrected checksum.
   std::string with_tail(const std::function<void(RecordTail&)>& change) const {
     return with_sealed_tail(good, change);
   }

@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-/// The definition in double: at each pixel made, the mean of all source pixels weighted by a triangle.
+/// The definition in double: at each result pixel, the mean of all source pixels weighted by a triangle.
 double resampled(const Image& image, const View& view, int64_t c, int64_t row, int64_t column) {
   const auto weight = [](const AxisView& axis, int64_t source, int64_t made) {
     if (source < axis.low || source >= axis.high) return 0.0;
@@ -48,7 +48,7 @@ std::vector<View> views(int64_t height, int64_t width) {
     View window = cut(2, 3, height - 5, width - 4);
     window.y.out = rows, window.x.out = columns;
     all.push_back(window);
-    View between = view;  // a window between pixels, whose filter reads beyond it
+    View between = view;  // a window between pixels, with a filter that reads beyond it
     between.y.begin = 3.25, between.y.length = 7.5;
     between.x.begin = 0.75, between.x.length = 11.0;
     all.push_back(between);
@@ -56,7 +56,7 @@ std::vector<View> views(int64_t height, int64_t width) {
   return all;
 }
 
-/// Half a level is what rounding takes; fp32 adds far less than the rest.
+/// Half a level is the rounding error; fp32 adds far less than the rest.
 constexpr double kTolerance = 0.501;
 
 TEST_CASE("resampling is the double definition, rounded once") {

@@ -35,7 +35,7 @@ bool is_shifted(const Image& cropped, const Image& original, int64_t top, int64_
   return true;
 }
 
-/// The shifts that a crop has made in many draws; fails if a result is no shift at all.
+/// The shifts of a crop in many draws; fails if a result is not a shift at all.
 std::set<std::pair<int64_t, int64_t>> shifts(const Transform& crop, const Image& original, int64_t reach) {
   std::set<std::pair<int64_t, int64_t>> found;
   for (uint32_t sample = 0; sample < 600; ++sample) {
@@ -75,7 +75,7 @@ TEST_CASE("random_crop to another size, smaller and larger") {
   crop->apply(image, random);
   CHECK(image.height == size);
   CHECK(image.pixels.size() == static_cast<size_t>(size * size));
-  // Unlike one, the larger windows show where they are.
+  // Unlike one pixel, the larger windows show their position.
   if (size >= 5) CHECK(shifts(*crop, original, 10).size() == static_cast<size_t>((14 - size) * (12 - size)));
   set(*crop, "size", int64_t{12});
   crop->origin.path = "data.augment[0]";

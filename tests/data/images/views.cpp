@@ -127,7 +127,7 @@ TEST_CASE("lists for images of any size are checked where they stand") {
   CHECK_THAT(problems(list, kAnySize)[1], ContainsSubstring("ratio") && ContainsSubstring("got [1]"));
 }
 
-/// Reads like image folders do: the view is applied by the source. Remembers what it was asked.
+/// Reads like image folders do: the view is applied by the source. Remembers the requests.
 class ViewingSource final : public CountingSource {
  public:
   using CountingSource::CountingSource;

@@ -4,7 +4,7 @@
 
 #include "core/engine/backend_library.h"
 
-/// A backend whose device fails with the exit code in FAKE_BACKEND.
+/// A backend with a device that fails with the exit code in FAKE_BACKEND.
 extern "C" trainer::ExitCode trainer_open_backend(const char* /*interface*/,
                                                   const trainer::BackendRequest& /*request*/,
                                                   trainer::Backend& /*backend*/, char* reason,
