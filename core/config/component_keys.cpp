@@ -32,7 +32,7 @@ Group& Group::required() {
   return *this;
 }
 
-Group& Group::keeps_mathematics() {
+Group& Group::does_not_affect_results() {
   is_mathematics = false;
   return *this;
 }

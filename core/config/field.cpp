@@ -84,7 +84,7 @@ Field& Field::path_where(bool (*tells)(const std::string& text)) {
   return *this;
 }
 
-Field& Field::keeps_mathematics() {
+Field& Field::does_not_affect_results() {
   is_mathematics = false;
   return *this;
 }

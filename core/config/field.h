@@ -35,7 +35,7 @@ class Field {
   Field& required();
   Field& bare();  ///< `component: value` may be short for `component: {this: value}`
   Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
-  Field& keeps_mathematics();  ///< a change does not affect a run's results: not part of a run's identity
+  Field& does_not_affect_results();                           ///< not part of a run's identity
 
   /// A path that may differ between processes of one run, if an environment variable gives it: the samples
   /// there are compared instead.

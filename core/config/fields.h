@@ -27,7 +27,7 @@ class Group {
   ~Group();
 
   Group& required();
-  Group& keeps_mathematics();  ///< nothing in it is part of a run's identity
+  Group& does_not_affect_results();  ///< nothing in it is part of a run's identity
 
   bool is_list() const { return kind == Kind::components || kind == Kind::maps; }
 

@@ -57,15 +57,15 @@ void DataSection::declare(Fields& fields) {
            "percent of a split's samples that may be unreadable; each is replaced by the next readable one")
       .at_least(0)
       .at_most(100)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields.add("workers", &workers, "threads that load and augment samples; 0: the training thread does it")
       .at_least(0)
       .at_most(64)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields.add("prefetch", &prefetch, "batches to prepare in advance; at least workers + 1")
       .at_least(1)
       .at_most(1024)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields.add("drop_last", &drop_last,
              "true: drop an epoch's last samples if they do not fill a batch; false: start the next epoch "
              "with them");

@@ -62,7 +62,7 @@ void Network::declare(Fields& fields) {
       .add("templates", &templates,
            "blocks of layers with arguments, `NAME: {arguments: {a: 1}, layers: [...]}`, or a network that "
            "defines them, as for network")
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("input", &input,
            "shape of one sample: [channels, height, width] of an image, [tokens] of a text, [features]")

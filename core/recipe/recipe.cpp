@@ -182,10 +182,10 @@ void Recipe::declare() {
   fields_.section("run", "name, directory, seed, resume and limits of the run",
                   [&](Fields& f) { run.declare(f); });
   fields_.section("device", "the device to run on", [&](Fields& f) { device.declare(f); })
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields_.section("memory", "trading time for memory", [&](Fields& f) { memory.declare(f); });
   fields_.section("runtime", "how operations are executed", [&](Fields& f) { runtime.declare(f); })
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields_.section("parallelism", "several processes that train together",
                   [&](Fields& f) { parallelism.declare(f); });
   fields_.section("model", "the network", [&](Fields& f) { model.declare(f); }).required();
@@ -197,11 +197,12 @@ void Recipe::declare() {
   fields_.section("guards", "what to do about NaN, infinity and loss spikes",
                   [&](Fields& f) { guards.declare(f); });
   fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
-  fields_.section("logging", "metrics files", [&](Fields& f) { logging.declare(f); }).keeps_mathematics();
+  fields_.section("logging", "metrics files", [&](Fields& f) { logging.declare(f); })
+      .does_not_affect_results();
   fields_
       .section("checkpoint", "when to save, and which checkpoints to keep",
                [&](Fields& f) { checkpoint.declare(f); })
-      .keeps_mathematics();
+      .does_not_affect_results();
 }
 
 std::shared_ptr<const Recipe> Recipe::load(const std::string& path,

@@ -18,37 +18,37 @@ GuardSettings::Action action_named(const std::string& name) {
 }  // namespace
 
 void RunSection::declare(Fields& fields) {
-  fields.add("name", &name, "name of the run; default: the recipe's file name").keeps_mathematics();
+  fields.add("name", &name, "name of the run; default: the recipe's file name").does_not_affect_results();
   fields
       .add("output_dir", &output_dir,
            "the run's directory; {run.name}, {training.global_batch_size}, {hash} and other keys are "
            "replaced by their values")
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("deterministic", &deterministic,
            "use only GPU library algorithms whose results are bitwise identical from run to run; on CPUs all "
            "are")
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("resume", &resume,
            "checkpoint to resume from: auto (the newest of this run), never, or the path of a checkpoint or "
            "a run; eval and predict load weights from it, or from a .safetensors file")
       .path_where([](const std::string& text) { return text != kAuto && text != kNever; })
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("allow_changes", &allow_changes,
            "keys that may differ from the resumed run's, such as training.max_duration")
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("max_wall_time", &max_wall_time,
            "save and exit with 75 before this time has passed (without saving if it passes during start-up); "
            "default: the Slurm job's remaining time, or no limit")
       .at_least(1)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("grace_period", &grace_period, "after a stop signal, exit with 75 within this time, saved or not")
       .at_least(1)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields.add("seed", &seed, "seed of everything random: initial weights, order, augmentation, dropout")
       .at_least(0);
 }
@@ -85,7 +85,7 @@ void DeviceSection::declare(Fields& fields) {
           "GPU that `trainer plan` plans for: auto (this machine's, else h200), a100, b200, h100, h200, or a "
           "description.json")
       .path_where([](const std::string& text) { return text.ends_with(".json"); })
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields.add("threads", &threads, "CPU threads; 0: one per core available to the process")
       .at_least(0)
       .at_most(1024);
@@ -98,7 +98,7 @@ void MemorySection::declare(Fields& fields) {
   fields
       .add("recompute", &recompute,
            "activations to discard and recompute: none, cheap (no products), full, or a size to reach (2GiB)")
-      .keeps_mathematics();
+      .does_not_affect_results();
 }
 
 std::optional<Recompute> MemorySection::parsed_recompute() const {
@@ -134,28 +134,28 @@ void ParallelismSection::declare(Fields& fields) {
            "the launcher (mpirun, srun, torchrun) started, else 1")
       .at_least(1)
       .at_most(65536)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("bucket", &bucket,
            "bucket size: gradients are all-reduced in buckets of this size, overlapping the backward pass")
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("timeout", &timeout,
            "time after which a rank that waits for the others ends the run with exit code 76")
       .at_least(2)
       .at_most(kMostTimeout)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("verify", &verify,
            "interval at which ranks verify that their weights are bitwise identical (1000ba, 1ep), also "
            "before each save; 0ba: never")
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields.add("sync_batch_norm", &sync_batch_norm,
              "compute batch normalisation's statistics over the micro-batches of all ranks");
   fields
       .add("shard_optimizer", &shard_optimizer,
            "shard the optimizer's state across the ranks (ZeRO stage 1); CPUs only")
-      .keeps_mathematics();
+      .does_not_affect_results();
 }
 
 void TrainingSection::declare(Fields& fields) {
@@ -171,7 +171,7 @@ void TrainingSection::declare(Fields& fields) {
            "samples per forward and backward pass on each rank; must divide the rank's share of "
            "global_batch_size; auto: as many as fit in memory; default: the whole share")
       .at_least(1)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .add("precision", &precision,
            "number formats: fp32; tf32 (GPUs: fp32 with TF32 matrix products); amp_bf16, amp_fp16 (mixed "
@@ -249,10 +249,10 @@ GuardSettings GuardSection::settings() const {
 void ValidationSection::declare(Fields& fields) {
   fields.add("interval", &interval, "how often to evaluate; 0ep: only at the end")
       .at_least(0)
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields.add("metrics", &metrics, "metrics to report besides the loss")
       .one_of(names_of(all_metrics()))
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields
       .section("early_stop", "end the run when a metric no longer improves",
                [&](Fields& stop) {
@@ -263,7 +263,7 @@ void ValidationSection::declare(Fields& fields) {
                      .at_least(1);
                  stop.add("min_delta", &min_delta, "an improvement must be larger than this").at_least(0);
                })
-      .keeps_mathematics();
+      .does_not_affect_results();
 }
 
 std::optional<EarlyStopSettings> ValidationSection::early_stop_settings() const {

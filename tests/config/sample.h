@@ -61,13 +61,13 @@ struct Sample {
   void declare(Fields& fields) {
     fields.add("version", &version, "of the format").at_least(1);
     fields.section("run", "the run", [this](Fields& run) {
-      run.add("name", &name, "what it is called").keeps_mathematics();
+      run.add("name", &name, "what it is called").does_not_affect_results();
       run.add("seed", &seed, "of all randomness").at_least(0);
     });
     fields
         .section("device", "the device to run on",
                  [this](Fields& device) { device.add("threads", &threads, "cores").at_least(1); })
-        .keeps_mathematics();
+        .does_not_affect_results();
     fields.section("data", "the data", [this](Fields& data) {
       data.add("train", &train, "training files").required();
       data.add("format", &format, "how it is stored").one_of({"idx", "synthetic"});

@@ -68,7 +68,7 @@ void ImageKind::declare(Fields& fields) {
       .add("cache", &cache,
            "device: keep all samples in GPU memory and augment them there; none: workers send batches")
       .one_of({"none", "device"})
-      .keeps_mathematics();
+      .does_not_affect_results();
   fields.components("augment", augment, transforms(), "transforms of training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
                     "transforms of validation samples, in order");
