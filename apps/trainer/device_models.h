@@ -10,7 +10,7 @@ namespace trainer {
 /// The GPU that is planned for if none is present.
 constexpr const char* kDefaultModel = "h200";
 
-/// The description of a GPU, by its name in configs/devices/ or from a file whose name ends in ".json".
+/// The description of a GPU, by its name in configs/devices/ or from a file with the ending ".json".
 /// Throws Error: at `origin` for an unknown name, exit 65 if the file is not a description.
 DeviceDescription find_device(const FilePath& model, const Origin& origin);
 

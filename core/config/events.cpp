@@ -115,7 +115,7 @@ class Recorder : public YAML::EventHandler {
  private:
   struct Extent {
     size_t begin, end;    // events of an anchored value
-    size_t nodes, bytes;  // what they cost
+    size_t nodes, bytes;  // their cost
   };
   struct Open {
     YAML::anchor_t anchor;

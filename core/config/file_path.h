@@ -25,7 +25,7 @@ struct FilePath {
   // NOLINTEND(google-explicit-constructor)
 
   std::string written;   ///< identifies a run, so that it may be resumed from elsewhere
-  std::string resolved;  ///< what is opened
+  std::string resolved;  ///< the path to open
   std::string base;      ///< the folder that a relative path begins at; empty: the working directory
   bool has_base = false, is_of_recipe = false, is_list = false;
 };

@@ -60,7 +60,7 @@ class BudgetedReads {
 
   ErrorBudget budget_;
   int64_t size_;
-  mutable std::mutex mutex_;           // guards what follows
+  mutable std::mutex mutex_;           // guards the members below
   std::unordered_set<int64_t> known_;  // by earlier processes too
   std::unordered_set<int64_t> found_;  // by this one
   std::vector<UnreadableSample> fresh_;

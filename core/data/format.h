@@ -75,7 +75,7 @@ class DataFormat : public Component {
 class RowKind : public Component {
  public:
   virtual std::string name() const = 0;  ///< in the plural
-  /// Reports what the recipe alone says of samples that do not become what the network takes.
+  /// Reports errors of samples that do not fit the network's input, as far as the recipe alone shows them.
   virtual void check(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
                      Diagnostics& diagnostics) const = 0;
 

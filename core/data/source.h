@@ -53,10 +53,10 @@ struct SourceInfo {
   bool has_label_sets = false;     ///< a sample has any number of labels
   bool is_shared = false;          ///< that memory is both splits'
   std::optional<int64_t> least_classes =
-      std::nullopt;  ///< that a network must tell apart, if it may have more
+      std::nullopt;  ///< that a network must distinguish, if it may have more
   std::optional<int64_t> label_bytes =
-      std::nullopt;              ///< of text, that all labels stand for; see SourceRequest
-  std::string summary, warning;  ///< what a run says of its data at its start, or empty
+      std::nullopt;              ///< of the text that all labels encode; see SourceRequest
+  std::string summary, warning;  ///< a run's messages about its data at its start, or empty
 };
 
 /// The allowed labels: those below `classes`, and the one that the loss ignores, whatever it is.

@@ -300,7 +300,7 @@ class StoragePlanner {
   std::vector<int> defined_, last_use_;
   std::vector<size_t> slot_;                  ///< of a tensor among the outputs of the node that makes it
   std::vector<int> last_read_;                ///< of a storage
-  std::vector<std::vector<Reader>> readers_;  ///< of what persists
+  std::vector<std::vector<Reader>> readers_;  ///< of persistent tensors
   std::vector<Operand> operands_;             ///< of the node that shares now
   std::vector<TensorId> sorted_inputs_;
   size_t sorted_inputs_of_ = SIZE_MAX;

@@ -76,7 +76,7 @@ class MetricsWriter {
 
   std::filesystem::path path_;
   FileDescriptor file_;
-  std::mutex mutex_;     ///< for what follows
+  std::mutex mutex_;     ///< for the members below
   std::string waiting_;  ///< lines, or the rest of them
 };
 

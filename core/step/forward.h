@@ -24,7 +24,7 @@ struct GenerationSize {
   int64_t piece = 0;      ///< positions of `prefill`; 0: derived from the positions
 };
 
-/// What evaluation reports.
+/// The outputs of evaluation.
 struct Reported {
   std::vector<Metric> metrics;  ///< the loss first
   bool has_matrix = false;      ///< the cells of a confusion matrix

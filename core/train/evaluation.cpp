@@ -133,7 +133,7 @@ std::map<std::string, double> Evaluation::values(const std::map<std::string, dou
   return values;
 }
 
-/// Of the pass whose cells the metric reads.
+/// Of the pass with the cells that the metric reads.
 double Evaluation::matrix_value(const Metric& metric) const {
   for (const Pass& pass : passes_) {
     if (pass.matrix && pass.prefix + output_name::kConfusionCells == metric.matrix)

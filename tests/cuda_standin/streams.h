@@ -68,7 +68,7 @@ struct CUgraphExec_st {
   std::vector<trainer::standin::Item> items;
 };
 struct CUstream_st {
-  int device = 0;  ///< whose it is
+  int device = 0;  ///< its owner
   std::deque<trainer::standin::Item> queue;
   std::shared_ptr<CUgraph_st> capture;    ///< enqueued work goes there instead
   CUstream_st* capture_origin = nullptr;  ///< the stream where the capture began

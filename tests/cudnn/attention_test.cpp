@@ -191,7 +191,7 @@ TEST_CASE("our own kernels do the attention that cuDNN does not do, or not as we
   Use apart = plain;
   apart.packed = false;
   CHECK(chosen.backward(apart, DType::f16).implementation == "cudnn");
-  CHECK(chosen.backward(apart, DType::f16, {1}).implementation == "tiles");  // nobody wants dk
+  CHECK(chosen.backward(apart, DType::f16, {1}).implementation == "tiles");  // dk is not needed
 }
 
 TEST_CASE("a GPU without engines for attention is told as that, and our own kernels do it") {

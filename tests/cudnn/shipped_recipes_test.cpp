@@ -90,10 +90,9 @@ bool becomes_f32(const Plan& plan, const PlannedEntry& entry, TensorId id) {
   return is_read;
 }
 
-/// Factors are of two bytes; masks bytes; gradients of weights and all that persists but copies f32, except
-/// that a convolution's may be cast to it by the only node that reads it; workspaces are where cuBLASLt takes
-/// them.
-/// Returns how many products there were.
+/// Factors have two bytes, masks one. Gradients of weights and all persistent tensors except copies are f32;
+/// a convolution's may be cast to f32 by the only node that reads it. Workspaces have addresses that cuBLASLt
+/// accepts. Returns the number of products.
 int check_types(const Plan& plan, DType low) {
   for (const Tensor& tensor : plan.tensors)
     CHECK((!is_persistent(tensor.role) || tensor.role == Role::low_precision_copy ||

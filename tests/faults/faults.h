@@ -8,17 +8,17 @@
 #include <mutex>
 #include <string>
 
-// A library that is loaded before a program (LD_PRELOAD). It counts the program's calls whose subject holds
-// FAULT_PATH, and at call FAULT_AT does as FAULT_ACTION says. A subject is the path of a file, or what
-// ranks.cpp says; a FAULT_PATH of * is in all.
+// A library that is loaded before a program (LD_PRELOAD). It counts the program's calls with FAULT_PATH in
+// their subject, and executes FAULT_ACTION at call FAULT_AT. A subject is the path of a file, or a text of
+// ranks.cpp; a FAULT_PATH of * matches all.
 //   FAULT_ACTION: before the call: kill, segv, stop (each by that signal) or exit (with 0); stall (for ever);
-//                 short (half of a write); flip (a bit of what a broadcast sends, or the first of a read); or
-//                 the number of the errno with which it fails
+//                 short (half of a write); flip (a bit of a broadcast's data, or the first of a read); or the
+//                 number of the errno with which it fails
 //   FAULT_CALLS:  names of the calls to count, with commas; default: all
 //   FAULT_ALWAYS: the later calls too
 //   FAULT_UNTIL:  a file for which the call waits before that
 //   FAULT_RANK:   only in the process of this rank
-//   FAULT_LOG:    a file for a line for each call; FAULT_LOG.data is for what was written
+//   FAULT_LOG:    a file for a line for each call; FAULT_LOG.data gets the written data
 
 namespace faults {
 

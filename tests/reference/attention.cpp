@@ -111,9 +111,9 @@ void attention(const Call& call) {
   });
 }
 
-/// With p the probabilities, f dropout's factors and dp = f * (dy. v):
+/// With p the probabilities, f dropout's factors and dp = f * (dy . v):
 /// dv += f * p * dy, ds = p * (dp - sum(p * dp)), dq += scale * ds * k, dk += scale * ds * q.
-/// sum(p * dp) is dy. y, with y as stored: if that is rounded, all backends read the rounded one.
+/// sum(p * dp) is dy . y, with y as stored: if that is rounded, all backends read the rounded one.
 void attention_backward(const Call& call) {
   const AttentionCall c(call, call.as<AttentionBackward>().rule);
   const AttentionSizes& e = c.e;

@@ -83,7 +83,7 @@ class TransformChain {
   void check_shape(const Image& image) const;
 
   std::vector<const ViewTransform*> head_;  // one view and the cuts after it: a single view of the sample
-  std::vector<const Transform*> steps_;     // what follows
+  std::vector<const Transform*> steps_;     // the rest
   PixelMap map_;
   Shape input_, output_;
   int64_t most_bytes_ = 0;
