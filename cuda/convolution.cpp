@@ -88,7 +88,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
 /// computes them, batch normalisation uses its own pass; so the program does not depend on timings.
 std::optional<std::string> why_not_moments(const Gpu& gpu, const ConvolutionGraph& graph) {
   if (!is_low(graph.dtype)) return "sums of squares are too inexact for the moments of f32";
-  if (graph.bias || graph.relu) return "cuDNN sums what a convolution gives before bias and relu";
+  if (graph.bias || graph.relu) return "cuDNN's sums are of the convolution's result before bias and relu";
   const auto first = gpu.cudnn->usable(graph, 1);
   if (!first.empty() && !first[0].fallback) return std::nullopt;
   return fmt::format("{} has {} for {}", gpu.cudnn->title(), first.empty() ? "no engine" : "only a fallback",

@@ -14,7 +14,7 @@ constexpr const char* kLibrary = "libnccl.so.2";
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(
       ExitCode::no_device,
-      fmt::format("several ranks on GPUs want NCCL: {}; install NCCL 2.18 or newer, and set LD_LIBRARY_PATH "
+      fmt::format("several ranks on GPUs need NCCL: {}; install NCCL 2.18 or newer, and set LD_LIBRARY_PATH "
                   "to the folder of {}",
                   reason, kLibrary));
 }

@@ -69,7 +69,7 @@ const std::map<std::string, Notes>& all_notes() {
       {"runs compare", {"", "trainer runs compare runs/a runs/b", {71, 74}}},
       {"report", {"", "trainer report runs/resnet-1f7b5899 --output report.html", {71, 74}}},
       {"watch",
-       {"Ends with the run, or with Ctrl-C, which the run does not notice. Where the output is no terminal, "
+       {"Ends with the run, or with Ctrl-C, which the run does not notice. If the output is not a terminal, "
         "it prints\n"
         "once.",
         "trainer watch runs/resnet-1f7b5899",

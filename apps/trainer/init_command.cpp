@@ -122,7 +122,7 @@ int init_command(const Arguments& arguments) {
   const fs::file_status status = fs::status(recipe);
   if (fs::is_regular_file(status) || fs::is_directory(status)) {
     throw Error(ExitCode::usage,
-                fmt::format("{}: there is such a file already; remove it, or name another with --output",
+                fmt::format("{}: the file exists already; remove it, or name another with --output",
                             one_line(recipe.string())));
   }
   Starter starter = measure_found(find_data(path));

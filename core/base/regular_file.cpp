@@ -62,7 +62,7 @@ std::string read_all(int fd, const std::filesystem::path& path, int64_t most) {
   while (const size_t count = read_piece(fd, path, piece)) {
     text.append(piece.data(), count);
     if (static_cast<int64_t>(text.size()) > most) {
-      throw Error(ExitCode::data, fmt::format("{}: has more than the {} bytes that are read of such a file",
+      throw Error(ExitCode::data, fmt::format("{}: is larger than {} bytes, the limit for files of this kind",
                                               one_line(path.string()), most));
     }
   }

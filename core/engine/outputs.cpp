@@ -38,7 +38,7 @@ Outputs::Outputs(Executable& executable, size_t entry, int64_t depth, std::strin
   if (list_tensor != kNone) {
     const TensorSpec& spec = plan.tensors[static_cast<size_t>(list_tensor)].spec;
     if (spec.shape.size() != 1 || spec.dtype != DType::i32)
-      throw std::logic_error(fmt::format("the output {} is no list of whole numbers", list));
+      throw std::logic_error(fmt::format("the output {} is not a list of whole numbers", list));
     list_bytes_ = numel(spec.shape) * bytes_per_element(spec.dtype);
     add_range(list_tensor, list_bytes_);
   }

@@ -60,7 +60,7 @@ void* OwnLibrary::find(const char* symbol) const {
   void* found = ::dlsym(library_.get(), symbol);
   if (found == nullptr) {
     refuse(names_,
-           fmt::format("{} is no library of this program: it has no {}; install the one built with it",
+           fmt::format("{} is not a library of this program: it has no {}; install the one built with it",
                        path_.string(), symbol));
   }
   return found;

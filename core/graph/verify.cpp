@@ -42,7 +42,7 @@ class EntryCheck {
       if (!is_defined(id)) fail("uses a tensor before it has a value");
       if (assigned_[static_cast<size_t>(viewed(id))]) fail("uses a state after it was assigned");
       const auto& rank = program_.tensor(id).rank;
-      if (rank && rank != only_rank(program_.tensors, node)) fail("uses what two ranks hold");
+      if (rank && rank != only_rank(program_.tensors, node)) fail("uses tensors of two ranks");
     }
     if (node.op->input_count().value_or(node.inputs.size()) != node.inputs.size())
       fail("has the wrong number of inputs");
@@ -52,7 +52,7 @@ class EntryCheck {
     if (node.op->is_view()) viewed_[static_cast<size_t>(node.outputs[0])] = viewed(node.inputs[0]);
     if (!assigns) return;
     if (!is_persistent(program_.tensor(node.inputs[Assign::kState]).role))
-      fail("assigns to what does not persist");
+      fail("assigns to a tensor that does not persist");
     assigned_[static_cast<size_t>(node.inputs[Assign::kState])] = true;
   }
 

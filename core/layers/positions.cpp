@@ -96,7 +96,7 @@ class RotaryLayer final : public Layer {
     const Shape shape = expect_sequences(context, x[0], origin);
     if (shape[2] % heads_ != 0) {
       fail_at(origin_of("heads"),
-              fmt::format("{} features are no whole number for each of {} heads", shape[2], heads_));
+              fmt::format("{} features cannot be divided equally among {} heads", shape[2], heads_));
     }
     const RotaryRule rule = rule_for(shape[2] / heads_);
     const int64_t positions = std::max(shape[1], context.cached_positions);

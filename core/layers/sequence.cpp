@@ -69,7 +69,7 @@ class SliceLayer final : public Layer {
     const int64_t begin = from_start(begin_, size), end = from_start(end_.value_or(size), size);
     if (begin < 0 || begin >= end || end > size) {
       fail_at(origin_of(written.contains("end") ? "end" : "begin"),
-              fmt::format("[{}, {}) is no part of the {} indices of dimension {}", begin_,
+              fmt::format("[{}, {}) is not part of the {} indices of dimension {}", begin_,
                           end_.value_or(size), size, dimension_.number));
     }
     return {context.build.emit<Slice>({x[0]}, dimension_.number, begin, end - begin)};

@@ -41,7 +41,7 @@ Pass dead_code() {
     for (Entry& entry : program.entries) sweep(program, entry);
   };
   return {.name = "dead_code",
-          .help = "remove what nothing needs",
+          .help = "remove nodes that are not needed",
           .optional = false,
           .run = run,
           .after = {"update", "average_weights", "given_averages"}};

@@ -101,7 +101,7 @@ Pass fuse_product_sum(const Planner& planner) {
     for (Entry& entry : program.entries) FuseProductSum(program, entry, planner).run();
   };
   return {.name = "fuse_product_sum",
-          .help = "add a gradient to what it is summed with in the product that makes it, if the device can",
+          .help = "let the product that makes a gradient add its other summands, if the device can",
           .optional = true,
           .run = run,
           .after = {"autodiff", "fuse_classifier", "accumulate", "data_parallel"}};

@@ -279,7 +279,7 @@ Pass gram_batch_norm(const Planner& planner, int64_t least_saved) {
   };
   return {.name = "gram_batch_norm",
           .help =
-              "normalise what a 1x1 convolution makes within its product, by moments that follow from its "
+              "normalise a 1x1 convolution's output within its product, by moments that follow from its "
               "input, if the device can",
           .optional = true,
           .run = run,

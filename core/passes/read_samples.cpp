@@ -27,7 +27,7 @@ void read_samples_of(Program& program, Entry& entry, TensorId images, TensorId l
       build.emit_all(std::make_shared<ReadSamples>(set.steps), {samples, answers, numbers, epochs});
   const bool are_labels = labels == kNone || program.spec(read[1]) == program.spec(labels);
   if (program.spec(read[0]) != program.spec(images) || !are_labels)
-    throw std::logic_error("samples are not what the program reads");
+    throw std::logic_error("samples do not match the program's inputs");
   for (Node& node : nodes) {
     for (TensorId& id : node.inputs) {
       if (id == images) id = read[0];

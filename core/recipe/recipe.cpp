@@ -298,8 +298,8 @@ void Recipe::check_bytes(Diagnostics& diagnostics) const {
   if (!counts_bytes || !data.chosen_format().gives(model.kind()) || knows_bytes(data)) return;
   diagnostics.error(
       origin_of("validation.metrics"),
-      fmt::format("bits_per_byte needs the text's bytes, and shards have only tokens; name what made them "
-                  "in data.tokenizer, or remove it"));
+      fmt::format("bits_per_byte needs the text's bytes, and shards have only tokens; name their "
+                  "tokenizer in data.tokenizer, or remove it"));
 }
 
 void Recipe::check_data(Diagnostics& diagnostics) const {

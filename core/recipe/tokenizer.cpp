@@ -10,7 +10,7 @@ RecipeTokenizer tokenizer_of(const Recipe& recipe) {
   const Tokenizer* tokenizer = tokenizer_of(recipe.data);
   if (tokenizer == nullptr) {
     fail_at(recipe.origin_of("data"),
-            "shards do not say how a text becomes their tokens; name what made them in data.tokenizer");
+            "shards do not name the tokenizer of their tokens; name it in data.tokenizer");
   }
   return {.tokenizer = {recipe.data.tokens.texts, tokenizer}, .end_of_text = end_of_text_of(recipe.data)};
 }

@@ -52,7 +52,7 @@ Pass loss(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits) {
     for (Entry& entry : program.entries) add_loss(program, spec, entry, logits->at(entry.name));
   };
   return {.name = "loss",
-          .help = "the loss, and what evaluation reports beside it",
+          .help = "the loss, and the other outputs of evaluation",
           .run = run,
           .after = {"forward"}};
 }

@@ -94,11 +94,12 @@ Pass mixed_precision(DType low, const Planner* planner) {
     }
     for (Entry& entry : program.entries) Narrowing(program, entry, low, planner).run();
   };
-  return {.name = "mixed_precision",
-          .help = "compute products and what follows them in a type of two bytes (training.precision)",
-          .optional = false,
-          .run = run,
-          .after = {"loss"}};
+  return {
+      .name = "mixed_precision",
+      .help = "compute products and the operations after them in a type of two bytes (training.precision)",
+      .optional = false,
+      .run = run,
+      .after = {"loss"}};
 }
 
 }  // namespace trainer

@@ -62,7 +62,7 @@ template <class Value, class Read>
 void require_alike(const fs::path& path, const Value& first, const Read& read) {
   forget_cached(path);
   if (read() == first) return;
-  throw Error(ExitCode::io, fmt::format("{}: two reads gave different bytes: the disk, what connects it or "
+  throw Error(ExitCode::io, fmt::format("{}: two reads gave different bytes: the disk, its connection or "
                                         "memory is failing; nothing was changed",
                                         one_line(path.string())));
 }

@@ -137,7 +137,7 @@ StoredTensor HeaderParser::tensor(const std::string& name, const Json& value) co
   tensor.end = offsets[1];
   if (tensor.begin > tensor.end) fail(name, "its data ends before it begins");
   const std::optional<int64_t> bytes = bytes_of(tensor);
-  if (!bytes) fail(name, fmt::format("{} is no whole number of bytes below 2^60", type_text(tensor)));
+  if (!bytes) fail(name, fmt::format("{} is not a whole number of bytes below 2^60", type_text(tensor)));
   if (*bytes != tensor.end - tensor.begin) {
     fail(name, fmt::format("{} needs {} bytes, data_offsets give it {}", type_text(tensor), *bytes,
                            tensor.end - tensor.begin));

@@ -49,7 +49,7 @@ ByteLevelBpeParts read_gpt2_files(const std::string& vocabulary_path, std::strin
     const std::string place = fmt::format("{}:{}", merges_path, number);
     if (!is_utf8(line))
       throw Error(ExitCode::data,
-                  place + ": expected UTF-8, found bytes that are no text; is the file damaged?");
+                  place + ": expected UTF-8, found bytes that are not text; is the file damaged?");
     parts.merges.push_back(split_merge(place, line));
   }
   parts.pre_tokenizer.add_split(std::make_unique<Regex>(kGpt2Pattern, vocabulary_path),

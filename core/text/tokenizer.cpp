@@ -29,7 +29,7 @@ class ByteTokenizer final : public Tokenizer {
   std::string decode(std::span<const int32_t> tokens) const override {
     std::string text;
     for (const int32_t token : tokens) {
-      if (token < 0 || token > 255) throw std::out_of_range("a token that is no byte");
+      if (token < 0 || token > 255) throw std::out_of_range("a token that is not a byte");
       text.push_back(static_cast<char>(token));
     }
     return text;

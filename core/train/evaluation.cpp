@@ -139,7 +139,7 @@ double Evaluation::matrix_value(const Metric& metric) const {
     if (pass.matrix && pass.prefix + output_name::kConfusionCells == metric.matrix)
       return metric.of_matrix(*pass.matrix);
   }
-  throw std::logic_error("evaluation puts out no cells of a confusion matrix");
+  throw std::logic_error("evaluation has no output for the cells of a confusion matrix");
 }
 
 void Evaluation::enqueue(Agreement& agreement) {

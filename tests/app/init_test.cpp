@@ -38,7 +38,7 @@ TEST_CASE("from a folder of images to a predicted class") {
   CHECK(bright != std::string::npos);
 
   const Outcome again = run_in(workspace, {"init", "my images"}, 64);
-  CHECK_THAT(again.errors, ContainsSubstring("my images.yaml: there is such a file already"));
+  CHECK_THAT(again.errors, ContainsSubstring("my images.yaml: the file exists already"));
   CHECK(workspace.read("my images.yaml") == recipe);
 }
 

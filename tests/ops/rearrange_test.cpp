@@ -148,7 +148,7 @@ TEST_CASE("what does not fit is refused") {
                     ContainsSubstring("dimensions 1 and 3 cannot be exchanged in a shape of 3"));
   CHECK_THROWS_WITH(sketch.build().emit<Pad>({x}, 3, 1, 1), ContainsSubstring("axis 3 is outside 1 to 2"));
   CHECK_THROWS_WITH(sketch.build().emit<Slice>({x}, 1, 2, 2),
-                    ContainsSubstring("[2, 4) is no part of the 3 indices along axis 1"));
+                    ContainsSubstring("[2, 4) is not part of the 3 indices along axis 1"));
   CHECK_THROWS_WITH(sketch.build().emit<ImagesToTokens>({x}),
                     ContainsSubstring("expected images (N, C, H, W), got shape 2x3x4"));
   CHECK_THROWS_WITH(sketch.build().emit<TokensToImages>({x}, Size2d{2, 2}),

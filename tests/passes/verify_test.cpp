@@ -101,7 +101,7 @@ TEST_CASE("verify finds states that are used after they were assigned, themselve
 TEST_CASE("verify finds an assign to what does not persist") {
   CheckedDraft draft;
   draft.build.assign(draft.x, draft.y);
-  CHECK(complaint(draft.program).find("assigns to what does not persist") != std::string::npos);
+  CHECK(complaint(draft.program).find("assigns to a tensor that does not persist") != std::string::npos);
 }
 
 TEST_CASE("a pass that breaks a program is caught at once") {

@@ -76,9 +76,9 @@ TEST_CASE("a text that is read whole has a limit, and so has a line") {
   put(scratch / "text", "12345");
   CHECK(read_text(scratch / "text", Links::follow, 5) == "12345");
   CHECK_THAT(error_text(ExitCode::data, [&] { read_text(scratch / "text", Links::follow, 4); }),
-             ContainsSubstring("text: has more than the 4 bytes"));
+             ContainsSubstring("text: is larger than 4 bytes"));
   CHECK_THAT(error_text(ExitCode::data, [] { read_input("/dev/zero", 1 << 20); }),
-             ContainsSubstring("/dev/zero: has more than"));
+             ContainsSubstring("/dev/zero: is larger than"));
   CHECK(read_text("/proc/self/comm").value_or("").size() > 1);  // which has no size
 
   put(scratch / "sparse", "");

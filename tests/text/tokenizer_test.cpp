@@ -396,7 +396,7 @@ TEST_CASE("damaged files are refused with the place, exit 65") {
   folder.write("vocab.json", contents(tokenizer_fixture("gpt2/vocab.json")));
   CHECK(problem_of(folder.write("merges.txt", "#version: 0.2\na\xC4 b\n")) ==
         "65 " + folder.path("merges.txt") +
-            ":2: expected UTF-8, found bytes that are no text; is the file damaged?");
+            ":2: expected UTF-8, found bytes that are not text; is the file damaged?");
   const std::string model = contents(tokenizer_fixture("sp_bpe.model"));
   for (const size_t size : {size_t{1}, size_t{2}, model.size() / 2, model.size() - 1}) {
     CAPTURE(size);

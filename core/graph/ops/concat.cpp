@@ -50,7 +50,7 @@ std::vector<TensorSpec> Slice::infer(std::span<const TensorSpec> inputs) const {
   int64_t& size = y.shape[static_cast<size_t>(axis)];
   expect(
       begin >= 0 && length >= 1 && begin + length <= size,
-      fmt::format("[{}, {}) is no part of the {} indices along axis {}", begin, begin + length, size, axis));
+      fmt::format("[{}, {}) is not part of the {} indices along axis {}", begin, begin + length, size, axis));
   size = length;
   return {y};
 }

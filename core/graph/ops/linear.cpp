@@ -27,7 +27,7 @@ Shape weight_shape(int64_t outputs, int64_t features, bool transposed) {
 /// The operand that a product adds to its sums, if given.
 void expect_added(std::span<const TensorSpec> inputs, size_t place, const TensorSpec& sums) {
   expect(!is_given(inputs[place]) || inputs[place] == sums,
-         "what is added has another shape or type than the product");
+         "the addend has another shape or type than the product");
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> in
   if (is_kept || gelu_tanh) {
     const DType kept = gelu_tanh ? dx.dtype : DType::u8;
     expect(is_kept && inputs[kKept] == TensorSpec{x_shape, kept},
-           "what the function kept must have the shape of the features");
+           "the function's kept input must have the shape of the features");
   }
   expect_added(inputs, kAdded, dx);
   return {dx};
@@ -128,7 +128,7 @@ std::vector<TensorSpec> LinearBackwardWeights::infer(std::span<const TensorSpec>
   std::vector<TensorSpec> outputs{
       {.shape = weight_shape(dy.back(), x.back(), transposed), .dtype = DType::f32}};
   if (is_given(inputs[kAdded]))
-    expect(inputs[kAdded] == outputs[kDweight], "what is added has another shape or type than the gradient");
+    expect(inputs[kAdded] == outputs[kDweight], "the addend has another shape or type than the gradient");
   if (has_bias) outputs.push_back({.shape = {dy.back()}, .dtype = DType::f32});
   return outputs;
 }

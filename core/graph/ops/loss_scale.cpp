@@ -60,7 +60,7 @@ void UpdateLossScale::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> UpdateLossScale::infer(std::span<const TensorSpec> inputs) const {
-  const char* const text = "takes a scale, two counters and what was found";
+  const char* const text = "takes a scale, two counters and the result of the check";
   expect_count(inputs, kInputs, text);
   expect(inputs[kScale] == kScalar && inputs[kGoodSteps] == kCountSpec && inputs[kSkipped] == kCountSpec &&
              inputs[kFound] == kScalar && (!is_given(inputs[kHeld]) || inputs[kHeld] == kScalar),

@@ -21,7 +21,7 @@ void StepGuard::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> StepGuard::infer(std::span<const TensorSpec> inputs) const {
-  expect_count(inputs, kInputs, "takes a loss, what was found, and what guards keep");
+  expect_count(inputs, kInputs, "takes a loss, the result of the check, and the guard's state");
   expect(inputs[kLoss] == kScalarSpec && absent_or(inputs[kFound], kScalarSpec) &&
              absent_or(inputs[kNorm], kScalarSpec),
          "needs numbers of one element");

@@ -271,9 +271,8 @@ TEST_CASE("random_erasing's limits and values are checked at their keys") {
              ContainsSubstring("scale: must be two numbers, the smaller first, got [0.3, 0.1]"));
   CHECK_THAT(diagnostics.problems()[1],
              ContainsSubstring("ratio: must be two numbers, the smaller first, got [1]"));
-  CHECK_THAT(
-      diagnostics.problems()[2],
-      ContainsSubstring("value: must have 1 number or as many as the samples have channels, 3, got 2"));
+  CHECK_THAT(diagnostics.problems()[2],
+             ContainsSubstring("value: must have 1 number or one per channel of the samples, 3, got 2"));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class RandomErasing : public Transform {
     const auto count = static_cast<int64_t>(value_.size());
     if (count != 1 && count != input[0]) {
       diagnostics.error(origin_of("value"),
-                        fmt::format("must have 1 number or as many as the samples have channels, "
+                        fmt::format("must have 1 number or one per channel of the samples, "
                                     "{}, got {}",
                                     input[0], count));
     }
