@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds names whose header a source file never includes, neither itself nor through a header of the project. Builds do not
-tell: they read several files as one, behind precompiled headers. Known are the names of the standard library and of fmt in
-NAMES, and what the project's headers declare: types, constants and functions.
+"""Finds names with a header that a source file never includes, neither itself nor through a header of the project. Builds do
+not detect this: they read several files as one, after precompiled headers. Checked are the names of the standard library and
+of fmt in NAMES, and the declarations of the project's headers: types, constants and functions.
 
 usage: includes.py FILES...
 """
@@ -56,7 +56,7 @@ words = {path: set(re.findall(r'\w+', '\n'.join(lines))) for path, lines in code
 
 @lru_cache(None)
 def included(path):
-    """What a file includes, itself or through files of the project: headers of libraries, files of the project."""
+    """A file's includes, its own or through files of the project: headers of libraries, files of the project."""
     libraries, files, waiting = set(), set(), [path]
     while waiting:
         for bracket, name in re.findall(r'^[ \t]*#[ \t]*include ([<"])([^>"]+)', texts[waiting.pop()], re.M):
@@ -69,7 +69,7 @@ def included(path):
 
 
 def declared(lines):
-    """What a header declares in its namespace, where nothing is indented."""
+    """A header's declarations in its namespace, which are not indented."""
     for line in lines:
         if found := re.match(r'(?:class|struct|enum class|union|using|concept) (\w+)(?: final)?(?:$| [:={])', line):
             yield found[1]
@@ -91,7 +91,7 @@ homes.pop('trainer', None)
 
 
 def uses(line):
-    """The names that a line uses, each with what it may need."""
+    """The names that a line uses, each with the headers that it may need."""
     for scope, name, fixed in re.findall(r'\b(?:(std|fmt)::((?:ranges::)?\w+)|(u?int(?:8|16|32|64)_t)\b)', line):
         name = fixed or ('fmt' if scope == 'fmt' else name)
         yield name, HEADERS.get(name, [])
@@ -106,7 +106,7 @@ def uses(line):
 
 
 def own(lines):
-    """What a file declares itself, in whatever scope."""
+    """A file's own declarations, in any scope."""
     text = '\n'.join(lines)
     for body in re.findall(r'\benum\b[^;{]*{([^}]*)}', text):
         yield from re.findall(r'\w+', body)
@@ -116,7 +116,7 @@ def own(lines):
 
 
 def is_reachable(path, home):
-    """Whether a file could mean that header: the folders of tests know nothing of each other."""
+    """Whether a file could mean that header: the folders of tests are independent of each other."""
     return not home.startswith('tests/') or Path(path).parts[:2] == Path(home).parts[:2]
 
 

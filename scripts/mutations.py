@@ -4,8 +4,8 @@
 
 usage: mutations.py [NAME...]    default: all, a few minutes
 
-What no test notices is printed as SURVIVED, and the exit code is 1. The copy lies in build/mutations; compiled files come from
-ccache where nothing has changed.
+A mutation that no test detects is printed as SURVIVED, and the exit code is 1. The copy is in build/mutations; unchanged compiled
+files come from ccache.
 """
 
 import os

@@ -38,7 +38,7 @@ def dependencies():
 
 
 def content(path, root):
-    """What a file holds; several sources that are compiled as one are listed with their paths."""
+    """A file's contents; several sources that are compiled as one are listed with their paths."""
     return path.read_bytes().replace(bytes(root), b'SOURCES')
 
 

@@ -4,8 +4,8 @@
 and prints the bits per byte that both reach on the last tenth of the text.
 
 Needs data/bible.txt (see the recipe) and a PyTorch of scripts/setup.sh --bench, in which it runs itself. Both sides use AdamW,
-the recipe's schedule and clipping; the rates are those that our run writes down. A seed takes an hour on two cores. Both sides
-save as they go: started again, the script goes on where it was.
+the recipe's schedule and clipping; the rates are those that our run records. A seed takes an hour on two cores. Both sides
+save regularly: started again, the script continues from there.
 """
 import argparse
 import json

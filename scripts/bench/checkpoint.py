@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What saving costs: the loop of ResNet-18 with and without a save a minute, and a save beside dd of the same bytes.
+"""The cost of saving: the loop of ResNet-18 with and without a save a minute, and a save compared with dd of the same bytes.
 
-The loop: synthetic pictures, turn about with and without saves; what counts is samples per second by the clock, from
-the 6th step to the last. With --interval below a minute the cost is that of as many saves, and scaled to one a minute.
-The save: of a network whose checkpoint has about 100 MB, timed from the first call to the last by the library that
-counts calls (target faults), beside dd conv=fsync of as many bytes on the same disk, turn about. A run's last save has
-the machine to itself, as dd has; the others share it with training. Wanted: at most 1 % and 1.5 times.
+The loop: synthetic images, alternating with and without saves. Samples per second by the clock are compared, from the
+6th step to the last. With --interval below a minute the cost is that of more saves, scaled to one a minute. The save: of
+a network with a checkpoint of about 100 MB, timed from the first call to the last by the library that counts calls
+(target faults). It alternates with dd conv=fsync of the same number of bytes on the same disk. A run's last save has
+the machine to itself, like dd; the others share it with training. Target: at most 1 % and 1.5 times.
 """
 import argparse
 import json

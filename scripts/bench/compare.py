@@ -4,7 +4,7 @@
 
 Each turn is a fresh process on either side. A turn during which the rest of the machine used more than 5 % of a core is thrown
 away and repeated. A peer runs in each of its ways (layouts, eager and compiled) in the first turn, then in those that were within
-a tenth of its fastest; what counts is the fastest of each turn. `scripts/setup.sh --bench` installs the peers: PyTorch of Debian,
+a tenth of its fastest; the fastest of each turn counts. `scripts/setup.sh --bench` installs the peers: PyTorch of Debian,
 tuned (debian), and the newest from PyPI (newest).
 """
 import argparse

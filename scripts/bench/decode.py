@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures to training crops: ours beside PyTorch's DataLoader with torchvision, on one core, turn about.
+"""Images to training crops: ours compared with PyTorch's DataLoader with torchvision, on one core, alternating.
 
 Makes JPEGs of 500 pixels (seeded; 1/f noise and discs, which compress as photographs do: about 100 kB each) and has
 both sides read them, cut random crops of 224 pixels, flip, and normalise into batches of 50. Both are pinned to one
-core, and what counts is the CPU time of all their processes, so that others on the machine matter less. PyTorch runs
-as it is fastest: in its own process, or with one worker. Needs Debian's python3-torchvision, and the target
+core, and the CPU time of all their processes is compared, so that others on the machine matter less. PyTorch runs in
+its fastest way: in its own process, or with one worker. Needs Debian's python3-torchvision, and the target
 bench_decode:  cmake --build --preset release --target bench_decode
 """
 import argparse

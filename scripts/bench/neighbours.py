@@ -4,9 +4,9 @@
 
   scripts/bench/neighbours.py [lenet | resnet18 ...] [--environment NAME=VALUE] [--quiet-pairs 20]
 
-A round measures our program, a second time with --environment where that is given, and the newest PyTorch, each beside 0, 1, 2 and
-4 processes that only compute. With T threads beside N of them on C cores, a fair share is C / (T + N), or all of the quiet speed
-where there are enough cores. --quiet-pairs compares our program alone, without and with --environment.
+A round measures our program, a second time with --environment if given, and the newest PyTorch, each beside 0, 1, 2 and
+4 processes that only compute. With T threads beside N of them on C cores, a fair share is C / (T + N), or all of the quiet
+speed if there are enough cores. --quiet-pairs compares our program alone, without and with --environment.
 """
 import argparse
 import os
@@ -58,7 +58,7 @@ class Neighbours:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def timed(self, command, environment):
-        """As windows.timed; they are no others."""
+        """As windows.timed; these processes do not count as others."""
         return timed(command, environment, allowed=self.seconds)
 
 
@@ -71,7 +71,7 @@ def step_ms(measure, count):
 
 
 def sides_of(network):
-    """Each side's name, and what measures it."""
+    """Each side's name, and its measurement."""
     def ours(environment):
         return lambda run: our_turn(network, run, steps=options.steps, threads=options.threads, trainer=options.trainer, environment=environment)
 

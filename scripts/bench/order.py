@@ -39,7 +39,7 @@ def batch_of(seed, size, batch, step):
 
 
 def windows_of(seed, tokens, length, batch, step):
-    """Where the windows of a step begin in a stream of so many tokens."""
+    """The first tokens of a step's windows in a stream of this many tokens."""
     size = max(1, (tokens - length) // length)
     epoch, samples = batch_of(seed, size, batch, step)
     most = min(tokens - 1 - size * length, length - 1)

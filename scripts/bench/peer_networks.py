@@ -22,7 +22,7 @@ def norm_after(conv):
 
 
 class Residual(nn.Module):
-    """relu(branch(x) + x), x projected where the shape changes."""
+    """relu(branch(x) + x), x projected if the shape changes."""
 
     def __init__(self, branch, channels_in, channels_out, stride):
         super().__init__()
@@ -73,7 +73,7 @@ def relu6_after(channels_in, channels_out, kernel, stride=1, groups=1):
 
 
 class InvertedResidual(nn.Module):
-    """Widens, filters each channel, narrows; the input is added where the shape stays."""
+    """Widens, filters each channel, narrows; the input is added if the shape stays."""
 
     def __init__(self, channels_in, channels_out, stride, widen):
         super().__init__()
@@ -99,7 +99,7 @@ def mobilenet_v2():
 
 
 def attention(q, k, v, causal):
-    """Of heads (N, heads, T, features), by one function where PyTorch has it."""
+    """Of heads (N, heads, T, features), by one function if PyTorch has it."""
     if hasattr(F, "scaled_dot_product_attention"):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])

@@ -3,7 +3,7 @@
 """PyTorch's side of a comparison: trains one of our networks and prints one JSON line.
 
 A step is: take the next batch, zero gradients, forward, cross entropy, backward, SGD with momentum (transformers: AdamW). The
-pictures are normalised once beforehand and lie in memory, which costs PyTorch less than our pipeline costs us. Two warm-up
+images are normalised once beforehand and kept in memory, which costs PyTorch less than our pipeline costs us. Two warm-up
 windows are not counted.
 """
 import argparse

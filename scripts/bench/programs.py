@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Two builds of the program on the same machine in one run, alternating: how much faster the second is, with the spread, and how
-far their losses lie apart. For builds with other libraries, whose bits need not be the same (same_bits.py is for those).
+far their losses differ. For builds with other libraries, which need not be bitwise identical (same_bits.py is for those).
 
-Each program is a path, perhaps of a script that starts one in another tree (a change of root, a container) where the same paths
-lead to recipes and temporary files. A turn beside which the rest of the machine used more than 5 % of a core is repeated.
+Each program is a path, perhaps of a script that starts one in another tree (a change of root, a container) with the same paths
+to recipes and temporary files. A turn during which the rest of the machine used more than 5 % of a core is repeated.
 """
 import argparse
 import os

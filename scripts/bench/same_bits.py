@@ -4,8 +4,8 @@
 
 Weights, checkpoints' tensors and metrics without timings must be equal byte for byte, and a plan may not take more
 memory than before. With --times N also the time of a step, in N alternating pairs: the median of the ratios and their
-quartiles. Recipes whose files are missing get synthetic data. Each program uses the recipes of its own sources, so that
-a key which was renamed is no difference.
+quartiles. Recipes with missing files get synthetic data. Each program uses the recipes of its own sources, so that
+a renamed key is not a difference.
 """
 import argparse
 import json
@@ -62,7 +62,7 @@ def tensors_of(run):
 
 
 def arenas_of(sources, recipe, overrides):
-    """Bytes planned, by kind; without the program's own, an estimate, and what depends on it."""
+    """Bytes planned, by kind; without the program's own, an estimate, and values that depend on it."""
     kinds = json.loads(trainer(sources, recipe, overrides, 'plan', '--json'))['memory']
     return {name: size for name, size in kinds.items()
             if name not in ('program_bytes', 'peak_bytes', 'available_bytes', 'peak_is_bound')}

@@ -53,7 +53,7 @@ def openmp_openblas():
 
 def our_turn(network, run, batch=0, steps=0, threads=2, precision="fp32", recipe=None, trainer=TRAINER, more=(),
              environment=None):
-    """run(command, environment) starts it and returns what it printed and the cores that others used. Returns the figures, and
+    """run(command, environment) starts it and returns its output and the cores that others used. Returns the figures, and
     those cores."""
     name, default_batch, default_steps, words = NETWORKS[network]
     batch, steps = batch or default_batch, steps or default_steps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring on a machine that may have other work: what was measured beside it is thrown away."""
+"""Measuring on a machine that may have other work: measurements during it are discarded."""
 import json
 import os
 import resource
@@ -31,7 +31,7 @@ def timed(command, env, allowed=lambda: 0.0):
 
 
 def until_clean(turn, most=MOST_FOREIGN_CPU):
-    """The result of a turn beside which the rest of the machine used at most so many cores."""
+    """The result of a turn during which the rest of the machine used at most this many cores."""
     for _ in range(TRIES):
         result, foreign = turn()
         if foreign <= most:

@@ -42,7 +42,7 @@ def row(part, seconds, *ids):
 
 
 def descriptions():
-    """What each id of docs/gpu-evidence.tsv stands for, in the table's order."""
+    """The meaning of each id of docs/gpu-evidence.tsv, in the table's order."""
     lines = (ROOT / "docs/gpu-evidence.tsv").read_text().splitlines()[2:]
     return {line.split("\t")[0]: line.split("\t")[1] for line in lines}
 
@@ -79,11 +79,11 @@ class Check:
             self.table.write_text("".join((ROOT / "docs/gpu-evidence.tsv").read_text().splitlines(True)[:2]))
 
     def forget(self):
-        """What earlier runs kept for later ones."""
+        """Files that earlier runs kept for later ones."""
         shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
     def run(self, name, command, code=0):
-        """Runs a command, its output in a log. Throws Failed where its exit code is another, or the row's time is over."""
+        """Runs a command, its output in a log. Throws Failed if its exit code is another, or the row's time is over."""
         command = [str(word) for word in command]
         shown = " ".join(command)
         for folder in (self.results, self.bin, ROOT):
@@ -119,7 +119,7 @@ class Check:
         return Run(directory)
 
     def cases(self, name, *patterns):
-        """Cases of test_cuda. One that was skipped is no evidence."""
+        """Cases of test_cuda. A skipped one is not evidence."""
         text = self.run(name, [self.bin / "test_cuda", *patterns])
         lines = [line for line in text.splitlines() if line.startswith(("All tests passed", "test cases:", "assertions:"))]
         if "skipped:" in text or not lines:
@@ -158,7 +158,7 @@ def same_files(first, second, what="weights"):
 
 
 def main(bin_directory, results, gpu, commit, *words):
-    """Measures the rows of the parts or ids in `words`; returns 70 where one of them failed."""
+    """Measures the rows of the parts or ids in `words`; returns 70 if one of them failed."""
     strange = [word for word in words if word not in PARTS and word not in ROWS]
     if strange:
         print(f"check: neither a part ({', '.join(PARTS)}) nor a row: {', '.join(strange)}", file=sys.stderr)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers, spills, shared memory and blocks per SM of every own CUDA kernel: one table for each architecture.
 
-Reads what a build kept (cuda/keep_resources.sh) and compares it with docs/gpu/kernels-sm_*.tsv; --write replaces the tables.
+Reads a build's records (cuda/keep_resources.sh) and compares them with docs/gpu/kernels-sm_*.tsv; --write replaces the tables.
 A row is a kernel with all its instances: the fewest and the most registers, and the blocks that fit with the most. Another release
-of nvcc allocates registers otherwise: its builds are not compared. Exit codes: 1 where a table differs, 77 where none was compared.
+of nvcc allocates registers otherwise: its builds are not compared. Exit codes: 1 if a table differs, 77 if none was compared.
 """
 import argparse
 import re
@@ -43,7 +43,7 @@ def constants():
 
 
 def threads_of_kernels():
-    """Threads of a block, by kernel: from its launch bounds, else what `launch` is given elsewhere, kThreads."""
+    """Threads of a block, by kernel: from its launch bounds, else the usual argument of `launch`, kThreads."""
     known, found = constants(), {}
     for path in ROOT.glob('cuda/*.cu'):
         for bounds, name in re.findall(r'__global__ void(?: __launch_bounds__\(([^,)]+)[^)]*\))?\s+(\w+)\(', path.read_text()):
@@ -56,7 +56,7 @@ def threads_of_kernels():
 
 
 def instances(build):
-    """(architecture, mangled name, file, registers, spilled bytes, shared bytes) of each kernel, where the GPU's limits are known."""
+    """(architecture, mangled name, file, registers, spilled bytes, shared bytes) of each kernel, if the GPU's limits are known."""
     for path in sorted(build.glob('cuda/CMakeFiles/trainer_cuda.dir/*.cu.o.resources')):
         entry = spilled = None
         if not (ROOT / 'cuda' / path.name.removesuffix('.o.resources')).exists():
@@ -102,7 +102,7 @@ def tables():
 
 
 def compare(architecture, rows):
-    """Whether the table is as the build says; None where it is of another nvcc, or there is none."""
+    """Whether the table agrees with the build; None if it is of another nvcc, or missing."""
     place = ROOT / f'docs/gpu/kernels-sm_{architecture}.tsv'
     release = '# nvcc ' + release_of_nvcc(options.build)
     text = '\n'.join([release, *('\t'.join(map(str, row)) for row in [HEADER, *rows])]) + '\n'

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the shares of a device's rates that `trainer plan` predicts times with against what others have published for ResNet-50
-on an H100: the same shares, the same gap between kernels, their kernels.
+"""Compares the shares of a device's rates by which `trainer plan` predicts times with published results for ResNet-50 on an
+H100: the same shares, the same gap between kernels, their kernels.
 
   PyTorch, AMP, eager, NCHW       2,791 images/s   lambdal/deeplearning-benchmark, pytorch-train-throughput-v2-fp16.csv
   MXNet of MLPerf Training 4.0    7,156 images/s   mlcommons/training_results_v4.0, NVIDIA, eos_ngc24.04_mxnet, a GPU of eight
 
-Usage: published.py TRAINER. Fails where a prediction is more than a fifth off, or where the program's own is less than twice
-that of PyTorch's kernels. What PyTorch and MXNet start is known from their sources, not from a profile.
+Usage: published.py TRAINER. Fails if a prediction is more than a fifth off, or if the program's own is less than twice
+that of PyTorch's kernels. The kernels of PyTorch and MXNet are known from their sources, not from a profile.
 """
 import json
 import subprocess
@@ -57,8 +57,8 @@ class Step:
 
 
 def pytorch(step):
-    """Eager, pictures with their channels first: cuDNN's kernels for tensor cores want them last, so each product is put between
-    transpositions of its pictures. Normalisation reads twice, relu and the residual sum are kernels of their own."""
+    """Eager, images with their channels first: cuDNN's kernels for tensor cores need them last, so each product is put between
+    transpositions of its images. Normalisation reads twice, relu and the residual sum are kernels of their own."""
     for x, y, w, flops, ends in convolutions():
         step.kernel(weights_bytes=6 * w)
         for a, b in ((x, y), (y, x)):  # forward, data's gradient
@@ -80,8 +80,8 @@ def pytorch(step):
 
 
 def mlperf(step):
-    """Channels last; statistics leave with a convolution's output, normalisation and relu come before the next one; their
-    gradient's sums leave with the data's gradient, and one walk makes the gradient of them. Residual sums are walks of their own."""
+    """Channels last; a convolution also outputs statistics, normalisation and relu come before the next one. Their gradient's sums
+    are outputs of the data's gradient, and one pass computes the gradient from them. Residual sums are passes of their own."""
     for x, y, w, flops, ends in convolutions():
         step.kernel(x + y, flops, HALF * w)
         step.kernel(x + 2 * y, flops, HALF * w)  # the data's gradient, which also reads relu's and normalisation's x

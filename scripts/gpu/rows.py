@@ -68,7 +68,7 @@ for choice in ("fp32", "tf32", "amp_bf16", "amp_fp16"):
 
 @row("features", 10)
 def monitor(check):
-    """What the program logs beside what nvidia-smi says then."""
+    """The program's log compared with nvidia-smi at that time."""
     run = check.train("monitor", "resnet18_cifar10", SYNTHETIC, "training.precision=amp_fp16", "training.max_duration=300ba",
                       "validation.interval=0ep", "logging.interval=50ba")
     told = {key: value for line in run.metrics() for key, value in line.items() if key.startswith("device_") and value is not None}
@@ -220,7 +220,7 @@ def seconds_by_operation(trace):
 
 @row("fusion", 60)
 def predicted_times(check):
-    """What the plan predicts of each kind of operation beside what a trace of ten steps measured."""
+    """The plan's prediction for each kind of operation compared with a trace of ten steps."""
     devices = {"A100": "a100", "H100": "h100", "H200": "h200", "B200": "b200"}
     model = next((name for known, name in devices.items() if known in check.gpu), "h200")
     told = [f"by the rates of {model}"]

@@ -113,7 +113,7 @@ def low_weights(check):
 
 @row("correct", 15)
 def guard_told(check):
-    """Steps that the guard skips by itself, and a run that is told of them."""
+    """Steps that the guard skips by itself, and a run with these as skip_steps."""
     words = steps(100, 4, "guards.spike_window=16")
     run = check.train("guard_finds", "fashion_mnist_mlp", *words, "guards.spike=skip", "guards.spike_sigmas=2")
     skipped = [line["step"] for line in run.metrics("guard") if line["event"] == "skip"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of docs/gpu-evidence.tsv: what cuBLASLt's products do beside multiplying."""
+"""Rows of docs/gpu-evidence.tsv: work of cuBLASLt's products besides multiplying."""
 from evidence import Failed, row
 from trainings import LARGE, SYNTHETIC, distance, ratio_of, steps
 
@@ -51,7 +51,7 @@ def gram_speed(check):
 
 @row("products", 60)
 def gram_losses(check):
-    """A control tells what rounding does: moments that a walk of its own measures."""
+    """A control shows the effect of rounding: moments from a pass of their own."""
     told = []
     for precision in ("amp_fp16", "amp_bf16"):
         words = steps(20, 128, f"training.precision={precision}")

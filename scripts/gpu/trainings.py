@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings that several rows have in common, and what they compare."""
+"""Trainings that several rows share, and their comparisons."""
 
 from evidence import same_files
 

@@ -5,10 +5,11 @@ weights: MLPs, CNNs and transformers with every optimiser under every loss.
     scripts/setup.sh --bench
     build/bench/bin/python scripts/random_networks --count 300
 
-PyTorch computes in f64, and once more in f32, whose distance from f64 says what rounding does to this network. A difference is that
-of a tensor's weights (2-norm) over the way that it went, and for a loss over the loss. The program's may be --rounding times PyTorch's
-own, and at least --least. Lion's steps are signs: where its mixture is 0 but for rounding, an element may go the other way. So of its
-tensors one element in a thousand, and at least one, is left out. What goes beyond is printed with its seed and kept as a folder with the recipe: --seed N --count 1 repeats it.
+PyTorch computes in f64, and once more in f32: the distance of f32 from f64 is the effect of rounding in this network. A difference is
+that of a tensor's weights (2-norm) relative to the distance that they moved, and for a loss relative to the loss. The program's may be
+--rounding times PyTorch's own, and at least --least. Lion's steps are signs: if its mixture is 0 except for rounding, an element may
+move the other way. So of its tensors one element in a thousand, and at least one, is left out. Larger differences are printed with
+their seed and kept as a folder with the recipe: --seed N --count 1 repeats one.
 """
 import argparse
 import json
@@ -107,7 +108,7 @@ def load(path):
 
 
 def trained(folder):
-    """Losses and weights of this program, or what it printed in place of them."""
+    """Losses and weights of this program, or its output in place of them."""
     command = [options.trainer, "train", "--config", "recipe.yaml"]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
                          env={**os.environ, "OMP_NUM_THREADS": str(options.threads)})
@@ -131,7 +132,7 @@ def differences(found, expected, start, optimizer):
 
 
 def compare(drawn, folder):
-    """The largest difference, PyTorch's own, and what is wrong; nothing of that for a network that blows up."""
+    """The largest difference, PyTorch's own, and the error; nothing for a network that diverges."""
     drawn.write(folder)
     exact = drawn.peer(torch.float64)
     if not all(abs(loss) < 1e4 for loss in exact[0]):

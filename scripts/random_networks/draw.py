@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws networks, losses, optimisers and schedules, as the recipe writes them.
 
-No layer with a bias stands before a normalisation of each channel, and keys of attention have none: their gradients are zero but for
-rounding, which Adam and Lion turn into steps of full length.
+No layer with a bias comes before a normalisation of each channel, and keys of attention have none: their gradients are zero except
+for rounding, which Adam and Lion turn into steps of full length.
 """
 import random
 
@@ -14,7 +14,7 @@ SMOOTH = sorted(FUNCTIONS)
 
 
 class Draw:
-    """Layers so far, and what they make of a batch of two samples, by which the next one is chosen."""
+    """Layers so far, and their output for a batch of two samples, by which the next one is chosen."""
 
     def __init__(self, seed, x):
         self.random, self.generator = random.Random(seed), torch.Generator().manual_seed(seed)
@@ -56,7 +56,7 @@ class Draw:
         return self.add(kind, **keys.get(kind, {}))
 
     def freeze(self):
-        """What a recipe lists to freeze one layer, if another one trains; more often nothing."""
+        """A recipe's list that freezes one layer, if another one trains; more often empty."""
         layers = sorted({layer_of(name) for name in self.values})
         if len(layers) < 2 or not self.maybe(0.2):
             return []
@@ -138,7 +138,7 @@ def image_block(d):
 
 
 def attended(d, causal, by_hand=False):
-    """Attention of each kind of (N, T, E), added to what it reads."""
+    """Attention of each kind of (N, T, E), added to its input."""
     before, width = d.last, d.shape[-1]
     d.add(d.one_of(["layer_norm", "rms_norm"]))
     read, size = d.last, d.one_of([2, 4])

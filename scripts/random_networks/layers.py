@@ -220,7 +220,7 @@ def layer_of(parameter):
 
 
 def run_network(layers, x, values, statistics, frozen):
-    """`frozen`: layers that do not train, whose statistics stay as they are."""
+    """`frozen`: layers that do not train, with unchanged statistics."""
     outputs = {"input": x}
     for layer in layers:
         run_layer(layer, outputs, values, statistics, frozen=frozen)

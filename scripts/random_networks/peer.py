@@ -33,7 +33,7 @@ def loss_of(keys, outputs, targets):
 
 
 def last_matrices(layers):
-    """Weights of the linear layers whose outputs lead to no other layer with weights."""
+    """Weights of the linear layers with outputs that lead to no other layer with weights."""
     layers = [(kind, keys) for layer in layers for kind, keys in layer.items()]
     found, feeds_layer = [], set()
     for i in reversed(range(len(layers))):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks of the CUDA backend on stand-ins for NVIDIA's libraries: what they compute must not depend on their number.
+"""Several ranks of the CUDA backend on stand-ins for NVIDIA's libraries: their results must not depend on their number.
 
-Two ranks must have the parameter bits of one process with two micro-batches. All orders in which streams may work, captured as a
-graph or not, must give the same bits. Three ranks add up in another order: their losses may differ by 1e-5 in fp32. A rank that is killed
-ends the others with 76, and the run resumes to an undisturbed run's bits. So does one that hangs, or a link between two hosts that is cut.
+Two ranks must have parameters bitwise identical to those of one process with two micro-batches. All orders in which streams may
+work, captured as a graph or not, must give bitwise identical results. Three ranks add up in another order: their losses may differ by
+1e-5 in fp32. A rank that is killed ends the others with 76, and the resumed run is bitwise identical to an undisturbed one. The same
+holds if a rank hangs, or if a link between two hosts is cut.
 """
 import os
 import re
@@ -99,10 +100,10 @@ def killed(scratch):
 
 
 def hangs(scratch):
-    """The host of rank 1 hangs in its reading of step 49: rank 0 sees within a single deadline that it does, and where.
+    """The host of rank 1 hangs in its reading of step 49: rank 0 detects this and the place within a single deadline.
 
-    Nothing but the steps themselves is to make the ranks meet: no lines of metrics, and no evaluation. Where rank 1 has saved, its
-    steps so far are computed, as they would be on a GPU. Rank 0 then waits for step 49, to save or to have room for step 52.
+    Only the steps themselves synchronise the ranks: no lines of metrics, and no evaluation. When rank 1 has saved, its steps so far
+    are computed, as they would be on a GPU. Rank 0 then waits for step 49, to save or to have room for step 52.
     """
     deadline = 6
     pictures = write_images(scratch / 'pictures', train=30, val=6)

@@ -4,9 +4,9 @@
 
 Losses are compared with the CPU's, relative to them. The first in fp32 may differ by 1e-5. Each later one may differ by
 1e-4, or by three times what another number of threads or another instruction set has changed on the CPU so far. In fp16
-the first may differ by 1e-2. All orders in which streams may work, captured as a graph or not, must give the same bits.
-Run are ten steps in one order with a graph, for the MLP each order and samples on the device, and two steps of deep networks;
---all runs everything, for 20 steps.
+the first may differ by 1e-2. All orders in which streams may work, captured as a graph or not, must give bitwise identical
+results. By default it runs ten steps in one order with a graph, for the MLP each order and samples on the device, and two steps
+of deep networks; --all runs everything, for 20 steps.
 """
 import argparse
 import hashlib
@@ -57,7 +57,7 @@ def steps_of(recipe):
 
 
 class Run:
-    """One run of the program: its losses, and what must be equal from order to order."""
+    """One run of the program: its losses, and the values that must be equal for all orders."""
 
     def __init__(self, scratch, recipe, *words, threads=2, order='late', instructions='ALL', log=None, code=0):
         out = scratch / 'run'
@@ -128,7 +128,7 @@ def finds_hidden_nan(scratch):
 
 
 def shares_a_cache(scratch):
-    """The second run of a network finds what the first one timed and built, and has its bits."""
+    """The second run of a network reuses the first one's timings and plans, and is bitwise identical."""
     words = ['device.type=cuda', 'runtime.autotune=true']
     runs, built = [], []
     for name in 'first', 'second':
@@ -141,7 +141,7 @@ def shares_a_cache(scratch):
 
 
 def ways(recipe):
-    """Orders of streams, with settings, that must all give the same bits."""
+    """Orders of streams, with settings, that must all give bitwise identical results."""
     if not options.all and recipe != SHALLOWEST:
         return [('copies_first', ['runtime.cuda_graph=true'])]
     found = [(order, [f'runtime.cuda_graph={graph}']) for order in ORDERS for graph in ('true', 'false')]

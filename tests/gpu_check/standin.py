@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for what scripts/gpu/check.sh calls, whichever it is called as. The program's command lines are checked by the
+"""Stands in for the commands of scripts/gpu/check.sh, depending on its own name. The program's command lines are checked by the
 real one (REAL_TRAINER), which prints the recipe; results are made up. FAILS and HANGS name stand-ins that do so."""
 import json
 import os
@@ -21,7 +21,7 @@ def option(name, default=None):
 
 
 def check_recipe():
-    """The real program reads the recipe with all overrides; it knows no such device here, and need not."""
+    """The real program reads the recipe with all overrides; it does not need the device."""
     words, skip = [], False
     for word in WORDS:
         if skip or word in ("eval", "predict", "--json", "--all"):
@@ -75,7 +75,7 @@ def trainer():
 
 
 def profiled():
-    """nsys and compute-sanitizer run a command; they know their own options."""
+    """nsys and compute-sanitizer run a command and have options of their own."""
     command = WORDS[next(i for i, word in enumerate(WORDS) if word.endswith(("/trainer", "/test_cuda"))):]
     code = subprocess.run(command).returncode
     print("========= ERROR SUMMARY: 0 errors")

@@ -16,7 +16,7 @@ AXES = ("step", "updates", "epoch", "time", "split", "non_finite")
 
 
 def as_f32(number):
-    """What an event file keeps of a number; null stands for what is not finite."""
+    """A number as an event file stores it; null represents non-finite ones."""
     return math.nan if number is None else struct.unpack("<f", struct.pack("<f", number))[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may happen to a run, and what must come of it. `uncut`: the bits of a run that nothing has happened to."""
+"""Events in a run, and the required results. `uncut`: the bits of an undisturbed run."""
 
 import time
 
@@ -29,7 +29,7 @@ def limit_that_the_program_asks_for(site, uncut):
 
 
 def time_limit_without_warning(site, uncut):
-    """Slurm does not queue such a job again, but TERM comes first."""
+    """Slurm does not queue this job again, but TERM comes first."""
     job = site.train("timeout", "--time=1", "--signal=B:USR1@0", overrides=["run.max_wall_time=1h"], **LONG)
     job.expect_end("TIMEOUT", None, (0,))
     job.expect("^saved after step [1-9]")
@@ -105,7 +105,7 @@ def wrong_recipe(site, uncut):
 
 
 def sweep(site, uncut):
-    """Four tasks, two at a time; the last, whose plain number is the array's, is cut."""
+    """Four tasks, two at a time; the last, with the array's plain number, is cut."""
     rates = ("0.01", "0.02", "0.05", "0.1")
     expected = [run_uncut(site.trainer, site.home / f"uncut-{rate}", f"optimizer.lr={rate}") for rate in rates]
     array, log = site.submit("sweep", "--output=sweep-%a.log", script="sweep.sbatch", PACED_TASK="3",
@@ -147,7 +147,7 @@ def failed_rank(site, uncut):
 
 
 def refused_rank(site, uncut):
-    """One that ends at its start: srun ends the other, whose code, 75 or 143, is the higher one."""
+    """One that ends at its start: srun ends the other, and that one's code, 75 or 143, is higher."""
     job = train_on_two_nodes(site, "refused", (), RANK_1="--no-such-option")
     job.expect_end("FAILED", "64:0", (0,))
 

@@ -67,7 +67,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class CannotStart(Exception):
-    """Why there is no Slurm here."""
+    """The reason why Slurm is not available."""
 
 
 def _prctl(option, value):
@@ -114,7 +114,7 @@ def find_programs():
 
 
 def adopt_orphans():
-    """Whatever the daemons start and leave behind becomes a child of this process, so that it can be ended."""
+    """Processes that the daemons leave behind become children of this process, so that they can be ended."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -190,6 +190,6 @@ class Cluster:
             time.sleep(0.1)
 
     def call(self, *command, **extra):
-        """Standard output; raises CalledProcessError, which has what was complained of."""
+        """Standard output; raises CalledProcessError with the error output."""
         return subprocess.run(command, check=True, text=True, capture_output=True, timeout=60,
                               env=self.environment | extra.pop("variables", {}), **extra).stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs submitted with the scripts of scripts/slurm, and what becomes of them."""
+"""Runs submitted with the scripts of scripts/slurm, and their results."""
 
 import hashlib
 import os
@@ -15,11 +15,11 @@ RECIPE = HERE / "recipe.yaml"
 
 
 class Failure(Exception):
-    """What was expected, and what happened."""
+    """The expected and the actual result."""
 
 
 class LeftOut(Exception):
-    """What a case needs that is not here."""
+    """A requirement of a case that is missing."""
 
 
 def run_uncut(trainer, directory, *overrides):
@@ -130,13 +130,13 @@ class Job:
         time.sleep(1)  # the log may arrive after the state
 
     def expect_uncut_bits(self, uncut, restarts=(1,)):
-        """Finished after so many restarts, each of which went on behind a step."""
+        """Finished after this many restarts, each of which continued after a step."""
         self.expect_end("COMPLETED", "0:0", restarts)
         self.expect("resuming after step [1-9]", int(self.facts()["Restarts"]))
         self.expect_bits(uncut)
 
     def expect_rest_of_run(self, uncut):
-        """Finished at once, what an earlier job had begun."""
+        """A run begun by an earlier job, finished at once."""
         self.expect_end("COMPLETED", "0:0", (0,))
         self.expect(r"resuming after step [1-9]")
         self.expect_bits(uncut)
