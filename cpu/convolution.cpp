@@ -83,7 +83,7 @@ Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const De
   return p.bias ? describe_with(d.x, d.w, d.bias, d.y) : describe_with(d.x, d.w, d.y);
 }
 
-/// The gradients' descriptors ask for the forward one as a hint; any that exists will do.
+/// The gradients' descriptors need the forward one as a hint; any that exists will do.
 Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
   p.bias = p.relu = false;
   p.w_dtype = p.dtype;

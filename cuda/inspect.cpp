@@ -17,7 +17,7 @@ std::string cuda_version(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// cuDNN's own description of a GPU, which its plans can be asked for elsewhere.
+/// cuDNN's own description of a GPU, with which plans for it can be made elsewhere.
 Json properties_of(int device) {
   cudnn::Descriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a device's description");
   properties.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, int32_t{device});

@@ -44,8 +44,8 @@ struct Parts {
   }
 };
 
-/// Whether the calling block is the last of `blocks` that ask with this counter. It can then read everything
-/// that they wrote before.
+/// Whether the calling block is the last of `blocks` that call this with the counter. It can then read
+/// everything that they wrote before.
 __device__ inline bool is_last(unsigned* counter, unsigned blocks) {
   TRAINER_SHARED(bool, last, [1]);
   __syncthreads();

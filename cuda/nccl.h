@@ -32,7 +32,7 @@ struct Nccl {
   const char* (*last_error)(Comm*) = nullptr;
 };
 
-/// Opened once. Throws Error (exit 69) if there is none, or one without these functions.
+/// Opened once. Throws Error (exit 69) if it is missing, or lacks these functions.
 const Nccl& nccl();
 
 /// "2.28.9"

@@ -8,8 +8,8 @@
 namespace trainer::cuda {
 namespace {
 
-/// A thread has a pixel with all its channels, of which there are few: neighbours read neighbouring bytes and
-/// write neighbouring numbers in either layout.
+/// A thread has a pixel with all its few channels: neighbours read neighbouring bytes and write neighbouring
+/// numbers in either layout.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     scale_pixels(PixelPlaces p, const uint8_t* x, const float* scale, const float* offset, T* y) {

@@ -20,7 +20,7 @@ struct PixelPlaces {
 cudaError_t launch_scale_pixels(DType to, const PixelPlaces& places, const void* x, const float* scale,
                                 const float* offset, void* y, cudaStream_t stream);
 
-/// Rows out of all samples: (channels, height, width) becomes (channels, to_height, to_width).
+/// Rows from all samples: (channels, height, width) becomes (channels, to_height, to_width).
 struct SampleSizes {
   int64_t rows, channels, height, width, to_height, to_width;
 };

@@ -24,7 +24,7 @@ constexpr int pieces_of(int64_t elements) {
   return static_cast<int>((elements + Octet::kSize - 1) / Octet::kSize);
 }
 
-/// Eight pairs (i, i + features / 2), of which the last piece has fewer.
+/// Eight pairs (i, i + features / 2); the last piece has fewer.
 template <class T>
 __device__ inline void turn_halves(const RotaryPieces& p, int i, const T* x, const float* row, T* y) {
   const int half = p.features / 2, left = half - i;
@@ -40,7 +40,7 @@ __device__ inline void turn_halves(const RotaryPieces& p, int i, const T* x, con
   store(to_b, left, y + half + i);
 }
 
-/// Four pairs (i, i + 1), of which the last piece has fewer.
+/// Four pairs (i, i + 1); the last piece has fewer.
 template <class T>
 __device__ inline void turn_neighbours(const RotaryPieces& p, int i, const T* x, const float* row, T* y) {
   const int half = p.features / 2, left = p.features - i;

@@ -56,7 +56,7 @@ using Word = std::conditional_t<sizeof(T) == 1, uint2, uint4>;
 template <class T>
 constexpr int kWords = Octet::kSize* static_cast<int>(sizeof(T)) / static_cast<int>(sizeof(Word<T>));
 
-/// Eight elements as they are stored, of which `left` exist; the others are zero.
+/// Eight elements as stored; the first `left` exist, the others are zero.
 template <class T>
 __device__ inline Octet load(const T* from, int64_t left) {
   Octet octet;

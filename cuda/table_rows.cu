@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i < count) to[merged_place(from, count, length, i)] = from[i];
 }
 
-/// A block for each key, of which the first of each row works; threads above each other share its tokens.
+/// A block for each key; the first one of each row works. Threads above each other share its tokens.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     sum_runs(TableAccess access, const Key* keys, const T* dy, float* table) {
@@ -110,7 +110,7 @@ __global__ void fill_zeros(float* x, int64_t count) {
   for (int64_t i = first_element(); i < count; i += all_elements()) store(Octet{}, count - i, x + i);
 }
 
-/// Sorts by `keys` and `spare`, of which one has the result.
+/// Sorts with `keys` and `spare`, one of which has the result.
 cudaError_t sort_tokens(const TableAccess& access, Key*& keys, Key* spare, cudaStream_t stream) {
   const dim3 blocks(static_cast<unsigned>((access.tokens + kThreads - 1) / kThreads));
   cudaError_t status = launch(sort_blocks, blocks, dim3(kThreads), stream, access, keys);

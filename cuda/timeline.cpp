@@ -109,7 +109,7 @@ std::unique_ptr<Stopwatch> Timeline::make_stopwatch(size_t marks) const {
 }
 
 std::unique_ptr<Kernel> Timeline::capture_graph(const std::function<void()>& work) const {
-  // Only this thread is restricted to calls that may be captured: loaders go on allocating page-locked
+  // Only this thread is restricted to calls that may be captured: loaders continue to allocate page-locked
   // memory.
   check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning to capture a step");
   cudaGraph_t captured = nullptr;

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-// Each script asks `trainer completion words -- WORD...`. The first line of the answer says which paths to
+// Each script calls `trainer completion words -- WORD...`. The first line of the output says which paths to
 // offer; each other line is a word, a tab and its help.
 
 constexpr const char* kBash = R"script(# Completes trainer's commands in bash.

@@ -20,7 +20,7 @@ std::shared_ptr<TextCache> user_cache() {
   return directory ? std::make_shared<UserCache>(*directory) : nullptr;
 }
 
-/// For a GPU of which only a description is needed.
+/// For a GPU that is only planned for.
 Backend plan_for(const FilePath& model, const Recipe& recipe, BackendRequest request) {
   const DeviceDescription device = find_device(model, recipe.origin_of("device.model"));
   request.described = &device;

@@ -21,7 +21,7 @@ void print_field(const Field& field) {
              field.help, bounds);
 }
 
-/// The rows of a table, each with its parameters but for those that `leave_out` names.
+/// The rows of a table, each with its parameters except those in `leave_out`.
 template <class Base>
 void print_table(const char* title, const Registry<Base>& table,
                  const std::vector<std::string>& leave_out = {}) {

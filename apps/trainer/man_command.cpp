@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-/// Text as roff prints it: backslashes and hyphens as they are, no line taken for a request.
+/// Text escaped for roff: backslashes and hyphens are literal, and no line is a request.
 std::string roff(const std::string& text) {
   std::string escaped;
   bool at_start = true;

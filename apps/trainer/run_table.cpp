@@ -26,7 +26,7 @@ constexpr size_t kMetricName = 10;         // longer ones are cut off
 constexpr size_t kValueWidth = 16;         // likewise
 constexpr int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
-/// In the largest unit of which there are two.
+/// In the largest unit that gives at least two.
 std::string age_text(int64_t seconds) {
   const auto [unit, name] = seconds < 2 * kMinute ? std::pair<int64_t, const char*>(1, "s")
                             : seconds < 2 * kHour ? std::pair<int64_t, const char*>(kMinute, "min")

@@ -36,8 +36,8 @@ Error io_error(const std::filesystem::path& path, std::string_view call, int num
 /// open(2) with O_CLOEXEC added; throws Error (exit 74) if it fails.
 FileDescriptor open_file(const std::filesystem::path& path, int flags);
 
-/// A new file in a folder, without a name: it is gone once nobody has it open or mapped. Throws Error (exit
-/// 74).
+/// A new file in a folder, without a name: it disappears when it is neither open nor mapped. Throws Error
+/// (exit 74).
 FileDescriptor open_nameless_file(const std::filesystem::path& folder);
 
 /// Writes every byte, however often that takes. Returns 0, or the errno of the call that failed.
@@ -53,7 +53,7 @@ int64_t file_bytes(int fd, const std::filesystem::path& path);
 /// A file that is being written, durable once closed.
 class NewFile {
  public:
-  /// Throws Error (exit 74) if there is one already, or it cannot be made. Messages speak of `shown`.
+  /// Throws Error (exit 74) if the file exists already, or cannot be made. Messages call it `shown`.
   NewFile(const std::filesystem::path& path, std::filesystem::path shown);
   explicit NewFile(const std::filesystem::path& path) : NewFile(path, path) {}
 

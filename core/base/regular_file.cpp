@@ -35,7 +35,7 @@ void require_regular(const std::filesystem::path& path, const struct stat& statu
                                           kind_of(status.st_mode), remedy));
 }
 
-/// False if nothing is there, or the system does not return its type.
+/// False if the path does not exist, or the system does not return its type.
 bool look(const std::filesystem::path& path, Links links, struct stat& status) {
   return (links == Links::refuse ? ::lstat(path.c_str(), &status) : ::stat(path.c_str(), &status)) == 0;
 }

@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-/// A random step between a stored sample and a row of a batch that a device takes too: a mirroring with
-/// probability p, or a window of height x width out of an image that `padding` zeros surround.
+/// A random step between a stored sample and a row of a batch that devices support too: mirroring with
+/// probability p, or a window of height x width of an image padded with `padding` zeros.
 struct SampleStep {
   bool mirrors = false;
   double p = 0;

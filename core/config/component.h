@@ -20,7 +20,7 @@ class Component {
   /// Declares every parameter, bound to a member; the member's present value is the default.
   virtual void declare(Fields& fields) = 0;
 
-  std::string chosen_as;                    ///< its name in the registry, if it came out of one
+  std::string chosen_as;                    ///< its name in the registry, if it is from one
   Origin origin;                            ///< the component's own place
   std::map<std::string, Location> written;  ///< the place of each parameter that the recipe gives
 

@@ -47,8 +47,8 @@ class TemplateTable {
   Template* find(const std::string& name);
   /// Notes that `origin` uses `name`, which is neither a template nor in `taken`.
   void miss(const std::string& name, const Origin& origin, Reading& reading);
-  /// Reports templates that nobody uses while a name like theirs is missing in several places: of one place
-  /// the use itself is reported.
+  /// Reports unused templates if a name like theirs is missing in several places; for one place the use
+  /// itself is reported.
   void finish(Reading& reading) const;
 
  private:

@@ -21,7 +21,7 @@ struct Value {
   std::string text;       ///< a scalar's text with `${env:NAME}` expanded
   std::string raw;        ///< the same as it was written
   bool quoted = false;    ///< "1" in quotes is text, never a number
-  bool reported = false;  ///< its error has been reported: readers pass over it in silence
+  bool reported = false;  ///< its error has been reported: readers skip it silently
   Location where;
   std::vector<Value> items;    ///< of a list
   std::vector<Entry> entries;  ///< of a map

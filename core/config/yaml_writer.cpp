@@ -53,8 +53,8 @@ std::string key_text(const std::string& key) {
   return is_plain(key, true) ? key : in_quotes(key);
 }
 
-/// Whether the value goes on one line: all but maps and lists of them. A number that only `[ ]` would force
-/// into quotes keeps its own line, for quotes would make it text.
+/// Whether the value fits on one line: all but maps and lists of them. A number that only `[ ]` would force
+/// into quotes keeps its own line, because quotes would make it text.
 bool fits_line(const Value& value) {
   if (value.kind == Value::Kind::map) return value.entries.empty();
   return std::all_of(value.items.begin(), value.items.end(), [](const Value& item) {

@@ -20,8 +20,8 @@ namespace trainer {
 
 class DataPipeline;
 
-/// Memory of a ring of batches. Pipelines of one consumer may share it: it belongs to the one asked last, and
-/// another makes its batches again on its next request.
+/// Memory of a ring of batches. Pipelines of one consumer may share it: it belongs to the one called last,
+/// and another makes its batches again on its next call.
 struct BatchRing {
   std::vector<Buffer> slots;
   DataPipeline* user = nullptr;
@@ -31,7 +31,7 @@ struct BatchRing {
 struct Loading {
   int64_t workers = 1;   ///< 0: next() makes each batch on the caller's thread
   int64_t prefetch = 2;  ///< batches made ahead; never fewer than workers + 1
-  int64_t kept = 1;      ///< how many of the last batches stay as they are, until another pipeline is asked
+  int64_t kept = 1;      ///< number of last batches that stay unchanged, until another pipeline is called
   Allocator allocate = allocate_host;
   std::shared_ptr<BatchRing> ring = nullptr;  ///< another pipeline's, of equal batches; else one is allocated
 };
@@ -61,7 +61,7 @@ class DataPipeline {
   const BatchInputs& inputs() const { return maker_.inputs(); }
 
   /// Back to the first batch, or to where training continues: micro-batch `number`.
-  /// If another pipeline has the ring, it is asked for only when a batch is.
+  /// If another pipeline has the ring, it is taken over only when a batch is requested.
   void restart() { restart(maker_.first()); }
   void restart(int64_t number);
 
@@ -101,7 +101,7 @@ class DataPipeline {
   int64_t claimed_;   // batches below it are made or in the making
   int64_t released_;  // batches below it are no longer in use by the consumer
   int64_t making_ = 0;
-  bool is_paused_;  // nothing is begun: another pipeline has the ring, or this one is being restarted
+  bool is_paused_;  // nothing is started: another pipeline has the ring, or this one is being restarted
   std::condition_variable_any can_make_;
   std::condition_variable made_;
   std::atomic<bool> interrupt_ = false;

@@ -25,7 +25,7 @@ class Buffer {
   int64_t bytes_ = 0;
 };
 
-/// Makes buffers; the data pipeline asks for its ring with this, so that a GPU's can be page-locked.
+/// Allocates buffers; the data pipeline allocates its ring with it, so that a GPU's can be page-locked.
 using Allocator = std::function<Buffer(int64_t bytes)>;
 
 /// Plain host memory. Throws Error (exit 71) if there is not enough.

@@ -22,10 +22,10 @@ class Outputs {
 
   /// Call after run(): requests its numbers. At most depth - 1 earlier runs may still be untaken.
   void ask();
-  /// Waits for the oldest run asked for; the values hold until the next ask().
+  /// Waits for the oldest requested run; the values are valid until the next ask().
   const std::vector<double>& take();
 
-  /// The list of the run taken last, under the same rule; empty if none was asked for.
+  /// The list of the run taken last, under the same rule; empty if none was requested.
   std::span<const int32_t> list() const { return list_; }
 
   /// Names of the values, in their order: all outputs of one number.

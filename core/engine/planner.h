@@ -89,7 +89,7 @@ class Planner {
   /// The rates for predicting times; nothing if they are unknown.
   virtual std::optional<DeviceRates> rates() const { return std::nullopt; }
 
-  /// Notes for whoever reads the plan, a sentence each.
+  /// Notes for the plan's readers, a sentence each.
   virtual std::vector<std::string> remarks() const { return {}; }
   /// Facts on which bitwise results depend besides the recipe: versions of libraries, processor, threads.
   virtual std::map<std::string, std::string> facts() const { return {}; }

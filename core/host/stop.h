@@ -7,11 +7,11 @@
 
 namespace trainer {
 
-/// Signals that ask the process to end: TERM, USR1, USR2, INT (Ctrl-C), XCPU (the limit of processor time),
-/// PWR (power is failing), HUP (its terminal is gone) unless that is ignored, and ALRM from outside. Its own
-/// alarm ends it when its time is over. Signals are received even if the parent has blocked them. Until
-/// watch_loop() nothing can be lost, and they end the process at once with exit code 75. From then on they
-/// are recorded, to be checked between steps; if the process is still running after the grace period, it
+/// Signals that request the end of the process: TERM, USR1, USR2, INT (Ctrl-C), XCPU (the limit of processor
+/// time), PWR (power is failing), HUP (its terminal is gone) unless that is ignored, and ALRM from outside.
+/// Its own alarm ends it when its time is over. Signals are received even if the parent has blocked them.
+/// Until watch_loop() nothing can be lost, and they end the process at once with exit code 75. From then on
+/// they are recorded, to be checked between steps; if the process is still running after the grace period, it
 /// exits with 75. A second INT ends it at once with 130. PIPE is ignored: a run outlives the readers of its
 /// output. At most one object exists; after its end nothing is left to be stopped, and signals are ignored.
 class StopSignals {

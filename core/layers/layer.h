@@ -42,7 +42,7 @@ class Layer : public Component {
   /// The least and the largest number of inputs.
   virtual size_t min_inputs() const { return 1; }
   virtual size_t max_inputs() const { return 1; }
-  /// Writes its operations for the inputs `x`; returns its outputs, of which there is at least one.
+  /// Writes its operations for the inputs `x`; returns its outputs, at least one.
   virtual std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const = 0;
 
  protected:

@@ -48,8 +48,8 @@ class Optimizer : public Component {
 
  protected:
   virtual void declare_parameters(Fields& fields) = 0;
-  /// One pass over these parameters by a rule, with moments of its own. `lr_factor` multiplies the learning
-  /// rate beside the groups' factors.
+  /// One pass over these parameters by a rule, with its own moments. `lr_factor` multiplies the learning
+  /// rate, in addition to the groups' factors.
   void append_rule(Builder& build, const StepInputs& inputs, const update::Rule& rule,
                    const std::vector<ParameterGradient>& parameters, double lr_factor = 1) const;
 

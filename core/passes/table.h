@@ -47,7 +47,7 @@ enum class Place { forward, inputs, backward, micro_batch, accumulated, reduced,
 TRAINER_PASSES(TRAINER_DECLARE_ROW)
 #undef TRAINER_DECLARE_ROW
 
-/// Those of a place that the options ask for, in order.
+/// Passes of a place that the options select, in order.
 std::vector<Pass> passes_at(Place place, const PassOptions& options);
 
 }  // namespace trainer

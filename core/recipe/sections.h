@@ -57,7 +57,7 @@ struct MemorySection {
   std::string recompute = "none";
   void declare(Fields& fields);
 
-  /// Nothing if the text is none of the words and no size.
+  /// Nothing if the text is neither one of the words nor a size.
   std::optional<Recompute> parsed_recompute() const;
 };
 

@@ -146,7 +146,7 @@ void Checkpoints::write(const RunState& state) {
     rotation_.add(state.loop.step);
     forget_difference(root_);
     rotation_.remove_old(state.loop.step, state.best_step);
-  } catch (...) {  // and takes no memory, of which there may be none
+  } catch (...) {  // and allocates no memory, because there may be none
     problem_ = std::current_exception();
   }
   seconds_ = steady_seconds() - began;

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Intervals of which the throughput is the median: the first ones of a run are slow.
+/// The throughput is the median of this many intervals: the first ones of a run are slow.
 constexpr size_t kIntervals = 100;
 
 bool is_anything(const fs::path& path) {
@@ -61,7 +61,7 @@ int64_t modified(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 ? int64_t{status.st_mtime} : 0;
 }
 
-/// Takes in metrics.jsonl. Most of it are training intervals, of which only the last ones are parsed.
+/// Reads metrics.jsonl. It mostly contains training intervals; only the last ones are parsed.
 class MetricsReader {
  public:
   explicit MetricsReader(RunOverview& run) : run_(run) {}

@@ -29,8 +29,8 @@ TensorId add_average(Program& program, TensorId state) {
   return program.persistent(name, TensorSpec(program.spec(state)), Role::state, {});
 }
 
-/// The average of each tensor that any entry changes; it begins as a copy, which whoever runs the program
-/// makes.
+/// The average of each tensor that any entry changes. It begins as a copy, which the caller that runs the
+/// program makes.
 std::map<TensorId, TensorId> add_averages(Program& program) {
   std::map<TensorId, TensorId> averages;
   for (const Entry& entry : program.entries) {

@@ -44,7 +44,7 @@ class ConfusionMatrix {
   int64_t of_class(int64_t c, int label, int predicted) const {
     return counts_[static_cast<size_t>(4 * c + 2 * label + predicted)];
   }
-  /// Of sets: samples, and those of which every class is right.
+  /// Of sets: samples, and those with every class right.
   int64_t samples() const { return counts_[counts_.size() - 2]; }
   int64_t exact() const { return counts_[counts_.size() - 1]; }
   /// All counts, which ranks add up.

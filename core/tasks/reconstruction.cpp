@@ -28,7 +28,7 @@ void check_reconstruction(const TaskSetting& setting) {
   }
 }
 
-/// The sample itself, as the network reads it: augmented and normalised. No copy is made of it.
+/// The sample itself, as the network reads it: augmented and normalised. It is not copied.
 class Reconstruction final : public Task {
  public:
   std::string_view name() const override { return "reconstruction"; }

@@ -21,7 +21,7 @@ struct GuardSettings {
 /// A guard's state for checkpoints; all else is in the program's persistent tensors.
 struct GuardState {
   int64_t rollbacks = 0;
-  int64_t overflows = 0;    ///< skipped steps of loss scaling when it was last asked
+  int64_t overflows = 0;    ///< skipped steps of loss scaling at the last check
   int64_t at_smallest = 0;  ///< of them in a row, those at the smallest scale
   bool operator==(const GuardState&) const = default;
 };

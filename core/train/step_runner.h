@@ -24,7 +24,7 @@ struct StepResult {
 };
 
 /// Enqueues training steps, each a round of the ranks' agreement, and returns their results in order. On an
-/// asynchronous device several steps are in flight; the host never waits for it but for room.
+/// asynchronous device several steps are in flight; the host waits for it only to get a free slot.
 class StepRunner {
  public:
   StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches, Agreement& agreement);

@@ -43,7 +43,7 @@ class Trace {
   std::filesystem::path path_;
   int64_t steps_;
   std::vector<Event> events_;
-  std::map<int64_t, double> travelling_;  ///< when each bucket's sum was begun
+  std::map<int64_t, double> travelling_;  ///< start of each bucket's sum
 };
 
 }  // namespace trainer

@@ -75,7 +75,7 @@ class Library {
   std::shared_ptr<TextCache> cache_;
   std::string machine_;
   std::unique_ptr<Oracle> oracle_;        ///< answers about a described device, in a process of its own
-  std::optional<Descriptor> properties_;  ///< of a described device that this process may ask about itself
+  std::optional<Descriptor> properties_;  ///< of a described device that this process itself may query
   std::map<std::string, Answer> answers_;
   std::map<std::string, std::shared_ptr<const Plan>> plans_;
   std::set<std::string> shared_;   ///< as in plans_: the cached plans

@@ -28,7 +28,7 @@ class Oracle {
   /// The process that answers, for tests.
   int process() const { return process_; }
 
-  /// Whether the library can be asked about engines that it compiles at run time: libcuda.so.1, or the
+  /// Whether the library can answer about engines that it compiles at run time: libcuda.so.1, or the
   /// toolkit's stub of it, exists.
   static bool knows_compiled_engines();
 

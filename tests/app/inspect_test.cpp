@@ -114,7 +114,7 @@ TEST_CASE("inspect names what is damaged in a checkpoint, and where a file of it
   const Workspace workspace;
   make_checkpoint(workspace.path() / "c", 100);
   const std::string directory = "c/step-00000100", model = directory + "/" + kModelFile;
-  // In a tensor's data, of which the format itself has no checksum.
+  // In a tensor's data, for which the format itself has no checksum.
   damage(workspace, model, workspace.read(model).size() - 1);
   const Outcome outcome = inspect(workspace, directory);
   CHECK(outcome.code == 65);

@@ -166,7 +166,7 @@ TEST_CASE("own data: other training samples are noticed at a resume, and taken w
   }
   images.refuse(kMore, 78, "error: data.train: the training samples are not those of ");
   images.refuse(kMore, 78, difference + "; restore them, or list data in run.allow_changes");
-  // The run can still go on as it was.
+  // The run can still continue as it was.
   const Outcome allowed =
       images.run_well("training.max_duration=8ep 'run.allow_changes=[training.max_duration, data]'");
   CHECK_THAT(allowed.errors,

@@ -52,7 +52,7 @@ void add_step(std::vector<KernelCase>& cases, const std::string& name, std::shar
   cases.push_back({name, [=](Sketch& sketch) { draft_step(sketch, op, sizes, with); }, false});
 }
 
-/// Gradients of which one may be infinite; the scale and its counters before a step that grows it.
+/// Gradients, one of which may be infinite; the scale and its counters before a step that increases it.
 void add_loss_scaling(std::vector<KernelCase>& cases) {
   for (const auto limit : {std::optional<double>(), std::optional<double>(0.5)}) {
     cases.push_back({fmt::format("unscale {}", limit.value_or(0)),

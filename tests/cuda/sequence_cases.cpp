@@ -47,7 +47,7 @@ KernelCase in_type(const std::string& name, DType type, const Shape& shape,
 
 constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
 
-/// First position and starts of documents, of which there is one at every fifth token.
+/// First position and starts of documents, one at every fifth token.
 std::vector<TensorId> positions_of(Sketch& sketch, const Shape& x, int64_t first, bool documents) {
   std::vector<TensorId> inputs(2, kNone);
   if (first > 0) {

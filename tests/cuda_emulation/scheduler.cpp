@@ -58,7 +58,7 @@ struct Machine {
   Stacks stacks;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
-  std::vector<int> queue;  ///< threads that can go on
+  std::vector<int> queue;  ///< threads that can continue
   Thread* running = nullptr;
   Grid grid;
   int at_barrier = 0;

@@ -52,7 +52,7 @@ const Engine& engine_of(int64_t number) {
 }
 
 bool takes(const Engine& engine, const Graph& graph) {
-  // If nobody can try them, the heuristics' first must be right.
+  // If engines cannot be tried, the heuristics' first must be right.
   if (!engine.can_be_planned && graph.stride[0] == 1) return false;
   return (engine.fuses || (graph.rest.empty() && !graph.sums)) &&
          !(engine.backward_only && graph.direction == Direction::forward);

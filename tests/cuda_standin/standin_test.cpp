@@ -296,7 +296,7 @@ TEST_CASE("each order does what it may as early, or as late, as it says") {
     cudaEventRecord(s.events[1], other);
     CHECK((cudaEventQuery(s.events[0]) == cudaSuccess) == first);
     CHECK((cudaEventQuery(s.events[1]) == cudaSuccess) == second);
-    // The other stream waits for the first, which waits for nobody.
+    // The other stream waits for the first, which does not wait.
     cudaEventRecord(s.events[0], s.stream);
     cudaStreamWaitEvent(other, s.events[0], 0);
     cudaEventRecord(s.events[1], other);

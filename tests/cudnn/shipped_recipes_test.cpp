@@ -204,7 +204,7 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
     CHECK(count(job.plan, "reorder") == 0);
     CHECK(count_tables(job.plan) == 2 * (53 - kFolded));
     // In the first of two training entries one for 54 weights and a bias; in each one for 53 gradients. In
-    // evaluation 55, 54 biases, and the logits for whoever reads them. Images come as bytes.
+    // evaluation 55, 54 biases, and the logits for their readers. Images come as bytes.
     CHECK(count(job.plan, "cast") == 1 + 2 + 109);
     CHECK(count(job.plan, "scale_pixels") == 3);
     for (const PlannedNode& planned : job.plan.entries[0].nodes) {

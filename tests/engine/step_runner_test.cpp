@@ -85,7 +85,7 @@ struct RunnerResult {
 
 /// Results of a step besides its numbers.
 struct Timing {
-  int64_t every = 3;     ///< steps of which one is timed
+  int64_t every = 3;     ///< steps, one of which is timed
   double data_wait = 0;  ///< sums over all steps, in seconds
   double host = 0;
   std::vector<std::string> failed_captures = {};
@@ -227,7 +227,7 @@ TEST_CASE("a wait for the device is no wait for data, nor the host's work") {
   late.late().set_wait(std::chrono::milliseconds(100));
   Timing timing;
   train_three_steps(late, 3, true, false, Content::numbers, INT64_MAX, &timing);
-  REQUIRE(late.late().waits() - before >= 20);  // two seconds, of which the steps' own waits are most
+  REQUIRE(late.late().waits() - before >= 20);  // two seconds, mostly waits of the steps themselves
   CHECK(timing.data_wait < 0.5);
   CHECK(timing.host < 0.5);
 }

@@ -39,7 +39,7 @@ class Faults {
   void opened(int fd, const std::string& path);
   std::string path_of(int fd);
 
-  /// 0: go on; > 0: fail with this errno; kHalf: write or read half; kFlip: send or read another bit.
+  /// 0: continue; > 0: fail with this errno; kHalf: write or read half; kFlip: send or read another bit.
   int before(const char* call, const std::string& path, const std::string& detail, const void* data = nullptr,
              size_t bytes = 0);
 

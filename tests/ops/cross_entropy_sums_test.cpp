@@ -42,7 +42,7 @@ void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& rule
   sketch.output("top1", sketch.build().emit<TopK>({logits, labels, weights}, 1, ignored));
 }
 
-/// One loss and its gradient of the logits, as the mean that an update makes of it.
+/// One loss and its gradient of the logits, as the update's mean.
 struct Measured {
   double loss;
   std::vector<double> gradient;

@@ -20,7 +20,7 @@ std::string gradient_name(const std::string& parameter);
 Program differentiated(Program program, const std::vector<Pass>& before, const Planner* planner = nullptr);
 /// The passes before differentiation in checks: none, some, all.
 std::vector<std::vector<Pass>> variants_of_fusion();
-/// Passes of which the last casts parameters and inputs to bf16 if mixed precision would.
+/// Passes, the last of which casts parameters and inputs to bf16 if mixed precision would.
 std::vector<Pass> with_bf16(std::vector<Pass> passes);
 /// The program with its inputs and parameters of several dimensions, and all results, in another type.
 Program stored_as(Program program, DType dtype);

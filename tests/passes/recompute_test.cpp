@@ -12,7 +12,7 @@ using namespace trainer;
 
 namespace {
 
-/// Nodes that recompute, each of which the gradient of weights after it reads.
+/// Nodes that recompute; the gradient of weights after each reads it.
 std::vector<Node> made_again(const Draft& draft) {
   std::vector<Node> found;
   const std::vector<Node>& nodes = draft.program.entries[0].nodes;

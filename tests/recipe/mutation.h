@@ -33,7 +33,7 @@ struct Mutation {
 std::vector<Mutation> misspellings(const std::string& text, const KeyPlace& place);
 Mutation duplicated(const std::string& text, const KeyPlace& place);
 Mutation wrong_type(const std::string& text, const KeyPlace& place);
-/// The entry taken out of its map and put at the end of the file, at the top level.
+/// The entry removed from its map and put at the end of the file, at the top level.
 Mutation wrong_level(const std::string& text, const KeyPlace& place);
 
 }  // namespace trainer

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kOdd = 3;
 
-/// Ten samples, of which every third, from number 1 on, cannot be read.
+/// Ten samples; every third, from number 1 on, cannot be read.
 class OddSource final : public ImageSource {
  public:
   int64_t size() const override { return 10; }

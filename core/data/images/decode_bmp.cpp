@@ -111,12 +111,12 @@ class BmpDecoder final : public ImageDecoder {
       if (head_bytes_ < kHeadWithMasks) after += 12;
     }
     pixels_at_ = number(10, 4);
-    // Some programs leave the palette out of the count.
+    // Some programs do not count the palette.
     const bool is_miscounted = pixels_at_ == 0 || (bits_ <= 8 && pixels_at_ == kFileHead + head_bytes_);
     if (is_miscounted) pixels_at_ = after;
   }
 
-  /// The masks are in the place of a longer header's, also if they follow a short one.
+  /// The masks are at a longer header's position, even after a short header.
   void read_masks() {
     const uint64_t at = kFileHead + kInfoHead;
     const uint64_t red = number(at, 4), green = number(at + 4, 4), blue = number(at + 8, 4);

@@ -13,8 +13,8 @@ namespace trainer {
 /// Names that begin with a dot.
 bool is_hidden_name(const std::filesystem::path& path);
 
-/// The files below a folder that end in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth, hidden
-/// ones passed over: their paths from there, sorted. Throws std::filesystem::filesystem_error.
+/// The files below a folder that end in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth, without
+/// hidden ones: their paths relative to it, sorted. Throws std::filesystem::filesystem_error.
 std::vector<std::string> images_below(const std::filesystem::path& folder);
 
 /// The files given by words of a command line, in their order: a folder means the images below it. Throws

@@ -21,7 +21,7 @@ struct ImageFolders {
 
 /// JPEG, PNG, WebP and BMP files in one folder for each class: classes sorted by name, files by their path
 /// below it. Takes files that end in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth; names that
-/// begin with a dot are passed over. With a CSV file
+/// begin with a dot are skipped. With a CSV file
 /// of labels, in its order: see read_label_file. Throws Error: exit 65 if there are no classes or one has
 /// no images, exit 74 from the system.
 std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);

@@ -11,7 +11,7 @@
 // end turns each functor into an operation, its gradient, a layer of that name and both backends' loops.
 //
 // A NaN x gives a NaN y. Gradients are zero only for an x that is known to be clamped, as in PyTorch: a NaN x
-// or y passes dy. So comparisons ask whether a number is out of bounds, never whether it is within them. The
+// or y passes dy. So comparisons test whether a number is out of bounds, never whether it is within them. The
 // sign of a zero may be lost.
 
 namespace trainer::elementwise {

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// Rows of a batch out of all samples: samples (S, C, H, W) u8, labels (S) i32, numbers and epochs (N) i32 ->
+/// Rows of a batch from all samples: samples (S, C, H, W) u8, labels (S) i32, numbers and epochs (N) i32 ->
 /// pixels (N, C, H', W') u8 after the steps, labels (N) i32. A number below 0 makes zeros.
 class ReadSamples final : public Operation {
  public:

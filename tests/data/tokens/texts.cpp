@@ -149,7 +149,7 @@ TEST_CASE("text that has been tokenized is told by its tokenizer, shards of it a
   of_val.counts_bytes = true;
   const SourceInfo val = *peek_source(section, of_val);
   CHECK(val.summary.empty());
-  // The labels are the validation's last windows of tokens but for its first.
+  // The labels are the tokens of the validation's last windows, except for the first.
   const SplitTokens tokens = open_tokens(section, Split::val);
   Tokens labels(static_cast<size_t>(val.size * 4));
   tokens.stream.read(tokens.begin + 1, 500, labels);
