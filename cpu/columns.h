@@ -9,9 +9,8 @@
 #include "core/base/bfloat16.h"
 #include "core/engine/layout.h"
 
-// Images as matrices of sixteen columns. Any layout with channels in blocks of 1, 8 or 16 is a list of runs
-// in which element i belongs to channel i % block. So column s holds channel s % block, and one loop serves
-// all.
+// Images as matrices of sixteen columns. In any layout with channels in blocks of 1, 8 or 16, element i of a
+// run belongs to channel i % block. So column s holds channel s % block, and one loop serves all.
 
 namespace trainer::cpu {
 

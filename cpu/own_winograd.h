@@ -13,7 +13,7 @@ constexpr const char* kOwnWinograd = "winograd, own";
 /// Whether it exists for this use of an operation.
 bool offers_own_winograd(const OpContext& context);
 
-/// Whether it is faster here than oneDNN's algorithms, as measured by tests/bench/winograd.cpp. It is with
+/// Whether it is faster here than oneDNN's algorithms, as measured by tests/bench/winograd.cpp. Required are
 /// AVX2 or AVX-512, full vectors of channels, enough tiles to repay the work on the weights, and a third of
 /// their pixels in use.
 bool own_winograd_wins(const OpContext& context);

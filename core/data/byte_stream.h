@@ -7,9 +7,8 @@
 
 namespace trainer {
 
-/// The bytes of a file from the first to the last, unpacked if it is gzip (known by its first two bytes),
-/// straight into the caller's memory. Errors: exit 74 from the system, exit 65 if the gzip stream is
-/// damaged.
+/// The bytes of a file from the first to the last, straight into the caller's memory. gzip, known by its
+/// first two bytes, is unpacked. Errors: exit 74 from the system, exit 65 if the gzip stream is damaged.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;

@@ -15,9 +15,9 @@ struct Feed {
   std::unique_ptr<DataPipeline> pipeline;
 };
 
-/// Opens a split's files and begins to make batches in memory that the device copies from, or in the ring of
-/// `other` if they may share it. Unreadable samples are listed in `unreadable_list`. Throws Error: exit 78 if
-/// the data does not suit the network, 65 if a file is bad.
+/// Opens a split's files and starts to make batches. Their memory is one that the device copies from, or the
+/// ring of `other` if they may share it. Unreadable samples are listed in `unreadable_list`. Throws Error:
+/// exit 78 if the data does not suit the network, 65 if a file is bad.
 Feed open_feed(const Job& job, Device& device, Split split, const std::filesystem::path& unreadable_list,
                const DataPipeline* other = nullptr);
 

@@ -9,9 +9,9 @@
 
 namespace trainer {
 
-/// Adds the files of an image's tensors: the network's under the names that a trained network has everywhere,
-/// their averages under the same names, and all else that changes from step to step. `about` joins the
-/// metadata. Throws Error (exit 70) if a weight or an average is not finite.
+/// Adds the files of an image's tensors: the network's under the usual names of a trained network, their
+/// averages under the same names, and all others that change from step to step. `about` joins the metadata.
+/// Throws Error (exit 70) if a weight or an average is not finite.
 void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image,
                  const StoredMetadata& about = {});
 

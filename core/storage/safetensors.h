@@ -17,7 +17,7 @@
 namespace trainer {
 
 /// One tensor of a safetensors file, as its header records it. dtype is the format's own name ("F32",
-/// "BF16"), the shape of a scalar is empty, and the bytes [begin, end) count from the start of the data.
+/// "BF16"), and the shape of a scalar is empty. The bytes [begin, end) count from the start of the data.
 struct StoredTensor {
   std::string name;
   std::string dtype = "F32";

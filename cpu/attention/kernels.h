@@ -28,9 +28,9 @@ struct Seen {
   int64_t all_first, all_end;
 };
 
-/// The loops, compiled for one instruction set. Queries are the lanes of a panel of two vectors, so that work
-/// for each query (its mask, its maximum, its sum) is done lane by lane. A block of scores is [key][lane].
-/// Pointers are aligned to 4 bytes only.
+/// The loops, compiled for one instruction set. Queries are the lanes of a panel of two vectors, so that each
+/// query's mask, maximum and sum are computed lane by lane. A block of scores is [key][lane]. Pointers are
+/// aligned to 4 bytes only.
 struct Kernels {
   const char* name;
   int64_t lanes;  ///< of a vector

@@ -6,7 +6,7 @@
 namespace trainer::cpu::winograd {
 
 /// Winograd's minimal filtering in two dimensions. A tile of 4x4 results (or of 4x4 gradients) and 3x3
-/// weights meet in 6x6 pixels, and so in 36 positions, each of which is a product of matrices.
+/// weights meet in 6x6 pixels. Each of these 36 positions is a product of matrices.
 constexpr int64_t kTile = 4, kTaps = 3, kWindow = 6, kPositions = kWindow * kWindow;
 
 /// Floats between arrays that would otherwise be a power of two apart and evict each other's cache lines.

@@ -28,8 +28,8 @@ void check_backend(const Backend& backend, const Draft& draft, uint64_t seed,
                    const Tolerances& tolerances = {});
 /// The same for the CPU.
 void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
-/// The same for a backend that stores the program's inputs and parameters of two or more dimensions, and
-/// everything computed from them, in a narrow floating type. The reference gets their rounded values.
+/// The same for a backend that stores inputs and parameters of two or more dimensions, and all results from
+/// them, in a narrow floating type. The reference gets their rounded values.
 void check_narrow(const Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
                   const Tolerances& tolerances);
 

@@ -10,8 +10,9 @@
 namespace trainer {
 
 // A record file: head, the samples' bytes one after another, the index (one entry per sample), the names of
-// the classes (a count, then length and bytes of each, all counts u32), tail. Numbers are little-endian
-// without padding. Written from front to end. A checksum covers each byte, or it has only one possible value.
+// the classes, tail. The names are a count, then length and bytes of each, all counts u32. Numbers are
+// little-endian without padding. Written from front to end. A checksum covers each byte, or it has only one
+// possible value.
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
 constexpr uint32_t kRecordVersion = 1;

@@ -9,8 +9,8 @@
 #include "core/base/host_device.h"
 #include "core/base/math.h"
 
-// Every optimiser. A rule changes one element of a parameter; it is compiled by g++ for the CPU and by nvcc
-// for the GPU, in float and, for the reference, in double. The type list at the end turns each rule into an
+// Every optimiser. A rule changes one element of a parameter. It is compiled by g++ for the CPU and by nvcc
+// for the GPU, in float, and in double for the reference. The type list at the end turns each rule into an
 // optimiser of that name for recipes, every backend's pass over all parameters, and the tests of correctness.
 
 namespace trainer::update {
