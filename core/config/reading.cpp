@@ -77,8 +77,8 @@ void Reading::forgive(const std::string& path) {
   });
 }
 
-/// The places in the recipe that allow a key of this name: those that lack it, otherwise those with no such
-/// key, otherwise all.
+/// The places in the recipe that allow a key of this name: the first that requires and lacks it, otherwise
+/// those without it, otherwise all.
 std::vector<Reading::Declared> Reading::elsewhere(const Unknown& unknown) const {
   std::vector<Declared> places;
   for (const Declared& key : declared_) {

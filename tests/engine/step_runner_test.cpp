@@ -217,7 +217,7 @@ TEST_CASE("a batch travels in one copy, and so do the numbers of each run of an 
   const int64_t steps = std::ssize(run.losses), evaluated = (kValidation + kRows - 1) / kRows;
   CHECK(late.late().copies_to_device() == steps * micro_batches + evaluated);
   const int64_t runs = micro_batches == 1 ? steps : steps * (micro_batches + 1);  // the last one updates
-  CHECK(late.late().copies_to_host() == runs + 2 * evaluated);  // two ranges: the cells are not numbers
+  CHECK(late.late().copies_to_host() == runs + 2 * evaluated);  // two copies: the cells are not numbers
 }
 
 TEST_CASE("a wait for the device is no wait for data, nor the host's work") {
