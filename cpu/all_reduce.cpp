@@ -5,7 +5,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "core/engine/communicator.h"
+#include "core/engine/collectives.h"
+#include "core/engine/process_group.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
@@ -40,62 +41,72 @@ void copy_over(const Slots& slots, const std::vector<int64_t>& counts) {
   }
 }
 
-Communicator& require_ranks(Communicator* ranks) {
-  if (ranks == nullptr) throw std::logic_error("a program for several ranks on a device that has none");
-  return *ranks;
+ProcessGroup& require_group(ProcessGroup* group) {
+  if (group == nullptr) throw std::logic_error("a program for several ranks on a device of one process");
+  return *group;
 }
 
-/// Lets start(ranks, numbers) begin the operation on the outputs.
+Collectives& require_collectives(ProcessGroup& group) {
+  Collectives* collectives = group.host_collectives();
+  if (collectives == nullptr) throw std::logic_error("a program for several ranks on CPUs without MPI");
+  return *collectives;
+}
+
+/// start(collectives, numbers) starts a collective over the outputs.
 template <class Start>
-std::unique_ptr<Kernel> start_kernel(Communicator* ranks, const OpContext& context, const Choice& choice,
+std::unique_ptr<Kernel> start_kernel(ProcessGroup& group, const OpContext& context, const Choice& choice,
                                      const Slots& slots, Start start) {
   const std::vector<int64_t> counts = stored_counts(context, choice);
-  return kernel(
-      [=, &all = require_ranks(ranks), numbers = std::vector<std::span<float>>(counts.size())]() mutable {
-        copy_over(slots, counts);
-        if (all.is_muted()) return;
-        for (size_t i = 0; i < counts.size(); ++i) {
-          numbers[i] = {at<float>(slots.outputs[i]), static_cast<size_t>(counts[i])};
-        }
-        start(all, numbers);
-      });
+  return kernel([=, &group, &collectives = require_collectives(group),
+                 numbers = std::vector<std::span<float>>(counts.size())]() mutable {
+    copy_over(slots, counts);
+    if (group.skips_collectives()) return;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      numbers[i] = {at<float>(slots.outputs[i]), static_cast<size_t>(counts[i])};
+    }
+    start(collectives, numbers);
+  });
 }
 
-/// finish(ranks) returns once it is done.
-template <class Finish>
-std::unique_ptr<Kernel> done_kernel(Communicator* ranks, const OpContext& context, const Choice& choice,
-                                    const Slots& slots, Finish finish) {
-  return kernel([=, &all = require_ranks(ranks), counts = stored_counts(context, choice)] {
-    if (!all.is_muted()) finish(all);
-    copy_over(slots, counts);
-  });
+/// wait(collectives) returns once the collective is done.
+template <class Wait>
+std::unique_ptr<Kernel> done_kernel(ProcessGroup& group, const OpContext& context, const Choice& choice,
+                                    const Slots& slots, Wait wait) {
+  return kernel(
+      [=, &group, &collectives = require_collectives(group), counts = stored_counts(context, choice)] {
+        if (!group.skips_collectives()) wait(collectives);
+        copy_over(slots, counts);
+      });
 }
 
 }  // namespace
 
 void add_all_reduce(Handlers& handlers) {
-  Communicator* ranks = handlers.ranks();
-  const auto compile_start = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
+  ProcessGroup* group = handlers.group();
+  const auto compile_start = [group](const OpContext& context, const Choice& choice, const Slots& slots) {
     const int64_t bucket = static_cast<const AllReduceStart&>(context.op).bucket;
-    return start_kernel(ranks, context, choice, slots,
-                        [=](Communicator& all, const auto& numbers) { all.start_sum(bucket, numbers); });
+    return start_kernel(
+        require_group(group), context, choice, slots,
+        [=](Collectives& all, const auto& numbers) { all.start_all_reduce(bucket, numbers); });
   };
-  const auto compile_done = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
+  const auto compile_done = [group](const OpContext& context, const Choice& choice, const Slots& slots) {
     const int64_t bucket = static_cast<const AllReduceDone&>(context.op).bucket;
-    return done_kernel(ranks, context, choice, slots, [=](Communicator& all) { all.finish_sum(bucket); });
+    return done_kernel(require_group(group), context, choice, slots,
+                       [=](Collectives& all) { all.wait_all_reduce(bucket); });
   };
-  const auto compile_send = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
-    const int64_t from = static_cast<const BroadcastStart&>(context.op).from;
-    return start_kernel(ranks, context, choice, slots,
-                        [=](Communicator& all, const auto& numbers) { all.start_broadcast(from, numbers); });
+  const auto compile_send = [group](const OpContext& context, const Choice& choice, const Slots& slots) {
+    const int64_t root = static_cast<const BroadcastStart&>(context.op).root;
+    return start_kernel(require_group(group), context, choice, slots,
+                        [=](Collectives& all, const auto& numbers) { all.start_broadcast(root, numbers); });
   };
-  const auto compile_sent = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
-    const int64_t from = static_cast<const BroadcastDone&>(context.op).from;
-    return done_kernel(ranks, context, choice, slots, [=](Communicator& all) { all.finish_broadcast(from); });
+  const auto compile_sent = [group](const OpContext& context, const Choice& choice, const Slots& slots) {
+    const int64_t root = static_cast<const BroadcastDone&>(context.op).root;
+    return done_kernel(require_group(group), context, choice, slots,
+                       [=](Collectives& all) { all.wait_broadcast(root); });
   };
-  const auto compile_decay = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
-    const Communicator& all = require_ranks(ranks);
-    const auto later = static_cast<double>(all.ranks() - 1 - all.rank());
+  const auto compile_decay = [group](const OpContext& context, const Choice& choice, const Slots& slots) {
+    const ProcessGroup& all = require_group(group);
+    const auto later = static_cast<double>(all.size() - 1 - all.rank());
     const auto factor =
         static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
     const int64_t count = stored_counts(context, choice)[0];

@@ -39,8 +39,8 @@ void generate_products() {
 }
 
 /// State shared by planner and device.
-std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning, Communicator* ranks, bool own_winograd) {
-  auto handlers = std::make_shared<cpu::Handlers>(tuning, ranks, own_winograd);
+std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning, ProcessGroup* group, bool own_winograd) {
+  auto handlers = std::make_shared<cpu::Handlers>(tuning, group, own_winograd);
 #define TRAINER_ADD_ROW(function) cpu::function(*handlers);
   TRAINER_CPU_HANDLERS(TRAINER_ADD_ROW)
 #undef TRAINER_ADD_ROW
@@ -214,12 +214,12 @@ std::string processor_name() {
   return "unknown";
 }
 
-Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16, Communicator* ranks,
+Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16, ProcessGroup* group,
                          bool own_winograd) {
   cpu::avoid_amx();
   cpu::throw_where_onednn_gets_no_memory();
   use_threads(threads > 0 ? threads : available_threads());
-  const auto handlers = make_handlers(tuning, ranks, own_winograd);
+  const auto handlers = make_handlers(tuning, group, own_winograd);
   return {.planner = std::make_unique<CpuPlanner>(handlers, emulate_bf16),
           .device = std::make_unique<CpuDevice>(handlers)};
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/engine/backend.h"
-#include "core/engine/communicator.h"
+#include "core/engine/process_group.h"
 #include "core/engine/tuning.h"
 
 namespace trainer {
@@ -16,7 +16,7 @@ namespace trainer {
 /// the backend too, are those that train together; null: this process is alone. Without `own_winograd` all
 /// convolutions are oneDNN's.
 Backend make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false,
-                         Communicator* ranks = nullptr, bool own_winograd = true);
+                         ProcessGroup* group = nullptr, bool own_winograd = true);
 
 /// Cores that the process's affinity allows.
 int available_threads();

@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "core/engine/communicator.h"
+#include "core/engine/process_group.h"
 #include "cpu/columns.h"
 #include "cpu/handler.h"
 
@@ -90,7 +90,8 @@ std::array<float, kColumns> spread_mean(const ChannelBlocks& blocks, int64_t blo
 /// The table (R, 2, C) of all ranks, each of which fills its own row.
 class RankTable {
  public:
-  RankTable(const Shape& shape, const Communicator* all) : ranks_(shape[0]), channels_(shape[2]), all_(all) {}
+  RankTable(const Shape& shape, const ProcessGroup* group)
+      : ranks_(shape[0]), channels_(shape[2]), group_(group) {}
 
   int64_t ranks() const { return ranks_; }
   float first(const float* table, int64_t rank, int64_t c) const { return table[rank * 2 * channels_ + c]; }
@@ -99,8 +100,8 @@ class RankTable {
   }
   /// A rank that computes by itself represents all others.
   void put(float* table, int64_t c, double first, double second) const {
-    const int64_t own = all_ == nullptr ? 0 : all_->rank();
-    const bool is_alone = all_ != nullptr && all_->is_muted();
+    const int64_t own = group_ == nullptr ? 0 : group_->rank();
+    const bool is_alone = group_ != nullptr && group_->skips_collectives();
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       const bool is_mine = rank == own || is_alone;
       table[rank * 2 * channels_ + c] = is_mine ? static_cast<float>(first) : 0.0f;
@@ -110,7 +111,7 @@ class RankTable {
 
  private:
   int64_t ranks_, channels_;
-  const Communicator* all_;
+  const ProcessGroup* group_;
 };
 
 /// The input in that place, if given.

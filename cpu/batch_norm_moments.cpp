@@ -65,13 +65,13 @@ TRAINER_MULTIVERSION void measure(const T* x, int64_t count, Moments& moments) {
 }
 
 std::unique_ptr<Kernel> compile_moments(const OpContext& context, const Choice& choice, const Slots& slots,
-                                        const Communicator* ranks) {
+                                        const ProcessGroup* group) {
   const ChannelBlocks blocks =
       *channel_blocks(choice.inputs[BatchNormMoments::kX], context.inputs[BatchNormMoments::kX].shape);
   return with_storage(context.inputs[BatchNormMoments::kX].dtype, [&](auto element) {
     using T = decltype(element);
     return kernel([=, in = slots.inputs, out = slots.outputs, workspace = slots.workspace,
-                   table = RankTable(context.outputs[BatchNormMoments::kTable].shape, ranks)] {
+                   table = RankTable(context.outputs[BatchNormMoments::kTable].shape, group)] {
       const T* x = at<const T>(in[BatchNormMoments::kX]);
       auto* records = at<Moments>(workspace);
       measure_pass(blocks, records, [&](int64_t, const Piece& p, Moments& record) {
@@ -114,9 +114,9 @@ ChannelMoments moments_of(const ChannelBlocks& blocks, const Moments* records, i
 }
 
 void add_batch_norm_moments(Handlers& handlers) {
-  const Communicator* ranks = handlers.ranks();
-  const auto compile = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
-    return compile_moments(context, choice, slots, ranks);
+  const ProcessGroup* group = handlers.group();
+  const auto compile = [group](const OpContext& context, const Choice& choice, const Slots& slots) {
+    return compile_moments(context, choice, slots, group);
   };
   handlers[typeid(BatchNormMoments)] = {select_moments, compile, {}};
 }

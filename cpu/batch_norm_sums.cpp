@@ -125,15 +125,15 @@ std::array<float, kColumns> spread_mean(const ChannelBlocks& blocks, int64_t blo
 }
 
 void add_batch_norm_sums(Handlers& handlers) {
-  const Communicator* ranks = handlers.ranks();
-  const auto compile = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
+  const ProcessGroup* group = handlers.group();
+  const auto compile = [group](const OpContext& context, const Choice& choice, const Slots& slots) {
     const ChannelBlocks blocks =
         *channel_blocks(choice.inputs[BatchNormSums::kX], context.inputs[BatchNormSums::kX].shape);
     return with_storage(context.inputs[BatchNormSums::kX].dtype,
                         [&](auto element) -> std::unique_ptr<Kernel> {
                           return std::make_unique<BatchNormSumsKernel<decltype(element)>>(
                               static_cast<const BatchNormSums&>(context.op).eps, blocks,
-                              RankTable(context.outputs[BatchNormSums::kTable].shape, ranks), slots);
+                              RankTable(context.outputs[BatchNormSums::kTable].shape, group), slots);
                         });
   };
   handlers[typeid(BatchNormSums)] = {select_sums, compile, {}};

@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "core/base/bfloat16.h"
-#include "core/engine/communicator.h"
 #include "core/engine/device.h"
+#include "core/engine/process_group.h"
 #include "core/engine/tuning.h"
 
 namespace trainer::cpu {
@@ -26,8 +26,8 @@ struct Handler {
 /// The handlers of all operations, which cpu/table.h lists.
 class Handlers {
  public:
-  Handlers(Tuning* tuning, Communicator* ranks, bool own_winograd)
-      : tuning_(tuning), ranks_(ranks), own_winograd_(own_winograd) {}
+  Handlers(Tuning* tuning, ProcessGroup* group, bool own_winograd)
+      : tuning_(tuning), group_(group), own_winograd_(own_winograd) {}
   Handler& operator[](std::type_index operation) { return all_[operation]; }
   /// Or nullptr.
   const Handler* find(const Operation& op) const {
@@ -37,14 +37,14 @@ class Handlers {
   /// The tuning, if algorithms are timed; null: they are chosen by rule.
   Tuning* tuning() const { return tuning_; }
   /// The ranks that train together; null: this process is alone.
-  Communicator* ranks() const { return ranks_; }
+  ProcessGroup* group() const { return group_; }
   /// Whether convolutions may be the program's own rather than oneDNN's.
   bool own_winograd() const { return own_winograd_; }
 
  private:
   std::unordered_map<std::type_index, Handler> all_;
   Tuning* tuning_;
-  Communicator* ranks_;
+  ProcessGroup* group_;
   bool own_winograd_;
 };
 

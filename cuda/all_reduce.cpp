@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cuda/communication.h"
+#include "cuda/nccl_collectives.h"
 #include "cuda/optimizer.h"
 #include "cuda/table.h"
 
@@ -27,10 +27,10 @@ std::vector<int64_t> stored_counts(const OpContext& context, const Choice& choic
   return counts;
 }
 
-Communication& require_ranks(const Gpu& gpu) {
-  if (gpu.communication == nullptr)
-    throw std::logic_error("a program for several ranks on a GPU that has none");
-  return *gpu.communication;
+GpuCollectives& require_collectives(const Gpu& gpu) {
+  if (gpu.collectives == nullptr)
+    throw std::logic_error("a program for several ranks on a GPU of one process");
+  return *gpu.collectives;
 }
 
 /// An output that is not where its input is.
@@ -46,37 +46,67 @@ cudaError_t copy_over(const Slots& slots, const std::vector<int64_t>& counts, cu
   return cudaSuccess;
 }
 
-std::unique_ptr<Kernel> compile_start(const Gpu& gpu, const OpContext& context, const Choice& choice,
-                                      const Slots& slots) {
-  Communication& all = require_ranks(gpu);
+/// start(collectives, numbers) starts a collective over the outputs.
+template <class Start>
+std::unique_ptr<Kernel> start_kernel(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                     const Slots& slots, Start start) {
+  GpuCollectives& all = require_collectives(gpu);
   const std::vector<int64_t> counts = stored_counts(context, choice);
-  return kernel(
-      context, [slots, counts, &all, bucket = static_cast<const AllReduceStart&>(context.op).bucket,
-                numbers = std::vector<std::span<float>>(counts.size()), stream = gpu.stream.get()]() mutable {
-        const cudaError_t status = copy_over(slots, counts, stream);
-        if (status != cudaSuccess || all.ranks().is_muted()) return status;
-        for (size_t i = 0; i < counts.size(); ++i)
-          numbers[i] = {at<float>(slots.outputs[i]), static_cast<size_t>(counts[i])};
-        all.start(bucket, numbers);
-        return cudaSuccess;
-      });
+  return kernel(context, [slots, counts, &all, start, numbers = std::vector<std::span<float>>(counts.size()),
+                          stream = gpu.stream.get()]() mutable {
+    const cudaError_t status = copy_over(slots, counts, stream);
+    if (status != cudaSuccess || all.group().skips_collectives()) return status;
+    for (size_t i = 0; i < counts.size(); ++i)
+      numbers[i] = {at<float>(slots.outputs[i]), static_cast<size_t>(counts[i])};
+    start(all, numbers);
+    return cudaSuccess;
+  });
 }
 
-std::unique_ptr<Kernel> compile_done(const Gpu& gpu, const OpContext& context, const Choice& choice,
-                                     const Slots& slots) {
-  Communication& all = require_ranks(gpu);
+/// wait(collectives) holds up the stream until the collective is done.
+template <class Wait>
+std::unique_ptr<Kernel> done_kernel(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                    const Slots& slots, Wait wait) {
+  GpuCollectives& all = require_collectives(gpu);
   return kernel(context,
-                [slots, counts = stored_counts(context, choice), &all,
-                 bucket = static_cast<const AllReduceDone&>(context.op).bucket, stream = gpu.stream.get()] {
-                  if (!all.ranks().is_muted()) all.finish(bucket);
+                [slots, counts = stored_counts(context, choice), &all, wait, stream = gpu.stream.get()] {
+                  if (!all.group().skips_collectives()) wait(all);
                   return copy_over(slots, counts, stream);
                 });
 }
 
+std::unique_ptr<Kernel> compile_reduce(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                       const Slots& slots) {
+  const int64_t bucket = static_cast<const AllReduceStart&>(context.op).bucket;
+  return start_kernel(gpu, context, choice, slots, [bucket](Collectives& all, const auto& numbers) {
+    all.start_all_reduce(bucket, numbers);
+  });
+}
+
+std::unique_ptr<Kernel> compile_reduced(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                        const Slots& slots) {
+  const int64_t bucket = static_cast<const AllReduceDone&>(context.op).bucket;
+  return done_kernel(gpu, context, choice, slots,
+                     [bucket](Collectives& all) { all.wait_all_reduce(bucket); });
+}
+
+std::unique_ptr<Kernel> compile_broadcast(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                          const Slots& slots) {
+  const int64_t root = static_cast<const BroadcastStart&>(context.op).root;
+  return start_kernel(gpu, context, choice, slots,
+                      [root](Collectives& all, const auto& numbers) { all.start_broadcast(root, numbers); });
+}
+
+std::unique_ptr<Kernel> compile_received(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                         const Slots& slots) {
+  const int64_t root = static_cast<const BroadcastDone&>(context.op).root;
+  return done_kernel(gpu, context, choice, slots, [root](Collectives& all) { all.wait_broadcast(root); });
+}
+
 std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                       const Slots& slots) {
-  const Communicator& ranks = require_ranks(gpu).ranks();
-  const auto later = static_cast<double>(ranks.ranks() - 1 - ranks.rank());
+  const ProcessGroup& group = require_collectives(gpu).group();
+  const auto later = static_cast<double>(group.size() - 1 - group.rank());
   const auto factor = static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
   return kernel(context, [factor, x = slots.inputs[DecayByRank::kX], y = slots.outputs[DecayByRank::kY],
                           count = stored_counts(context, choice)[0], stream = gpu.stream.get()] {
@@ -87,8 +117,10 @@ std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, 
 }  // namespace
 
 void add_all_reduce(Handlers& handlers) {
-  handlers[typeid(AllReduceStart)] = {select_each, compile_start, {}};
-  handlers[typeid(AllReduceDone)] = {select_each, compile_done, {}};
+  handlers[typeid(AllReduceStart)] = {select_each, compile_reduce, {}};
+  handlers[typeid(AllReduceDone)] = {select_each, compile_reduced, {}};
+  handlers[typeid(BroadcastStart)] = {select_each, compile_broadcast, {}};
+  handlers[typeid(BroadcastDone)] = {select_each, compile_received, {}};
   handlers[typeid(DecayByRank)] = {select_each, compile_decay, {}};
 }
 

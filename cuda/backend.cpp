@@ -10,10 +10,10 @@
 
 #include "core/base/error.h"
 #include "core/base/units.h"
-#include "cuda/communication.h"
 #include "cuda/compiled_for.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/monitor.h"
+#include "cuda/nccl_collectives.h"
 #include "cuda/planner.h"
 #include "cuda/ranges.h"
 #include "cuda/table.h"
@@ -102,8 +102,7 @@ std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
   gpu->machine = machine_of(gpu->name);
   gpu->cache = request.cache;
   gpu->cudnn = cudnn::Library::on_device(gpu->stream.get(), gpu->name, gpu->cache, gpu->machine);
-  if (request.ranks != nullptr)
-    gpu->communication = make_nccl_communication(*request.ranks, gpu->stream.get());
+  if (request.group != nullptr) gpu->collectives = make_nccl_collectives(*request.group, gpu->stream.get());
   return gpu;
 }
 
@@ -111,7 +110,7 @@ std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
 /// either.
 std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
   const int devices = expect_devices();
-  const int index = request.ranks != nullptr ? static_cast<int>(request.local_rank % devices) : request.index;
+  const int index = request.group != nullptr ? static_cast<int>(request.local_rank % devices) : request.index;
   const cudaDeviceProp properties = expect_device(index, devices);
   try {
     return start_gpu(request, index, properties);
@@ -216,7 +215,7 @@ class CudaDevice final : public Device {
   }
 
   void join_ranks() override {
-    if (gpu_->communication != nullptr) gpu_->communication->join();
+    if (gpu_->collectives != nullptr) gpu_->collectives->join();
   }
 
   DeviceReading read_device() const override {

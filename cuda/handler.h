@@ -17,7 +17,7 @@
 
 namespace trainer::cuda {
 
-class Communication;
+class GpuCollectives;
 namespace cudnn {
 class Library;
 }
@@ -38,12 +38,12 @@ struct Gpu {
   BlasHandle blas;
   Counters counters;  ///< of cuda/last_block.h, zero between kernels
   std::shared_ptr<cudnn::Library> cudnn;
-  std::string machine;               ///< GPU and libraries, on which the libraries' answers depend
-  std::shared_ptr<TextCache> cache;  ///< of all runs of the user; may be null
-  Tuning* tuning = nullptr;          ///< with runtime.autotune: the fastest choices
-  std::shared_ptr<Communication> communication;  ///< null if the process is alone
-  bool tf32 = false;                             ///< products of f32 may round their factors
-  bool deterministic = false;                    ///< bitwise identical every time, at any price
+  std::string machine;                          ///< GPU and libraries, on which the libraries' answers depend
+  std::shared_ptr<TextCache> cache;             ///< of all runs of the user; may be null
+  Tuning* tuning = nullptr;                     ///< with runtime.autotune: the fastest choices
+  std::shared_ptr<GpuCollectives> collectives;  ///< null if the process is alone
+  bool tf32 = false;                            ///< products of f32 may round their factors
+  bool deterministic = false;                   ///< bitwise identical every time, at any price
 
   /// Bytes in buffers, which may outlive everything else here.
   std::shared_ptr<int64_t> held = std::make_shared<int64_t>(0);

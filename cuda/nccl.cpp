@@ -19,7 +19,7 @@ constexpr const char* kLibrary = "libnccl.so.2";
                   reason, kLibrary));
 }
 
-/// Where the loader finds it, otherwise where it was when this was built.
+/// The library that the loader finds, else the one that this was built with.
 void* open_library() {
   for (const char* name : {kLibrary, TRAINER_NCCL_LIBRARY}) {
     if (*name == '\0') continue;
@@ -42,6 +42,7 @@ Nccl load() {
   find(handle, found.init_rank, "ncclCommInitRank");
   find(handle, found.abort, "ncclCommAbort");
   find(handle, found.all_reduce, "ncclAllReduce");
+  find(handle, found.broadcast, "ncclBroadcast");
   find(handle, found.group_start, "ncclGroupStart");
   find(handle, found.group_end, "ncclGroupEnd");
   find(handle, found.error_string, "ncclGetErrorString");

@@ -26,6 +26,8 @@ struct Nccl {
   Result (*abort)(Comm*) = nullptr;
   Result (*all_reduce)(const void* from, void* to, size_t count, int type, int operation, Comm*,
                        cudaStream_t) = nullptr;
+  Result (*broadcast)(const void* from, void* to, size_t count, int type, int root, Comm*,
+                      cudaStream_t) = nullptr;
   Result (*group_start)() = nullptr;
   Result (*group_end)() = nullptr;
   const char* (*error_string)(Result) = nullptr;

@@ -45,13 +45,13 @@ std::vector<SumRow> sum_rows(const Job& job, const PlannedEntry& entry) {
 }
 
 /// What is added up over the ranks in a step.
-struct Communication {
+struct CommunicationVolume {
   std::vector<SumRow> buckets;  ///< of gradients, once in a step
   SumRow statistics;            ///< of batch normalisation, in each micro-batch; its number is that of sums
 };
 
-Communication communication_of(const Job& job) {
-  Communication found;
+CommunicationVolume volume_of(const Job& job) {
+  CommunicationVolume found;
   for (const PlannedEntry& entry : job.plan.entries) {
     SumRow statistics;
     for (const SumRow& row : sum_rows(job, entry)) {
@@ -98,7 +98,7 @@ Shares shares_of(const Job& job) {
 }  // namespace
 
 std::string communication_text(const Job& job) {
-  const Communication all = communication_of(job);
+  const CommunicationVolume all = volume_of(job);
   if (all.buckets.empty()) return "";
   const Shares shares = shares_of(job);
   int64_t bytes = all.statistics.bytes * job.spec.batch().micro_batches();
@@ -125,7 +125,7 @@ std::string communication_text(const Job& job) {
 }
 
 void add_communication(const Job& job, Json& report) {
-  const Communication all = communication_of(job);
+  const CommunicationVolume all = volume_of(job);
   for (const SumRow& row : all.buckets)
     report["buckets"].push_back({{"tensors", row.tensors}, {"bytes", row.bytes}, {"after", row.after}});
   if (all.statistics.number > 0)

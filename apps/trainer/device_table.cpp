@@ -8,7 +8,7 @@
 #include "apps/trainer/time_report.h"
 #include "core/base/split.h"
 #include "core/base/units.h"
-#include "core/session/ranks.h"
+#include "core/session/membership.h"
 
 namespace trainer {
 namespace {

@@ -30,13 +30,13 @@ Backend plan_for(const FilePath& model, const Recipe& recipe, BackendRequest req
 }  // namespace
 
 Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, Use use,
-                    Communicator* ranks) {
+                    ProcessGroup* group) {
   const Recipe& recipe = spec.recipe();
   const DeviceSection& section = recipe.device;
   const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
                                .cache = user_cache(),
                                .index = static_cast<int>(section.index),
-                               .ranks = ranks,
+                               .group = group,
                                .local_rank = device.local_rank,
                                .tf32 = recipe.training.parsed_precision() == Precision::tf32,
                                .deterministic = recipe.run.deterministic};
@@ -45,9 +45,9 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
     return plan_for(section.model, recipe, request);
   if (device.type == "cpu") {
     const int64_t open =
-        ranks == nullptr ? device.threads : std::min<int64_t>(device.threads, available_threads());
+        group == nullptr ? device.threads : std::min<int64_t>(device.threads, available_threads());
     return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : open), request.tuning,
-                            section.emulate_bf16, ranks, recipe.runtime.winograd != "off");
+                            section.emulate_bf16, group, recipe.runtime.winograd != "off");
   }
   if (use == Use::train) return load_backend(kCuda, request);
   try {

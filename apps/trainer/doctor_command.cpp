@@ -10,7 +10,7 @@
 #include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/engine/backend_library.h"
-#include "core/engine/communicator_library.h"
+#include "core/engine/process_group_library.h"
 #include "core/host/gpus.h"
 #include "core/ranks/engines.h"
 #include "core/ranks/identity.h"
@@ -70,7 +70,7 @@ void print_cuda(const Json& cuda) {
 
 /// "rank 1 of 2 (OMPI_COMM_WORLD_RANK)"
 std::string launch_text() try {
-  const Identity identity = launched_as();
+  const RankIdentity identity = launched_as();
   if (identity.is_alone()) return "one process";
   return fmt::format("rank {} of {}, number {} on this host ({})", identity.rank, identity.ranks,
                      identity.local_rank, identity.source);
@@ -78,7 +78,7 @@ std::string launch_text() try {
   return problem.what();
 }
 
-std::string mpi_text() try { return describe_communicator("mpi"); } catch (const Error& problem) {
+std::string mpi_text() try { return describe_process_group("mpi"); } catch (const Error& problem) {
   return problem.what();
 }
 

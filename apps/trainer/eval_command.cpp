@@ -12,7 +12,7 @@
 #include "core/host/stop.h"
 #include "core/recipe/about.h"
 #include "core/recipe/feed.h"
-#include "core/session/ranks.h"
+#include "core/session/membership.h"
 #include "core/train/evaluation.h"
 
 namespace trainer {
@@ -62,7 +62,7 @@ int eval_command(const Arguments& arguments) {
   const Feed feed = open_feed(job, network.device(), Split::val, "");
   Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples,
                         job.settings.metrics, job.averages, job.settings.known_sums, job.settings.matrix);
-  OneRank alone;
+  SingleProcess alone;
   Agreement agreement(alone);
   Found found{.values = *evaluation.run(agreement),
               .matrices = evaluation.matrices(),

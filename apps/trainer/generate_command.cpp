@@ -11,7 +11,7 @@
 #include "core/base/regular_file.h"
 #include "core/host/stop.h"
 #include "core/recipe/tokenizer.h"
-#include "core/session/ranks.h"
+#include "core/session/membership.h"
 #include "core/text/text_stream.h"
 #include "core/train/generation.h"
 

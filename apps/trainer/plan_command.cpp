@@ -9,7 +9,7 @@
 #include "apps/trainer/plan_report.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/session/device.h"
-#include "core/session/ranks.h"
+#include "core/session/membership.h"
 
 namespace trainer {
 namespace {

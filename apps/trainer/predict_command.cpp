@@ -15,7 +15,7 @@
 #include "core/recipe/about.h"
 #include "core/recipe/classes.h"
 #include "core/recipe/feed.h"
-#include "core/session/ranks.h"
+#include "core/session/membership.h"
 #include "core/train/prediction.h"
 
 namespace trainer {

@@ -8,7 +8,7 @@
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/ranks/launch.h"
-#include "core/session/ranks.h"
+#include "core/session/membership.h"
 #include "core/session/session.h"
 #include "cpu/backend.h"
 
@@ -34,8 +34,8 @@ int train_command(const Arguments& arguments) {
     return launch_ranks(ranks, command);
   }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
-  const auto open = [](const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, Communicator* ranks) {
-    return open_device(spec, tuning, device, Use::train, ranks);
+  const auto open = [](const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, ProcessGroup* group) {
+    return open_device(spec, tuning, device, Use::train, group);
   };
   return static_cast<int>(run_session(
       recipe, open, signals, progress,

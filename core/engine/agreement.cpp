@@ -9,16 +9,16 @@
 namespace trainer {
 
 void Agreement::vote() {
-  if (voted_ - answered_ == Communicator::kMostOpenRounds)
+  if (voted_ - answered_ == ProcessGroup::kMaxOpenRounds)
     throw std::logic_error("too many rounds without a result");
   Vote own = wish_();
   own.fail = code_;
-  communicator_.vote(voted_++, own);
+  group_.vote(voted_++, own);
 }
 
 Vote Agreement::result() {
   if (answered_ == voted_) throw std::logic_error("no round is without a result");
-  const Vote all = communicator_.result(answered_++);
+  const Vote all = group_.result(answered_++);
   if (all.fail == 0) return all;
   if (error_ != nullptr) std::rethrow_exception(error_);
   throw PeerError(static_cast<ExitCode>(all.fail), "another rank has failed; its own message says why");

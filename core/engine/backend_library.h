@@ -9,15 +9,15 @@
 #include "core/base/error.h"
 #include "core/base/text_cache.h"
 #include "core/engine/backend.h"
-#include "core/engine/communicator.h"
 #include "core/engine/device_description.h"
+#include "core/engine/process_group.h"
 #include "core/engine/tuning.h"
 
 namespace trainer {
 
 /// The interface between a backend's library and the program, since classes and their virtual functions cross
 /// it. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures changes.
-constexpr const char* kBackendInterface = "trainer backend interface 12, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 13, compiled by " __VERSION__;
 
 /// A run's requirements for its device.
 struct BackendRequest {
@@ -25,7 +25,7 @@ struct BackendRequest {
   Tuning* tuning = nullptr;          ///< time algorithms, keep the fastest here; outlives the backend
   std::shared_ptr<TextCache> cache;  ///< of all runs of the user, for slow searches; may be null
   int index = 0;                     ///< which of the GPUs that the process sees
-  Communicator* ranks = nullptr;     ///< if several train together; outlives the backend
+  ProcessGroup* group = nullptr;     ///< if several ranks train together; outlives the backend
   int64_t local_rank = 0;            ///< among those on this host: they take its GPUs in turn, not `index`
   bool tf32 = false;                 ///< products of f32 may round their factors to 10 bits
   bool deterministic = false;        ///< no algorithm with results that vary from run to run

@@ -11,14 +11,14 @@
 #include <cstdlib>
 #include <memory>
 
-#include "core/ranks/control.h"
+#include "core/ranks/peer_connections.h"
 
 namespace trainer {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-/// Numeric; "" for an address of another family, or one that only this host can reach.
+/// The numeric address; "" if it is of another family, or if only this host can reach it.
 std::string address_text(const sockaddr* address) {
   if (address == nullptr || address->sa_family != AF_INET) return "";
   std::array<char, NI_MAXHOST> text{};
@@ -29,7 +29,7 @@ std::string address_text(const sockaddr* address) {
   return found.starts_with("127.") ? "" : found;
 }
 
-/// The first that other hosts can reach; "" if there is none.
+/// The first address that other hosts can reach; "" if there is none.
 std::string address_of_name(const std::string& name) {
   addrinfo* found = nullptr;
   if (::getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0) return "";
@@ -61,7 +61,7 @@ std::string text_of_variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Of "node[07-12,15],other": node07.
+/// "node07" from "node[07-12,15],other".
 std::string first_node(const std::string& list) {
   const size_t end = list.find_first_of(",[");
   std::string name = list.substr(0, end);
@@ -78,7 +78,7 @@ uint16_t port_of_step() {
 
 }  // namespace
 
-Endpoint meeting_place(const Identity& identity) {
+Endpoint rendezvous_endpoint(const RankIdentity& identity) {
   const std::string node = first_node(text_of_variable("SLURM_STEP_NODELIST"));
   const std::string host = !identity.address.empty() ? identity.address : node;
   const uint16_t port = identity.port != 0 ? identity.port : node.empty() ? uint16_t{0} : port_of_step();
@@ -93,10 +93,10 @@ Endpoint meeting_place(const Identity& identity) {
   return {host, port};
 }
 
-std::string address_for(const Identity& identity) {
+std::string listening_address(const RankIdentity& identity) {
   const std::string& given = identity.address;
   if (identity.local_ranks == identity.ranks) return given.empty() ? kLoopback : given;
-  // Many systems know their own name as 127.0.1.1, if no other host finds it.
+  // Many systems resolve their own name to 127.0.1.1, which no other host can reach.
   std::string text = address_of_name(given.empty() ? own_name() : given);
   if (text.empty()) text = address_of_interface();
   return text.empty() ? kLoopback : text;

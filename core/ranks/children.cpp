@@ -33,8 +33,8 @@ sigset_t watched_signals() {
   return set;
 }
 
-/// In the child: does not return. The terminal's signals do not reach it, since it leads a session of its
-/// own.
+/// Runs in the child and does not return. The child leads its own session, so the terminal's signals do not
+/// reach it.
 [[noreturn]] void become(const std::vector<std::string>& line, const Children::Variables& variables,
                          int errors, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -54,7 +54,7 @@ sigset_t watched_signals() {
   ::_exit(kProgramNotFound);
 }
 
-/// Whether a process is there and has not ended: a zombie has.
+/// Whether a process exists and has not ended. A zombie has ended.
 bool lives(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string text;
@@ -63,7 +63,7 @@ bool lives(pid_t process) {
   return name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] != 'Z';
 }
 
-/// What a process has started and not waited for. Empty if the system does not tell.
+/// The children of a process. Empty if the system does not list them.
 std::vector<pid_t> children_of(pid_t process) {
   std::vector<pid_t> children;
   std::error_code gone;
@@ -95,20 +95,20 @@ void Children::start(const std::vector<std::string>& line, const Variables& vari
   children_.push_back({child, std::nullopt});
 }
 
-std::vector<int> Children::await(std::chrono::seconds patience) {
+std::vector<int> Children::await(std::chrono::seconds timeout) {
   std::optional<Clock::time_point> end;
   while (!reap()) {
-    if (!end && has_failed()) end = Clock::now() + patience;
-    if (end && Clock::now() > *end) tell(SIGKILL);
-    heed_signals(std::chrono::seconds(1));
+    if (!end && has_failed()) end = Clock::now() + timeout;
+    if (end && Clock::now() > *end) send_signal(SIGKILL);
+    handle_signals(std::chrono::seconds(1));
   }
   std::vector<int> statuses;
   for (const Child& child : children_) statuses.push_back(*child.status);
   return statuses;
 }
 
-std::variant<int, Children::Late> Children::await_launcher(int64_t processes, const Patience& patience) {
-  // Until all processes have been seen. Some may be a moment's helpers, and none may be on this host.
+std::variant<int, Children::Late> Children::await_launcher(int64_t processes, const Timeouts& timeout) {
+  // Until all processes have been seen. Some may be short-lived helpers, and none may be on this host.
   constexpr std::chrono::milliseconds kBriefly(50), kLong(1000);
   constexpr std::chrono::seconds kStart(10);
   std::set<pid_t> seen;
@@ -121,12 +121,12 @@ std::variant<int, Children::Late> Children::await_launcher(int64_t processes, co
     const bool had_all = std::ssize(seen) >= processes;
     if (seen.empty() || living > 0) some = Clock::now();
     if (!had_all || living >= processes) all = Clock::now();
-    if (Clock::now() - some > patience.with_launcher) return Late::launcher;
-    if (Clock::now() - all > patience.with_others) {
+    if (Clock::now() - some > timeout.with_launcher) return Late::launcher;
+    if (Clock::now() - all > timeout.with_others) {
       for (const pid_t process : found) ::kill(process, SIGKILL);
       return Late::others;
     }
-    heed_signals(had_all || (!seen.empty() && Clock::now() - start > kStart) ? kLong : kBriefly);
+    handle_signals(had_all || (!seen.empty() && Clock::now() - start > kStart) ? kLong : kBriefly);
   }
   return *children_.front().status;
 }
@@ -151,20 +151,20 @@ bool Children::has_failed() const {
                              [](const Child& child) { return child.status && *child.status != 0; });
 }
 
-/// Waits for the next one, or the end of a child.
-void Children::heed_signals(std::chrono::milliseconds most) {
+/// Waits for the next signal, or for the end of a child.
+void Children::handle_signals(std::chrono::milliseconds most) {
   const timespec wait{.tv_sec = most.count() / 1000, .tv_nsec = most.count() % 1000 * 1'000'000};
   if (const int signal = ::sigtimedwait(&watched_, nullptr, &wait); signal > 0 && signal != SIGCHLD)
-    pass_on(signal);
+    forward(signal);
 }
 
-void Children::pass_on(int signal) {
+void Children::forward(int signal) {
   were_asked_ = true;
   if (signal == SIGINT) ++interrupts_;
-  tell(interrupts_ > 1 ? at_once_ : SIGUSR1);
+  send_signal(interrupts_ > 1 ? at_once_ : SIGUSR1);
 }
 
-void Children::tell(int signal) {
+void Children::send_signal(int signal) {
   has_killed_ = has_killed_ || signal == SIGKILL;
   for (const Child& child : children_) {
     if (!child.status) ::kill(child.process, signal);

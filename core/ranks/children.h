@@ -14,38 +14,37 @@
 
 namespace trainer {
 
-/// Processes that this one has started, whose end it awaits. Signals reach them and nobody else meanwhile.
+/// The child processes that this one waits for. Meanwhile signals are forwarded to them alone.
 class Children {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
 
-  /// `at_once`: what ends a child without asking.
+  /// `at_once`: the signal that ends a child immediately.
   explicit Children(int at_once);
   /// Kills those that have not ended.
   ~Children();
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  /// `errors`: its standard error; -1: this process's. Throws Error (exit 71) if the system has no room
-  /// for it.
+  /// `errors`: its standard error; -1: that of this process. Throws Error (exit 71) if the system cannot
+  /// start it.
   void start(const std::vector<std::string>& line, const Variables& variables, int errors = -1);
 
-  /// What each of them ended with. After one has failed, the others have `patience` to end by themselves.
-  std::vector<int> await(std::chrono::seconds patience);
+  /// The exit status of each. After one has failed, the others have `timeout` to end by themselves.
+  std::vector<int> await(std::chrono::seconds timeout);
 
-  /// How long a launcher may live on after all of its processes have ended, and how long the others after
-  /// one.
-  struct Patience {
+  /// How long a launcher may outlive its processes, and how long the others may outlive the first.
+  struct Timeouts {
     std::chrono::seconds with_launcher, with_others;
   };
   enum class Late { launcher, others };
-  /// Waits for the only child, a program that starts this many processes and awaits them. Returns what it
-  /// ended with, or what has tried the patience; then whatever is left of its processes is killed.
-  std::variant<int, Late> await_launcher(int64_t processes, const Patience& patience);
+  /// Waits for the only child, a launcher of this many processes. Returns its exit status, or which timeout
+  /// has passed; then its remaining processes are killed.
+  std::variant<int, Late> await_launcher(int64_t processes, const Timeouts& timeout);
 
   bool were_asked() const { return were_asked_; }
   bool were_interrupted_twice() const { return interrupts_ > 1; }
-  /// The number of the first that was ended by a signal which is not from here.
+  /// The index of the first that was killed by a signal of somebody else.
   std::optional<size_t> killed() const { return killed_; }
 
  private:
@@ -57,9 +56,9 @@ class Children {
 
   bool reap();
   bool has_failed() const;
-  void heed_signals(std::chrono::milliseconds most);
-  void pass_on(int signal);
-  void tell(int signal);
+  void handle_signals(std::chrono::milliseconds most);
+  void forward(int signal);
+  void send_signal(int signal);
 
   sigset_t watched_, before_;
   int at_once_;

@@ -5,10 +5,10 @@
 
 namespace trainer {
 
-/// Where launch_ranks would find mpirun in PATH; "" if it would not.
+/// The path of the mpirun that launch_ranks would use; "" if there is none.
 std::string launcher_path();
 
-/// What this machine has of NCCL. Needs neither GPU nor driver.
+/// The NCCL of this machine. Finding it needs neither GPU nor driver.
 struct NcclLibrary {
   std::string version;  ///< "2.28.9"; "" with a problem
   std::string problem;  ///< why libnccl.so.2 cannot be used

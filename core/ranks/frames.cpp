@@ -23,7 +23,7 @@ T number_at(std::string_view bytes) {
 }  // namespace
 
 std::string encode(FrameKind kind, std::string_view body) {
-  if (body.size() >= FrameReader::kMost) throw std::length_error("a frame that no rank would take");
+  if (body.size() >= FrameReader::kMax) throw std::length_error("a frame that no rank would take");
   std::string frame = bytes_of(static_cast<uint32_t>(body.size() + 1));
   frame += static_cast<char>(kind);
   return frame += body;
@@ -33,7 +33,7 @@ std::optional<Frame> FrameReader::next() {
   constexpr size_t kHead = sizeof(uint32_t);
   if (bytes_.size() < kHead) return std::nullopt;
   const size_t size = number_at<uint32_t>(bytes_);
-  if (size == 0 || size > most_) throw BadFrame("a frame of a length that no rank sends");
+  if (size == 0 || size > max_) throw BadFrame("a frame of a length that no rank sends");
   if (bytes_.size() < kHead + size) return std::nullopt;
   const auto kind = static_cast<uint8_t>(bytes_[kHead]);
   if (kind >= kFrameKinds) throw BadFrame("a frame of an unknown kind");

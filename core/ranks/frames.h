@@ -10,9 +10,20 @@
 
 namespace trainer {
 
-/// What ranks tell each other over a control connection. On the wire a frame is the length of what follows
-/// (u32), its kind (u8), and its body; all numbers are little-endian.
-enum class FrameKind : uint8_t { hello, join, welcome, refuse, ready, position, others, give, all, farewell };
+/// The messages on a connection between ranks. On the wire a frame is its length (u32, without itself), its
+/// kind (u8) and its body. All numbers are little-endian.
+enum class FrameKind : uint8_t {
+  hello,
+  join,
+  welcome,
+  refuse,
+  ready,
+  heartbeat,
+  group_status,
+  contribution,
+  gathered,
+  exiting
+};
 constexpr uint8_t kFrameKinds = 10;
 
 struct Frame {
@@ -20,7 +31,7 @@ struct Frame {
   std::string body;
 };
 
-/// Bytes that are not what a rank sends.
+/// Bytes that no rank sends.
 class BadFrame : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -31,21 +42,21 @@ std::string encode(FrameKind kind, std::string_view body);
 /// Cuts the bytes of a connection into frames.
 class FrameReader {
  public:
-  /// Before a connection has proven what it is, it is worth no more memory.
-  static constexpr size_t kMostOfStranger = 512;
-  static constexpr size_t kMost = size_t{1} << 26;
+  /// Until a connection has proven that it knows the secret, it gets no more memory.
+  static constexpr size_t kMaxUntrusted = 512;
+  static constexpr size_t kMax = size_t{1} << 26;
 
-  void trust() { most_ = kMost; }
+  void trust() { max_ = kMax; }
   void put(std::string_view bytes) { bytes_ += bytes; }
-  /// Nothing if the next one is not complete. Throws BadFrame if it is too long, or of no known kind.
+  /// The next frame, once it is complete. Throws BadFrame if it is too long, or of an unknown kind.
   std::optional<Frame> next();
 
  private:
-  size_t most_ = kMostOfStranger;
+  size_t max_ = kMaxUntrusted;
   std::string bytes_;
 };
 
-/// Puts a body together.
+/// Writes a body.
 class BodyWriter {
  public:
   BodyWriter& number(uint64_t value);
@@ -56,12 +67,12 @@ class BodyWriter {
   std::string body_;
 };
 
-/// Takes a body apart. Throws BadFrame if it is shorter or longer than that.
+/// Reads a body. Throws BadFrame if it is shorter or longer than what is read.
 class BodyReader {
  public:
   explicit BodyReader(std::string_view body) : rest_(body) {}
   uint64_t number();
-  /// A number from 0 to below `end`.
+  /// A number of at least 0 and below `end`.
   int64_t below(int64_t end);
   std::string text();
   void end() const;

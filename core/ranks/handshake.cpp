@@ -6,16 +6,16 @@
 namespace trainer {
 namespace {
 
-/// The number is raised if any frame changes: ranks of two formats do not meet.
+/// Raise the number if any frame changes: ranks of two formats refuse each other.
 constexpr std::string_view kGreeting = "trainer ranks 2", kGreetingOfAny = "trainer ranks ";
 constexpr size_t kNonceBytes = 16;
-constexpr size_t kMostOfHost = 255;
+constexpr size_t kMaxHost = 255;
 
 std::string text_of(const Secret& nonce) {
   return {nonce.bytes.begin(), nonce.bytes.end()};
 }
 
-/// What a rank proves that joins, and what rank 0 proves that lets it in.
+/// The texts that the two sides prove.
 std::string text_of_joining(const std::string& first_nonce, const std::string& nonce, int64_t rank,
                             int64_t ranks, const std::string& host) {
   return fmt::format("join {} {} {}{}{}", rank, ranks, first_nonce, nonce, host);
@@ -27,35 +27,35 @@ std::string text_of_welcome(const std::string& nonce, const std::string& host) {
 
 }  // namespace
 
-std::string Doorman::hello() const {
+std::string HandshakeServer::hello() const {
   return encode(FrameKind::hello, BodyWriter().text(kGreeting).text(text_of(nonce_)).take());
 }
 
-Doorman::Guest Doorman::admit(const Frame& join) const {
+HandshakeServer::Applicant HandshakeServer::admit(const Frame& join) const {
   if (join.kind != FrameKind::join) throw BadFrame("a frame before the connection has joined");
   BodyReader body(join.body);
   const uint64_t rank = body.number(), ranks = body.number();
-  Guest guest{.rank = static_cast<int64_t>(rank), .host = body.text(), .nonce = body.text()};
+  Applicant applicant{.rank = static_cast<int64_t>(rank), .host = body.text(), .nonce = body.text()};
   const std::string proven = body.text();
   body.end();
-  if (guest.host.size() > kMostOfHost || guest.nonce.size() != kNonceBytes)
+  if (applicant.host.size() > kMaxHost || applicant.nonce.size() != kNonceBytes)
     throw BadFrame("a request to join that no rank sends");
-  if (!is_proof(
-          proven, secret_,
-          text_of_joining(text_of(nonce_), guest.nonce, guest.rank, static_cast<int64_t>(ranks), guest.host)))
+  if (!is_proof(proven, secret_,
+                text_of_joining(text_of(nonce_), applicant.nonce, applicant.rank, static_cast<int64_t>(ranks),
+                                applicant.host)))
     throw Refused("it has another secret: set the same TRAINER_SECRET for all ranks, or for none");
   if (ranks != static_cast<uint64_t>(ranks_))
     throw Refused(fmt::format("it was started with {} ranks, this one with {}", ranks_, ranks));
   if (rank == 0 || rank >= ranks) throw Refused(fmt::format("there is no place for a rank {}", rank));
-  return guest;
+  return applicant;
 }
 
-std::string Doorman::welcome(const Guest& guest, const std::string& host) const {
+std::string HandshakeServer::welcome(const Applicant& applicant, const std::string& host) const {
   return encode(FrameKind::welcome,
-                BodyWriter().text(host).text(proof(secret_, text_of_welcome(guest.nonce, host))).take());
+                BodyWriter().text(host).text(proof(secret_, text_of_welcome(applicant.nonce, host))).take());
 }
 
-std::string Visitor::join(const Frame& hello) {
+std::string HandshakeClient::join(const Frame& hello) {
   if (hello.kind != FrameKind::hello) throw BadFrame("no greeting of a rank 0");
   BodyReader body(hello.body);
   const std::string greeting = body.text();
@@ -76,7 +76,7 @@ std::string Visitor::join(const Frame& hello) {
                     .take());
 }
 
-std::string Visitor::enter(const Frame& answer) const {
+std::string HandshakeClient::check_welcome(const Frame& answer) const {
   BodyReader body(answer.body);
   if (answer.kind == FrameKind::refuse) throw Refused(body.text());
   if (answer.kind != FrameKind::welcome) throw BadFrame("no answer to a request to join");

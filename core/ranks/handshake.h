@@ -10,32 +10,33 @@
 
 namespace trainer {
 
-// How a rank joins rank 0: each side sends random bytes, and gets back a proof that the other one has made of
-// them with the secret, which itself does not travel.
+// How a rank joins rank 0: each side sends random bytes, and the other proves with them that it knows the
+// secret. The secret itself is never sent.
 
-/// Who asks to join, and why it may not.
+/// A rank may not join, and why.
 class Refused : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// Rank 0's side of one connection.
-class Doorman {
+class HandshakeServer {
  public:
-  Doorman(const Secret& secret, int64_t ranks) : secret_(secret), ranks_(ranks), nonce_(random_bytes()) {}
+  HandshakeServer(const Secret& secret, int64_t ranks)
+      : secret_(secret), ranks_(ranks), nonce_(random_bytes()) {}
 
   /// The first frame of the connection.
   std::string hello() const;
 
-  struct Guest {
+  struct Applicant {
     int64_t rank;
     std::string host;
     std::string nonce;
   };
-  /// Throws Refused with what to tell the rank, and BadFrame if no rank has sent that.
-  Guest admit(const Frame& join) const;
-  /// The answer to a guest; `host` is that of rank 0.
-  std::string welcome(const Guest& guest, const std::string& host) const;
+  /// Throws Refused with the reason for the rank, and BadFrame if no rank has sent that.
+  Applicant admit(const Frame& join) const;
+  /// The answer to an applicant. `host` is that of rank 0.
+  std::string welcome(const Applicant& applicant, const std::string& host) const;
 
  private:
   Secret secret_;
@@ -44,16 +45,16 @@ class Doorman {
 };
 
 /// Another rank's side.
-class Visitor {
+class HandshakeClient {
  public:
-  Visitor(const Secret& secret, int64_t rank, int64_t ranks, std::string host)
+  HandshakeClient(const Secret& secret, int64_t rank, int64_t ranks, std::string host)
       : secret_(secret), rank_(rank), ranks_(ranks), host_(std::move(host)), nonce_(random_bytes()) {}
 
-  /// The answer to rank 0's hello. Throws BadFrame if that is none, and Refused if it is another
-  /// release's.
+  /// The answer to rank 0's hello. Throws BadFrame if it is none, and Refused if it comes from another
+  /// release.
   std::string join(const Frame& hello);
-  /// The host of rank 0. Throws Refused if it is not the rank 0 of this run, or does not want this rank.
-  std::string enter(const Frame& answer) const;
+  /// The host of rank 0. Throws Refused if it is not the rank 0 of this run, or if it refuses this rank.
+  std::string check_welcome(const Frame& answer) const;
 
  private:
   Secret secret_;

@@ -15,7 +15,7 @@
 namespace trainer {
 namespace {
 
-/// How one launcher names what an identity consists of.
+/// The variables of one launcher.
 struct Launcher {
   const char* rank;
   const char* ranks;
@@ -31,13 +31,13 @@ constexpr std::array kLaunchers = {
     // MPICH's and Intel MPI's, before Slurm: within a job its own processes are a step of one task per node.
     Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
     Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
-    // Others that speak PMI, as PALS. srun --mpi=pmi2 sets the first two, too.
+    // Other launchers with PMI, such as PALS. srun --mpi=pmi2 also sets the first two.
     Launcher{"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", nullptr},
 };
 constexpr const char* kAddress = "MASTER_ADDR";
 constexpr const char* kPort = "MASTER_PORT";
 
-/// A million ranks are enough; nothing that is counted with them overflows then.
+/// A bound that keeps every product with the number of ranks from overflowing.
 constexpr int64_t kMostRanks = 1'000'000;
 
 std::string variable(const char* name) {
@@ -69,9 +69,8 @@ bool counts(const Launcher& launcher) {
   return is_set(launcher.rank) || is_set(launcher.ranks) || is_set(launcher.local_rank);
 }
 
-/// Slurm says how many tasks each of the step's nodes has, "4(x2),3"; if all have as many that is clear,
-/// otherwise the most are assumed.
-int64_t tasks_here(const Identity& identity) {
+/// Slurm lists the tasks of the step's nodes, "4(x2),3". If the nodes differ, the largest number is assumed.
+int64_t tasks_here(const RankIdentity& identity) {
   const std::string text = variable("SLURM_STEP_TASKS_PER_NODE");
   int64_t most = identity.local_rank + 1;
   for (size_t at = 0; at < text.size();) {
@@ -84,8 +83,8 @@ int64_t tasks_here(const Identity& identity) {
   return most;
 }
 
-Identity identity_from(const Launcher& launcher) {
-  // Some environments say of every process that it is one of one.
+RankIdentity identity_from(const Launcher& launcher) {
+  // Some environments set a size of 1 for every process.
   if (variable(launcher.ranks) == "1" && (!is_set(launcher.rank) || variable(launcher.rank) == "0"))
     return {.source = launcher.rank};
   for (const char* needed : {launcher.rank, launcher.ranks, launcher.local_rank}) {
@@ -93,7 +92,7 @@ Identity identity_from(const Launcher& launcher) {
     refuse(fmt::format("the environment has only a part of {}, {} and {}: {} is missing", launcher.rank,
                        launcher.ranks, launcher.local_rank, needed));
   }
-  Identity identity{.ranks = number_in(launcher.ranks, 1, kMostRanks), .source = launcher.rank};
+  RankIdentity identity{.ranks = number_in(launcher.ranks, 1, kMostRanks), .source = launcher.rank};
   identity.rank = number_in(launcher.rank, 0, identity.ranks - 1);
   identity.local_rank = number_in(launcher.local_rank, 0, identity.rank);
   if (launcher.local_ranks != nullptr && is_set(launcher.local_ranks)) {
@@ -106,10 +105,10 @@ Identity identity_from(const Launcher& launcher) {
 
 }  // namespace
 
-Identity launched_as() {
+RankIdentity launched_as() {
   for (const Launcher& launcher : kLaunchers) {
     if (!counts(launcher)) continue;
-    Identity identity = identity_from(launcher);
+    RankIdentity identity = identity_from(launcher);
     if (identity.is_alone()) return identity;
     identity.address = variable(kAddress);
     if (is_set(kPort)) identity.port = static_cast<uint16_t>(number_in(kPort, 1, 65535));

@@ -13,17 +13,17 @@
 
 #include "core/base/error.h"
 #include "core/ranks/children.h"
+#include "core/ranks/connection.h"
 #include "core/ranks/engines.h"
 #include "core/ranks/launcher_folder.h"
 #include "core/ranks/launcher_report.h"
-#include "core/ranks/line.h"
 #include "core/ranks/secret.h"
 
 namespace trainer {
 namespace {
 
 std::vector<std::string> command_line(int64_t ranks, const std::vector<std::string>& command) {
-  // More ranks than cores are allowed, and the program itself divides the cores.
+  // More ranks than cores are allowed; the program itself divides the cores.
   std::vector<std::string> line = {kLauncher, "--oversubscribe",    "--bind-to", "none",
                                    "-np",     std::to_string(ranks)};
   if (::geteuid() == 0) line.insert(line.begin() + 1, "--allow-run-as-root");
@@ -31,13 +31,13 @@ std::vector<std::string> command_line(int64_t ranks, const std::vector<std::stri
   return line;
 }
 
-/// The exit code of ranks that came to their end by themselves, and agreed on it.
+/// The exit code of ranks that have ended by themselves and agree on it.
 bool is_own_code(int code) {
   return code == 0 ||
          (code >= static_cast<int>(ExitCode::usage) && code <= static_cast<int>(ExitCode::recipe));
 }
 
-/// The signal that has ended a process or, by what a shell or mpirun makes of it, one of its own; 0: none.
+/// The signal that has ended a process, or one of its own as a shell or mpirun reports it; 0: none.
 int signal_of(int status) {
   if (WIFSIGNALED(status)) return WTERMSIG(status);
   const int signal = WEXITSTATUS(status) - 128;
@@ -50,13 +50,13 @@ std::string signal_text(int signal) {
   return fmt::format("signal {}{}", signal, text == nullptr ? "" : fmt::format(" ({})", text));
 }
 
-/// `asked`: whether the ranks were asked to stop; the request may have come before they could heed it.
+/// `asked`: whether the ranks were asked to stop; the request may have come before they could handle it.
 int code_of(int status, bool asked) {
   if (WIFEXITED(status) && is_own_code(WEXITSTATUS(status))) return WEXITSTATUS(status);
   return static_cast<int>(asked && signal_of(status) == SIGUSR1 ? ExitCode::requeue : ExitCode::peer_lost);
 }
 
-/// Of ranks without MPI: that of the one which has failed by itself, not of those that have left because of
+/// The exit code of ranks without MPI: that of the rank that failed first, not of those that left because of
 /// it.
 int code_of_all(const std::vector<int>& statuses, bool asked) {
   int code = 0;
@@ -67,8 +67,8 @@ int code_of_all(const std::vector<int>& statuses, bool asked) {
   return code;
 }
 
-/// Of ranks that have reported their exit codes: that of one which has failed by itself, after which mpirun
-/// kills the others, or what all have come to.
+/// The exit code of ranks that have reported theirs: that of a rank that failed by itself, after which mpirun
+/// kills the others, or the common one.
 std::optional<int> reported_exit_code(const std::vector<int>& codes, int64_t ranks) {
   int lost = 0;
   for (const int code : codes) {
@@ -78,16 +78,16 @@ std::optional<int> reported_exit_code(const std::vector<int>& codes, int64_t ran
   return codes.size() == static_cast<size_t>(ranks) ? std::optional(lost) : std::nullopt;
 }
 
-/// For ranks that have not ended though another has. One that leaves tells the others, which end within six
-/// seconds, and mpirun kills them sooner. So this is for those that hear nothing: a rank that is stopped ends
-/// within ten seconds after the timeout in which the others miss it.
-constexpr std::chrono::seconds kPatienceWithRanks(8);
+/// For ranks that outlive another one. A rank that exits announces it, and the others end within six seconds,
+/// or mpirun kills them sooner. This timeout is for a rank that is stopped: it ends within ten seconds after
+/// the others have lost it.
+constexpr std::chrono::seconds kRanksTimeout(8);
 
-/// mpirun ends within milliseconds of its ranks. If one is killed at its start, mpirun 4.1 sometimes waits
-/// for a lock of its own for ever.
-constexpr std::chrono::seconds kPatienceWithLauncher(5);
+/// mpirun ends within milliseconds after its ranks. If one is killed at its start, mpirun 4.1 sometimes
+/// deadlocks.
+constexpr std::chrono::seconds kLauncherTimeout(5);
 
-/// mpirun has ended, and no rank's own code is the reason.
+/// Handles an mpirun that has ended for another reason than a rank's exit code.
 [[noreturn]] void refuse_start(int status, int64_t ranks, const LauncherFolder& folder,
                                const LauncherReport& report) {
   if (WEXITSTATUS(status) == kProgramNotFound) {
@@ -102,7 +102,7 @@ constexpr std::chrono::seconds kPatienceWithLauncher(5);
                           report.is_empty() ? "it gave no reason" : "correct what is named above"));
 }
 
-/// The exit code of ranks whose mpirun has ended so.
+/// The exit code of the ranks of an mpirun with this end.
 int code_of_launcher(int status, int64_t ranks, bool asked, const LauncherFolder& folder,
                      const LauncherReport& report) {
   const int code = code_of(status, asked);
@@ -117,7 +117,7 @@ int code_of_launcher(int status, int64_t ranks, bool asked, const LauncherFolder
                                                  "command again",
                                                  kLauncher, signal_text(signal)));
   }
-  if (folder.have_met()) return code;  // the others have said which one was lost
+  if (folder.have_joined()) return code;  // the others have said which one was lost
   if (signal == 0) refuse_start(status, ranks, folder, report);
   throw Error(ExitCode::peer_lost,
               fmt::format("{} was ended by {} before the {} ranks had met; start the same command again",
@@ -132,7 +132,7 @@ int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
   LauncherReport report;
   children.start(command_line(ranks, command), folder.variables(), report.writing_end());
   report.begin();
-  const auto end = children.await_launcher(ranks, {kPatienceWithLauncher, kPatienceWithRanks});
+  const auto end = children.await_launcher(ranks, {kLauncherTimeout, kRanksTimeout});
   report.end();
   if (children.were_interrupted_twice()) return 128 + SIGINT;
   if (const int* status = std::get_if<int>(&end))
@@ -162,7 +162,7 @@ int launch_on_gpus(int64_t ranks, const std::vector<std::string>& command) {
                              {"MASTER_PORT", std::to_string(first.port)},
                              {"TRAINER_SECRET", secret}});
   }
-  const std::vector<int> statuses = children.await(kPatienceWithRanks);
+  const std::vector<int> statuses = children.await(kRanksTimeout);
   if (children.were_interrupted_twice()) return 128 + SIGINT;
   const int code = code_of_all(statuses, children.were_asked());
   if (const auto killed = children.killed(); killed && code == static_cast<int>(ExitCode::peer_lost)) {

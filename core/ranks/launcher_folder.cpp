@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file by which rank 0 says that all ranks have met.
+/// The file by which rank 0 reports that all ranks have joined.
 constexpr const char* kMetVariable = "TRAINER_RANKS_MET";
 constexpr const char* kMetFile = "ranks-met";
-/// The folder where a rank that ends leaves its exit code, in a file that its process gives the name.
+/// The folder in which each rank leaves its exit code, in a file named by its process.
 constexpr const char* kEndedVariable = "TRAINER_RANKS_ENDED";
 constexpr const char* kEndedFolder = "ranks-ended";
 
@@ -58,7 +58,7 @@ Children::Variables LauncherFolder::variables() const {
   return variables;
 }
 
-bool LauncherFolder::have_met() const {
+bool LauncherFolder::have_joined() const {
   std::error_code unknown;
   return fs::exists(path_ / kMetFile, unknown);
 }
@@ -81,7 +81,7 @@ std::string LauncherFolder::fullness() const {
   return fmt::format("; {} is full", path_.parent_path().string());
 }
 
-void report_meeting_to_launcher() {
+void report_rendezvous_to_launcher() {
   const char* file = std::getenv(kMetVariable);
   if (file != nullptr) std::ofstream{file};
 }

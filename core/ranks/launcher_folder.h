@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// A folder for mpirun's own files: of several mpirun that share one (Open MPI 4.1's default), one that ends
-/// may remove what another is about to use. It is removed with this object. A folder that the user has named
+/// A folder for mpirun's own files, removed with this object. By default all mpirun of Open MPI 4.1 share
+/// one, and one that ends may remove files that another is about to use. A folder that the user has named
 /// stays in use.
 class LauncherFolder {
  public:
@@ -22,8 +22,8 @@ class LauncherFolder {
 
   /// For mpirun and its ranks.
   Children::Variables variables() const;
-  /// Whether rank 0 has called report_meeting_to_launcher.
-  bool have_met() const;
+  /// Whether rank 0 has called report_rendezvous_to_launcher.
+  bool have_joined() const;
   /// The exit codes of those ranks that have called report_end_to_launcher.
   std::vector<int> reported_exit_codes() const;
   /// "; FOLDER is full", or "".

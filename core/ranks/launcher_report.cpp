@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-/// How soon the end of mpirun is noticed; processes that it has left behind may hold the pipe open.
+/// The delay after which the end of mpirun is noticed: processes it leaves may hold the pipe open.
 constexpr int kPauseMs = 100;
 
 /// Open MPI writes a message in one piece between two rows of dashes. A row alone may come from a rank.
@@ -30,7 +30,7 @@ bool is_exit_report(const std::string& frame) {
          frame.find("non-zero exit code") != std::string::npos;
 }
 
-/// "mpirun: Forwarding signal 10 to job": what launch_ranks has asked for.
+/// "mpirun: Forwarding signal 10 to job", a signal of launch_ranks.
 bool is_of_own_signal(const std::string& line) {
   return line.find(": Forwarding signal ") != std::string::npos && line.ends_with(" to job\n");
 }
@@ -66,16 +66,16 @@ void LauncherReport::run() {
   print(frame_ + rest_);
 }
 
-/// False after the end of the pipe, and where `patience_ms` is 0 and nothing is there.
-bool LauncherReport::read_some(int patience_ms) {
+/// False at the end of the pipe, and if nothing arrives within `timeout_ms`.
+bool LauncherReport::read_some(int timeout_ms) {
   pollfd asked{reading_.get(), POLLIN, 0};
-  if (::poll(&asked, 1, patience_ms) <= 0) {
-    // No frame pauses within; nor is the beginning of a line kept from a reader.
+  if (::poll(&asked, 1, timeout_ms) <= 0) {
+    // A frame has no pause within it. The start of a line is not held back either.
     print(frame_ + rest_);
     frame_.clear();
     rest_.clear();
     in_frame_ = false;
-    return patience_ms > 0;
+    return timeout_ms > 0;
   }
   std::array<char, 4096> part{};
   const ssize_t count = ::read(reading_.get(), part.data(), part.size());

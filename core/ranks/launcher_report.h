@@ -10,9 +10,9 @@
 
 namespace trainer {
 
-/// The standard error of mpirun, which also has that of its ranks. Passes on what it reads at once, except
-/// for mpirun's report of a rank's exit code: a rank that ends with one of this program's codes has given the
-/// reason itself. Nor does it pass on that mpirun forwards a signal, which launch_ranks has sent.
+/// The standard error of mpirun and its ranks, forwarded at once. Two messages of mpirun are held back: its
+/// report of a rank's exit code, since the rank has printed the reason itself, and that it forwards a signal
+/// of launch_ranks.
 class LauncherReport {
  public:
   /// Throws Error (exit 74) if the system has no further file.
@@ -21,23 +21,23 @@ class LauncherReport {
   LauncherReport(const LauncherReport&) = delete;
   LauncherReport& operator=(const LauncherReport&) = delete;
 
-  /// For mpirun to write to. Ends with begin().
+  /// The end that mpirun writes to. begin() closes it.
   int writing_end() const { return writing_.get(); }
-  /// Once mpirun has been started.
+  /// Call it once mpirun has started.
   void begin();
-  /// Once mpirun has ended: passes on the rest.
+  /// Call it once mpirun has ended. Forwards the rest.
   void end();
 
   /// After end(). Whether mpirun or a rank has written anything.
   bool is_empty() const { return !has_written_; }
-  /// Passes on what was held back.
+  /// Forwards the reports that were held back.
   void show_exit_reports() const;
   /// "rank 1", as mpirun names the first that a signal has ended; "" if it names none.
   const std::string& killed_rank() const { return killed_rank_; }
 
  private:
   void run();
-  bool read_some(int patience_ms);
+  bool read_some(int timeout_ms);
   void take(const std::string& line);
   void close_frame();
 

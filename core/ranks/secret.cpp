@@ -24,7 +24,7 @@ constexpr const char* kVariable = "TRAINER_SECRET";
 constexpr size_t kDigits = 32;
 constexpr std::chrono::milliseconds kBetweenLooks(50);
 
-/// Of the key that proofs are made with. A key for anything else would be derived by other words.
+/// The context of the key for proofs. A key for another purpose would need another context.
 constexpr std::string_view kPurpose = "trainer: proofs of ranks";
 constexpr size_t kKeyBytes = 32, kProofBytes = 32;
 
@@ -36,7 +36,7 @@ const unsigned char* unsigned_bytes(std::string_view text) {
   throw Error(code, fmt::format("{}: {}", one_line(file.string()), text));
 }
 
-/// Appears with all that it holds, or not at all. Whether another process was first does not matter.
+/// The file appears complete or not at all. Another process may have been first.
 void make(const std::filesystem::path& file) {
   std::string text = to_hex(random_bytes()), name = file.string() + ".XXXXXX";
   text += '\n';
@@ -55,7 +55,7 @@ void make(const std::filesystem::path& file) {
                      kVariable));
 }
 
-/// Nothing if there is no file.
+/// The file's text; nothing if there is no file.
 std::optional<Secret> read(const std::filesystem::path& file) {
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0 && errno == ENOENT) return std::nullopt;
@@ -88,7 +88,7 @@ bool Secret::operator==(const Secret& other) const {
   return ::sodium_memcmp(bytes.data(), other.bytes.data(), bytes.size()) == 0;
 }
 
-/// libsodium ends the process if there are no random bytes, so the system is asked first.
+/// libsodium aborts the process if there are no random bytes, so ask the system first.
 Secret random_bytes() {
   uint8_t probe = 0;
   if (::getrandom(&probe, sizeof probe, 0) != sizeof probe || ::sodium_init() < 0)
@@ -123,8 +123,8 @@ std::optional<Secret> secret_of_environment() {
   return secret;
 }
 
-Secret secret_of_file(const std::filesystem::path& file, bool is_first, std::chrono::seconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+Secret secret_of_file(const std::filesystem::path& file, bool is_first, std::chrono::seconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (true) {
     if (const std::optional<Secret> secret = read(file)) return *secret;
     if (is_first) {
@@ -133,7 +133,7 @@ Secret secret_of_file(const std::filesystem::path& file, bool is_first, std::chr
       fail(ExitCode::io, file,
            fmt::format("rank 0 has not made it within {} s; let all ranks share this directory, "
                        "or set {} for all of them",
-                       patience.count(), kVariable));
+                       timeout.count(), kVariable));
     } else {
       std::this_thread::sleep_for(kBetweenLooks);
     }

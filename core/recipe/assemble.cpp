@@ -75,17 +75,6 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
   return scales;
 }
 
-/// Throws if the ranks are GPUs, the only devices that compute asynchronously.
-bool shards_optimizer(const RunSpec& run, bool is_async) {
-  const Recipe& recipe = run.recipe();
-  const bool shards = recipe.parallelism.shard_optimizer && run.ranks() > 1;
-  if (shards && is_async) {
-    fail_at(recipe.origin_of("parallelism.shard_optimizer"),
-            "works among CPUs only, not yet with NCCL; remove it, or set device.type=cpu");
-  }
-  return shards;
-}
-
 /// Throws Error (exit 78) if a group of the optimizer has no parameter.
 void check_groups(const Optimizer& optimizer, const Program& program) {
   std::vector<std::string> trained;
@@ -132,7 +121,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   spec.micro_batches = run.batch().micro_batches();
   spec.ranks = run.ranks();
   spec.sync_batch_norm = recipe.parallelism.sync_batch_norm;
-  spec.shard_optimizer = shards_optimizer(run, request.is_async);
+  spec.shard_optimizer = recipe.parallelism.shard_optimizer && run.ranks() > 1;
   spec.bucket_bytes = recipe.parallelism.bucket.bytes;
   spec.update = {.optimizer = recipe.optimizer.get(),
                  .learning_rates = request.lr_table,

@@ -153,8 +153,7 @@ void ParallelismSection::declare(Fields& fields) {
   fields.add("sync_batch_norm", &sync_batch_norm,
              "compute batch normalisation's statistics over the micro-batches of all ranks");
   fields
-      .add("shard_optimizer", &shard_optimizer,
-           "shard the optimizer's state across the ranks (ZeRO stage 1); CPUs only")
+      .add("shard_optimizer", &shard_optimizer, "shard the optimizer's state across the ranks (ZeRO stage 1)")
       .does_not_affect_results();
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/engine/backend.h"
-#include "core/engine/communicator.h"
+#include "core/engine/process_group.h"
 #include "core/engine/tuning.h"
 #include "core/recipe/run_spec.h"
 #include "core/run/resume.h"
@@ -15,7 +15,7 @@ namespace trainer {
 /// The file in a run's directory that keeps what runtime.autotune found.
 constexpr const char* kTuningFile = "algorithms.json";
 
-/// The device to open, and why this one.
+/// The device to open, and the reason.
 struct DeviceChoice {
   std::string type;        ///< cpu or cuda
   std::string reason;      ///< "device.type=auto: no GPU was found"
@@ -23,24 +23,25 @@ struct DeviceChoice {
   int64_t local_rank = 0;  ///< among those of the run on this host, which share its GPUs
 };
 
-/// What device.type=auto means: the device that the checkpoint was made on, else cuda where there is a GPU,
-/// else cpu. Only with `must_keep` is a checkpoint's GPU chosen where there is none.
+/// Resolves device.type=auto: the device of the checkpoint, else cuda if there is a GPU, else cpu. A
+/// checkpoint's GPU is chosen without any GPU only with `must_keep`.
 DeviceChoice choose_device(const DeviceSection& section, const ResumePoint* from = nullptr,
                            bool must_keep = true);
 
 /// Opens the backend that was chosen. With runtime.autotune it follows `tuning` and adds to it, so that must
-/// outlive it, and so must the ranks, which are null if the process is alone.
+/// outlive it, and so must `group`, which is null if the process is alone.
 using OpenDevice = std::function<Backend(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device,
-                                         Communicator* ranks)>;
+                                         ProcessGroup* group)>;
 
-/// Tells the planner the run's precision. Throws Error (exit 78) at training.precision where it cannot.
+/// Sets the planner's precision. Throws Error (exit 78) at training.precision if the device does not support
+/// it.
 void set_precision(const RunSpec& spec, Planner& planner);
 
-/// What to warn of where the device has failed to capture a step, for the reason given.
+/// The warning if the device failed to capture a step, with the reason.
 std::string uncaptured(const std::string& reason);
 
-/// What an earlier start of the same run found, which stands in the checkpoint that it goes on from too;
-/// empty without runtime.autotune.
+/// The tuning of an earlier start of the same run, which its checkpoint holds too; empty without
+/// runtime.autotune.
 Tuning earlier_tuning(const RunSpec& spec, const ResumePoint* from = nullptr);
 
 }  // namespace trainer

@@ -13,11 +13,11 @@ namespace trainer {
 /// How a step's samples are divided: " (2 ranks x 4 x 16)"; "" if they are not.
 std::string split_text(const BatchSplit& batch);
 
-/// Logs what is about to be trained, on what, and from where.
+/// Logs the network, the device and the starting point of a run.
 void announce(const Job& job, const Planner& planner, const RunDirectory& directory, const Start& start,
               const Tuning& tuning, Log& log);
 
-/// The summary.json of a run whose steps are all done.
+/// The summary.json of a run that has done all its steps.
 Summary summary_of(const Job& job, const LoopState& state, const LoopResult& result,
                    int64_t unreadable_samples);
 

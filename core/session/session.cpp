@@ -7,8 +7,8 @@
 
 #include "core/base/json.h"
 #include "core/base/printable.h"
-#include "core/engine/shared_state.h"
-#include "core/engine/together.h"
+#include "core/engine/group_operations.h"
+#include "core/engine/state_transfer.h"
 #include "core/host/process.h"
 #include "core/host/slurm.h"
 #include "core/host/time_limit.h"
@@ -18,7 +18,8 @@
 #include "core/run/status.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
-#include "core/session/ranks.h"
+#include "core/session/membership.h"
+#include "core/session/rank_checkpoints.h"
 #include "core/session/report.h"
 #include "core/session/settings.h"
 #include "core/storage/atomic_file.h"
@@ -28,13 +29,13 @@
 namespace trainer {
 namespace {
 
-/// A file system that is shared may hold the lock of a node that was lost until it has missed the node.
+/// A shared file system may hold the lock of a lost node until it notices the loss.
 constexpr std::chrono::seconds kPatienceAfterRestart(120);
 
-/// How often a run looks whether its directory is still in place.
+/// How often a run checks that its directory is still in place.
 constexpr double kLookSeconds = 1;
 
-/// Takes the device's memory. Where somebody else has taken what the plan counted on, says what would fit
+/// Allocates the device's memory. If another process has taken some of it, the error names what would fit
 /// now.
 std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& job) {
   try {
@@ -48,7 +49,7 @@ std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& j
   }
 }
 
-/// What the first step of this process finds; returns what to log of it.
+/// Handles the findings of this process's first step; returns what to log.
 std::vector<std::string> fill(Executable& executable, const Job& job, const Start& start) {
   executable.hold_elsewhere();
   initialize(executable, job.spec.seed());
@@ -61,13 +62,13 @@ std::vector<std::string> fill(Executable& executable, const Job& job, const Star
   return lines;
 }
 
-/// What all parts of a run need.
+/// The context that all parts of a run share.
 struct Parts {
   const Backend& backend;
   const Job& job;
   const Tuning& tuning;
   const Start& start;
-  const Ranks& ranks;
+  const Membership& membership;
   RunDirectory& directory;
   StopSignals& signals;
   TimeLimit& limit;
@@ -79,14 +80,14 @@ void warn_of(const std::string& trouble, const Parts& run) {
   if (!trouble.empty()) run.log.warn(trouble);
 }
 
-/// Where the process before this one began here as well, and was killed before it could save.
+/// Warns if the previous process also started here, and was killed before it could save.
 void warn_of_no_progress(const Parts& run) {
   const std::optional<RunStatus> last = read_status(run.directory.file(kStatusFile));
   if (!last || last->state != RunStatus::State::running || last->began_at != run.start.step()) return;
   warn_of(run.limit.was_too_short(), run);
 }
 
-/// Logs how the run starts; `other_data` and `loaded` are what its parts have said of themselves.
+/// Logs how the run starts, with what its parts report (`other_data`, `loaded`).
 void announce_start(const Parts& run, const DataSource& train, const std::optional<std::string>& other_data,
                     const std::vector<std::string>& loaded) {
   announce(run.job, *run.backend.planner, run.directory, run.start, run.tuning, run.log);
@@ -96,8 +97,8 @@ void announce_start(const Parts& run, const DataSource& train, const std::option
   if (const auto note = unused_outputs(run.job.spec, train)) run.log.warn(*note);
 }
 
-/// The confusion matrix of the last evaluation, where a metric is a function of it. A run does not end
-/// because it cannot be written.
+/// Writes the confusion matrix of the last evaluation, if a metric is a function of it. A failure does not
+/// end the run.
 void save_confusion(const RunDirectory& directory, int64_t step, const Evaluation& evaluation,
                     const std::vector<std::string>& class_names, Log& log) try {
   const auto matrices = evaluation.matrices();
@@ -122,8 +123,8 @@ void finish(const Parts& run, const Executable& executable, const TrainingLoop& 
   run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
 }
 
-/// For the next process: checkpoints that nobody has compared may hold wrong weights. It can still resume
-/// where that cannot be written.
+/// Warns the next process that checkpoints since the last comparison may hold wrong weights. A failure to
+/// write that does not keep it from resuming.
 void note_wrong_weights(const Parts& run, const std::exception& problem) try {
   if (dynamic_cast<const ReplicasDiffer*>(&problem) != nullptr)
     note_difference(checkpoint_root(run.directory.path()), problem.what());
@@ -131,16 +132,16 @@ void note_wrong_weights(const Parts& run, const std::exception& problem) try {
   run.log.warn(other.what());
 }
 
-/// Runs the loop to its end, and says in the directory what has become of the run. One that ends early,
-/// perhaps for too many unreadable samples, still names those it found.
+/// Runs the loop to its end, and writes the run's end to its directory. A run that ends early, perhaps
+/// because of too many unreadable samples, still names those it found.
 ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& loop,
                   const Checkpoints& checkpoints, UnreadableList& unreadable, StatusKeeper& status,
                   const StoredMetadata& about) try {
   status.running(run.start.step());
   const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
   const LoopResult result = loop.result();
-  // The others wait, so that what fails here is the end of all of them.
-  together(run.ranks.communicator(), [&] {
+  // The others wait, so a failure here ends all of them.
+  run_on_all(run.membership.group(), [&] {
     if (stopped_for.empty()) finish(run, executable, loop, result, unreadable, about);
   });
   if (stopped_for.empty())
@@ -155,19 +156,20 @@ ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& 
 } catch (const std::exception& problem) {
   run.directory.require_in_place();  // otherwise that is the reason, and no place for what follows
   note_wrong_weights(run, problem);
-  const Failure failure = run.ranks.failure_of(problem);
+  const Failure failure = run.membership.failure_of(problem);
   status.end(RunStatus::State::failed, loop.state().step, failure.code, failure.text);
   unreadable.report();
   throw;
 }
 
-/// What computes a run's steps: on every rank the same, but for its share of the samples.
+/// The parts that compute a run's steps. They are the same on every rank, except for its share of the
+/// samples.
 struct Machine {
   Feed train, validation;
   std::unique_ptr<Executable> executable;
 };
 
-/// What an earlier process has found counts against the budget as well.
+/// Samples that an earlier process could not read count against the budget as well.
 void count_unreadable(Machine& machine, const LoopState& earlier) {
   for (const auto& [split, feed] :
        {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
@@ -177,9 +179,9 @@ void count_unreadable(Machine& machine, const LoopState& earlier) {
 }
 
 /// Every rank reads its own copy of the samples.
-void require_same_samples(const Ranks& ranks, const Machine& machine) {
-  ranks.require_same_samples(*machine.train.source, "train");
-  if (machine.validation.source) ranks.require_same_samples(*machine.validation.source, "val");
+void require_same_samples(const Membership& membership, const Machine& machine) {
+  membership.require_same_samples(*machine.train.source, "train");
+  if (machine.validation.source) membership.require_same_samples(*machine.validation.source, "val");
 }
 
 /// `list`: where unreadable samples are listed; empty on ranks that list none.
@@ -191,7 +193,7 @@ Machine open_machine(const Backend& backend, const Job& job, const std::filesyst
   return machine;
 }
 
-/// Trains in a directory that is this process's own now.
+/// Trains in the directory that this process has locked.
 ExitCode train(const Parts& run, int64_t profiled_steps) {
   const Job& job = run.job;
   const RunSpec& spec = job.spec;
@@ -202,7 +204,7 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   std::optional<std::string> other_data;
   std::vector<std::string> loaded;
   std::optional<DeviceSamples> samples;
-  together(run.ranks.communicator(), [&] {
+  run_on_all(run.membership.group(), [&] {
     machine = open_machine(run.backend, job, list);
     const DataSource& source = *machine.train.source;
     lasting = lasting_state(spec, *run.backend.planner, run.tuning, source, machine.validation.source.get());
@@ -217,8 +219,8 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
     run.directory.begin(spec.recipe().to_yaml(false), run.start.step(), run.start.validated(), run.log);
   });
   Executable& executable = *machine.executable;
-  require_same_samples(run.ranks, machine);
-  share_state(run.ranks.communicator(), executable);
+  require_same_samples(run.membership, machine);
+  broadcast_state(run.membership.group(), executable);
   if (spec.recipe().runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
   announce_start(run, *machine.train.source, other_data, loaded);
   MetricsSinks metrics(directory.path(), spec.recipe().logging.formats, validation_metrics(job.settings),
@@ -243,13 +245,13 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   run.limit.expect_saves_of(Checkpoints::checkpoint_bytes(job.plan));
   warn_of_no_progress(run);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step());
-  SharedCheckpoints shared(run.ranks, executable, &checkpoints, job.checkpoints);
+  RankCheckpoints shared(run.membership, executable, &checkpoints, job.checkpoints);
   const auto on_evaluation = [&, names = machine.train.source->class_names()](int64_t step,
                                                                               const Evaluation& evaluation) {
     directory.require_in_place();
     save_confusion(directory, step, evaluation, names, run.log);
   };
-  TrainingLoop loop(executable, run.ranks.communicator(), *machine.train.pipeline,
+  TrainingLoop loop(executable, run.membership.group(), *machine.train.pipeline,
                     machine.validation.pipeline.get(), job.settings,
                     {.metrics = metrics,
                      .progress = run.progress,
@@ -273,16 +275,16 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   return conclude(run, executable, loop, checkpoints, unreadable, status, lasting.about);
 }
 
-/// Trains where rank 0 keeps the run: writes nothing.
-ExitCode follow(const Backend& backend, const Job& job, const Start& start, const Ranks& ranks,
+/// Trains on another rank than 0, which writes nothing.
+ExitCode follow(const Backend& backend, const Job& job, const Start& start, const Membership& membership,
                 StopSignals& signals, Log& log, int64_t profiled_steps) {
   Machine machine;
-  together(ranks.communicator(), [&] {
+  run_on_all(membership.group(), [&] {
     machine = open_machine(backend, job, {});
     machine.executable->on_failed_capture([&](const std::string& reason) { log.warn(uncaptured(reason)); });
   });
-  require_same_samples(ranks, machine);
-  share_state(ranks.communicator(), *machine.executable);
+  require_same_samples(membership, machine);
+  broadcast_state(membership.group(), *machine.executable);
   UnreadableList unreadable({}, log);
   for (const auto& [split, feed] :
        {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
@@ -291,8 +293,8 @@ ExitCode follow(const Backend& backend, const Job& job, const Start& start, cons
   MetricsSinks metrics;
   Trace trace({}, profiled_steps);
   Progress silent({.fd = -1, .plain_interval_s = std::numeric_limits<double>::infinity()});
-  SharedCheckpoints checkpoints(ranks, *machine.executable, nullptr, job.checkpoints);
-  TrainingLoop loop(*machine.executable, ranks.communicator(), *machine.train.pipeline,
+  RankCheckpoints checkpoints(membership, *machine.executable, nullptr, job.checkpoints);
+  TrainingLoop loop(*machine.executable, membership.group(), *machine.train.pipeline,
                     machine.validation.pipeline.get(), job.settings,
                     {.metrics = metrics,
                      .progress = silent,
@@ -302,18 +304,18 @@ ExitCode follow(const Backend& backend, const Job& job, const Start& start, cons
                     &checkpoints, [&] { return signals.asked() ? signals.name() : std::string(); });
   signals.watch_loop();
   const std::string stopped_for = loop.run(start.from ? start.from->state.loop : LoopState{});
-  together(ranks.communicator(), [] {});
+  barrier(membership.group());
   return stopped_for.empty() ? ExitCode::done : ExitCode::requeue;
 }
 
-/// Where the run starts, as rank 0 has found it.
-Start shared_start(const RunSpec& spec, const Ranks& ranks) {
+/// The start of the run that rank 0 has chosen.
+Start shared_start(const RunSpec& spec, const Membership& membership) {
   Start start;
-  const std::string state = from_first(ranks.communicator(), [&] {
+  const std::string state = broadcast_from_rank_0(membership.group(), [&] {
     start = choose_start(spec);
     return start.from ? to_json(start.from->state) : "";
   });
-  if (!ranks.is_first() && !state.empty())
+  if (!membership.is_rank_0() && !state.empty())
     start.from = {.state = parse_run_state(state, "rank 0's checkpoint")};
   return start;
 }
@@ -337,19 +339,19 @@ std::unique_ptr<RunDirectory> open_directory(const RunSpec& spec, const Start& s
   return directory;
 }
 
-/// What this rank has to do.
+/// Runs this rank's part.
 ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSignals& signals,
-                  Progress& progress, const SessionOptions& options, const Ranks& ranks) {
-  Communicator& all = ranks.communicator();
+                  Progress& progress, const SessionOptions& options, const Membership& membership) {
+  ProcessGroup& all = membership.group();
   require_same_settings(given, options, all);
-  Log log(progress, ranks.prefix());
+  Log log(progress, membership.prefix());
   TimeLimit limit(given.recipe().run.max_wall_time, log);
   signals.end_after(limit.seconds_left());
-  together(all, [&] { require_data(given.recipe()); });
-  // The process that was started before this one may still save.
-  if (ranks.is_first() && slurm_has_restarted())
+  run_on_all(all, [&] { require_data(given.recipe()); });
+  // The previous process may still be saving.
+  if (membership.is_rank_0() && slurm_has_restarted())
     await_free(given.recipe().output_directory(), kPatienceAfterRestart, log);
-  const Start start = shared_start(given, ranks);
+  const Start start = shared_start(given, membership);
   const RunSpec resumed = with_earlier_micro_batch(given, start);
   const ResumePoint* from = start.from ? &*start.from : nullptr;
   Tuning tuning = earlier_tuning(resumed, from);
@@ -358,44 +360,45 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
   std::string first_device;  // of rank 0
   const auto prepare = [&](const RunSpec& spec) {
     DeviceChoice choice = choose_device(spec.recipe().device, from);
-    if (ranks.are_several()) choice.threads = ranks.threads();
-    choice.local_rank = ranks.local_rank();
-    ranks.require_engine(choice.type, ranks.is_first() ? choice.type : first_device);
+    if (membership.has_peers()) choice.threads = membership.threads();
+    choice.local_rank = membership.local_rank();
+    membership.require_device(choice.type, membership.is_rank_0() ? choice.type : first_device);
     first_device = choice.type;
     log.info(fmt::format("device: {} ({})", choice.type, choice.reason));
-    backend = open_device(spec, tuning, choice, ranks.are_several() ? &all : nullptr);
+    backend = open_device(spec, tuning, choice, membership.has_peers() ? &all : nullptr);
     set_precision(spec, *backend->planner);
     job = make_fitting_job(spec, *backend->planner, {.disabled_passes = options.disabled_passes});
     require_memory(*backend->planner, *job);
   };
-  // What rank 0 has timed and tried out, the others take.
-  const std::string choices = from_first(all, [&] {
+  // The others take over what rank 0 has timed and tried.
+  const std::string choices = broadcast_from_rank_0(all, [&] {
     prepare(resumed);
     return to_json(RunState{.micro_batch_size = job->spec.batch().micro_batch,
                             .facts = {{fact_name::kDevice, first_device}},
                             .algorithms = tuning.fastest});
   });
-  together(all, [&] {
-    if (ranks.is_first()) return;
+  run_on_all(all, [&] {
+    if (membership.is_rank_0()) return;
     const RunState first = parse_run_state(choices, "what rank 0 has chosen");
     tuning.fastest = first.algorithms;
     first_device = first.facts.at(fact_name::kDevice);
     prepare(resumed.with_micro_batch(first.micro_batch_size));
   });
-  ranks.require_same_plan(job->plan, backend->planner->facts());
+  membership.require_same_plan(job->plan, backend->planner->facts());
   backend->device->join_ranks();
   std::unique_ptr<RunDirectory> directory;
-  const std::string finished = from_first(all, [&] {
+  const std::string finished = broadcast_from_rank_0(all, [&] {
     directory = open_directory(job->spec, start, log);
     return directory ? "" : "finished";
   });
   if (!finished.empty()) {
-    if (options.profiled_steps > 0 && ranks.is_first())
+    if (options.profiled_steps > 0 && membership.is_rank_0())
       log.warn("a finished run has no steps left to profile; train another one: run.output_dir=PATH");
     return ExitCode::done;
   }
-  if (!ranks.is_first()) return follow(*backend, *job, start, ranks, signals, log, options.profiled_steps);
-  return train({*backend, *job, tuning, start, ranks, *directory, signals, limit, progress, log},
+  if (!membership.is_rank_0())
+    return follow(*backend, *job, start, membership, signals, log, options.profiled_steps);
+  return train({*backend, *job, tuning, start, membership, *directory, signals, limit, progress, log},
                options.profiled_steps);
 }
 
@@ -404,19 +407,19 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
 ExitCode run_session(std::shared_ptr<const Recipe> recipe, const OpenDevice& open_device,
                      StopSignals& signals, Progress& progress, const SessionOptions& options) {
   signals.set_grace(recipe->run.grace_period);
-  const Identity identity = launched_as();
+  const RankIdentity identity = launched_as();
   const RunSpec spec = launched_spec(std::move(recipe), identity);
-  const Ranks ranks(spec, identity);
-  if (ranks.are_finished()) {
-    Log log(progress, ranks.prefix());
-    if (ranks.is_first()) say_finished(spec.recipe().output_directory(), log);
+  const Membership membership(spec, identity);
+  if (membership.is_finished()) {
+    Log log(progress, membership.prefix());
+    if (membership.is_rank_0()) say_finished(spec.recipe().output_directory(), log);
     return ExitCode::done;
   }
   try {
-    return run_rank(spec, open_device, signals, progress, options, ranks);
+    return run_rank(spec, open_device, signals, progress, options, membership);
   } catch (const std::exception& problem) {
     signals.ignore();  // a launcher ends the other ranks as soon as one has left
-    ranks.leave_with(problem);
+    membership.leave_with(problem);
     throw;
   }
 }

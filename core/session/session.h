@@ -17,9 +17,9 @@ struct SessionOptions {
   int64_t profiled_steps = 0;  ///< into trace.json; 0: none
 };
 
-/// Trains a recipe in its run's directory, from its newest checkpoint on, until the steps are done or the run
-/// is to stop. Returns the process's exit code: done, or requeue where the same call goes on later. Throws
-/// Error where the run cannot begin or has failed; the directory's status says so too.
+/// Trains a recipe in its run's directory, from its newest checkpoint on, until its steps are done or it must
+/// stop. Returns the exit code: done, or requeue if the same call can resume it. Throws Error if the run
+/// cannot start or has failed; the directory's status then says so too.
 ExitCode run_session(std::shared_ptr<const Recipe> recipe, const OpenDevice& open_device,
                      StopSignals& signals, Progress& progress, const SessionOptions& options = {});
 

@@ -10,13 +10,13 @@
 #include "core/base/error.h"
 #include "core/base/version.h"
 #include "core/config/environment.h"
-#include "core/engine/together.h"
+#include "core/engine/group_operations.h"
 #include "core/host/process.h"
 
 namespace trainer {
 namespace {
 
-/// What begins the names of options, which no key of a recipe does.
+/// The prefix of options' names. No key of a recipe starts with it.
 constexpr const char* kOption = "--";
 
 Value::Entry entry(const std::string& name, const std::string& text) {
@@ -63,21 +63,21 @@ RunIdentity shared_settings(const RunSpec& spec, const SessionOptions& options) 
 }
 
 std::vector<Difference> setting_differences(const RunIdentity& first, const RunIdentity& own) {
-  // A key that is not listed must be the same on all ranks: one that is forgotten here costs an error
-  // message, one too many a run.
+  // A key that is not listed must be equal on all ranks. A missing one here costs an error message; one too
+  // many costs a run.
   return forbidden_differences(first, own, {"device.index", "device.memory", "device.threads"});
 }
 
-void require_same_settings(const RunSpec& spec, const SessionOptions& options, Communicator& ranks) {
-  if (ranks.ranks() == 1) return;
+void require_same_settings(const RunSpec& spec, const SessionOptions& options, ProcessGroup& group) {
+  if (group.size() == 1) return;
   const std::string own = shared_settings(spec, options).mathematics;
-  const std::string first = from_first(ranks, [&] { return host_name() + "\n" + own; });
-  together(ranks, [&] {
+  const std::string first = broadcast_from_rank_0(group, [&] { return host_name() + "\n" + own; });
+  run_on_all(group, [&] {
     const size_t end = first.find('\n');
     if (first.substr(end + 1) == own) return;
     std::vector<Difference> all = setting_differences(parsed(first.substr(end + 1)), parsed(own));
     if (all.empty()) return;
-    // A key that both have says more than those of a component that only one has.
+    // A key that both have is more telling than those of a component that only one has.
     std::stable_partition(all.begin(), all.end(),
                           [](const Difference& each) { return !each.before.empty() && !each.after.empty(); });
     const Difference& one = all.front();
@@ -85,7 +85,7 @@ void require_same_settings(const RunSpec& spec, const SessionOptions& options, C
         ExitCode::recipe,
         fmt::format("rank {} on {} has {}={} ({}), but rank 0 on {} has {}{}; start all ranks with the same "
                     "program, recipe and arguments",
-                    ranks.rank(), host_name(), one.path, shown(one.after), place_of(spec, one.path),
+                    group.rank(), host_name(), one.path, shown(one.after), place_of(spec, one.path),
                     first.substr(0, end), shown(one.before), more_text(all)));
   });
 }

@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What run.allow_changes calls the samples, and all keys that are about them.
+/// The name of the samples, and of all keys about them, in run.allow_changes.
 constexpr const char* kDataKey = "data";
 
-/// What the names of the validation samples' properties begin with, beside those of training.
+/// The prefix of the validation samples' properties, which distinguishes them from those of training.
 const std::string kOfValidation = "validation ";
 
 Fingerprint of_validation(const Fingerprint& both) {
@@ -38,7 +38,7 @@ std::map<std::string, std::string> facts_of(const RunSpec& spec, const Planner& 
   return facts;
 }
 
-/// A checkpoint must be one of this run, changes that are allowed left out.
+/// A checkpoint must belong to this run, apart from allowed changes.
 void require_same_run(const RunSpec& spec, const Start& start) {
   const ResumePoint& point = *start.from;
   const std::vector<Difference> different =
@@ -64,7 +64,7 @@ std::map<std::string, std::string> algorithms(const RunSpec& spec, const Tuning&
   return spec.recipe().runtime.autotune ? tuning.fastest : std::map<std::string, std::string>();
 }
 
-/// Of the newest checkpoint in the run's directory, whole or not.
+/// The step of the newest checkpoint in the run's directory, intact or not.
 std::string newest_name(const RunSpec& spec) {
   const auto saved = list_checkpoints(checkpoint_root(spec.recipe().output_directory()));
   return saved.empty() ? "" : saved.front().filename().string();
@@ -84,7 +84,7 @@ Start choose_start(const RunSpec& spec) {
                         "or choose another run.output_dir",
                         one_line(root.string()), checkpoint_step(saved.front())));
   }
-  // A directory of another run says so of itself, whatever checkpoints are in it.
+  // The directory of another run is refused as such, whatever checkpoints are in it.
   RunDirectory::look(spec.recipe().output_directory(), spec.recipe().identity(),
                      spec.recipe().run.allow_changes);
   start.from = newest_checkpoint(root, warn);
@@ -132,7 +132,7 @@ void require_rollbacks(const RunSpec& spec, const Start& start) {
 RunSpec with_earlier_micro_batch(const RunSpec& spec, const Start& start) {
   if (!start.from || !spec.searches_micro_batch()) return spec;
   const int64_t before = start.from->state.micro_batch_size;
-  // Another number of ranks may have to find another one.
+  // Another number of ranks may need another micro-batch.
   return before > 0 && spec.batch().rank_batch() % before == 0 ? spec.with_micro_batch(before) : spec;
 }
 

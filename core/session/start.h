@@ -25,26 +25,26 @@ struct Start {
   int64_t validated() const { return from ? from->state.loop.validated : 0; }
 };
 
-/// By run.resume and what the run's directory holds, which is only read. Throws Error: exit 78 where
-/// run.resume=never would lose checkpoints, or where the checkpoint is of another run; 65 where there is none
-/// at the path given.
+/// Decided by run.resume and the run's directory, which is only read. Throws Error: exit 78 if
+/// run.resume=never would lose checkpoints, or if the checkpoint is of another run; 65 if there is none at
+/// the given path.
 Start choose_start(const RunSpec& spec);
 
-/// Throws Error (exit 65) if the run has checkpoints but none can be used: starting over would overwrite what
-/// may still be recovered.
+/// Throws Error (exit 65) if the run has checkpoints but none is usable: starting over would overwrite
+/// recoverable data.
 void require_whole(const RunSpec& spec, const Start& start);
 
 /// Whether the checkpoint, if any, is of a run with the same guards.
 Guards guards_of(const RunSpec& spec, const Start& start);
 
-/// Throws Error (exit 78) if guards differ from those of a run that has gone back to a checkpoint: the
-/// steps that it skips since then would be done.
+/// Throws Error (exit 78) if the guards of a run that was rolled back have changed: it would do the steps
+/// that it skipped.
 void require_rollbacks(const RunSpec& spec, const Start& start);
 
 /// The same run with the micro-batch that it was saved with, if the recipe leaves it open.
 RunSpec with_earlier_micro_batch(const RunSpec& spec, const Start& start);
 
-/// Throws Error (exit 78) if the checkpoint is later than the end of a run of so many steps.
+/// Throws Error (exit 78) if the checkpoint is later than the last of `steps` steps.
 void require_steps_left(const RunSpec& spec, const Start& start, int64_t steps);
 
 /// Throws Error (exit 78) if the checkpoint's run was trained, or evaluated, on other samples than these,
@@ -52,16 +52,15 @@ void require_steps_left(const RunSpec& spec, const Start& start, int64_t steps);
 std::optional<std::string> require_same_data(const RunSpec& spec, const Start& start,
                                              const Fingerprint& here);
 
-/// Once the run's directory is held: throws Error (exit 74) if another process has saved in it since the
-/// choice.
+/// Called once the run's directory is locked: throws Error (exit 74) if another process has saved in it since
+/// the choice.
 void require_unchanged(const RunSpec& spec, const Start& start);
 
-/// What differs from before, a sentence each.
+/// The differences from before, a sentence each.
 std::vector<std::string> departures(const RunSpec& spec, const Start& start, const Planner& planner,
                                     const Tuning& tuning);
 
-/// The part of a run's state that stays as it is; of the samples for training and, where there are any, for
-/// validation.
+/// The constant part of a run's state; of the training samples and of those for validation, if there are any.
 RunState lasting_state(const RunSpec& spec, const Planner& planner, const Tuning& tuning,
                        const DataSource& train, const DataSource* validation);
 

@@ -59,7 +59,7 @@ int64_t Evaluation::matrix_bytes(const Plan& plan, const ConfusionShape& matrix)
 std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreement) {
   const auto leaves = [&] { return agreement.leaves_now(); };
   feed_.pipeline().restart();
-  const int64_t rounds = feed_.pipeline().remaining(), ranks = agreement.ranks().ranks();
+  const int64_t rounds = feed_.pipeline().remaining(), ranks = agreement.group().size();
   for (Pass& pass : passes_) {
     pass.values.assign(static_cast<size_t>(rounds * ranks) * pass.outputs.names().size(), 0);
     if (pass.matrix) pass.matrix->clear();
@@ -67,7 +67,7 @@ std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreemen
   int64_t begun = 0;
   for (int64_t taken = 0; taken < rounds;) {
     if (begun == rounds || begun - taken == kMaxInFlight) {
-      for (Pass& pass : passes_) take(pass, static_cast<size_t>(taken * ranks + agreement.ranks().rank()));
+      for (Pass& pass : passes_) take(pass, static_cast<size_t>(taken * ranks + agreement.group().rank()));
       ++taken;
       if (agreement.result().stop) return abandon(agreement, begun - taken);
       continue;
@@ -76,8 +76,8 @@ std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreemen
     enqueue(agreement);
     ++begun;
   }
-  add_up_matrices(agreement.ranks());
-  return values(sums(agreement.ranks()));
+  add_up_matrices(agreement.group());
+  return values(sums(agreement.group()));
 }
 
 std::map<std::string, const ConfusionMatrix*> Evaluation::matrices() const {
@@ -89,27 +89,27 @@ std::map<std::string, const ConfusionMatrix*> Evaluation::matrices() const {
 }
 
 /// Counts below 2^53 are exact as doubles.
-void Evaluation::add_up_matrices(Communicator& ranks) {
-  if (ranks.ranks() == 1) return;
+void Evaluation::add_up_matrices(ProcessGroup& group) {
+  if (group.size() == 1) return;
   for (Pass& pass : passes_) {
     if (!pass.matrix) continue;
     const std::span<int64_t> counts = pass.matrix->counts();
     for (size_t first = 0; first < counts.size(); first += kCountsAtOnce) {
       const std::span<int64_t> some = counts.subspan(first, std::min(kCountsAtOnce, counts.size() - first));
       std::vector<double> sums(some.begin(), some.end());
-      ranks.add_up(sums);
+      group.all_reduce(sums);
       std::ranges::transform(sums, some.begin(), [](double sum) { return static_cast<int64_t>(sum); });
     }
   }
 }
 
 /// Padding to the same number of batches on each rank is zero, unless a network computes NaN.
-std::map<std::string, double> Evaluation::sums(Communicator& ranks) {
+std::map<std::string, double> Evaluation::sums(ProcessGroup& group) {
   const int64_t rows = feed_.pipeline().rows(), batches = (samples_ + rows - 1) / rows;
   std::map<std::string, double> sums;
   for (Pass& pass : passes_) {
     for (const auto& [name, sum] : known_) sums[pass.prefix + name] = sum;
-    ranks.add_up(pass.values);
+    group.all_reduce(pass.values);
     const std::vector<std::string>& names = pass.outputs.names();
     for (size_t i = 0; i < static_cast<size_t>(batches) * names.size(); ++i) {
       sums[pass.prefix + names[i % names.size()]] += pass.values[i];
@@ -144,7 +144,7 @@ double Evaluation::matrix_value(const Metric& metric) const {
 
 void Evaluation::enqueue(Agreement& agreement) {
   std::exception_ptr failure;
-  agreement.ranks().at(agreement.ranks().whereabouts().step, Doing::evaluating);
+  agreement.group().set_activity(agreement.group().status().step, Activity::evaluating);
   feed_.next(&failure);
   if (failure != nullptr) agreement.fail(failure);
   agreement.vote();

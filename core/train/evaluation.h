@@ -47,8 +47,8 @@ class Evaluation {
   void enqueue(Agreement& agreement);
   std::nullopt_t abandon(Agreement& agreement, int64_t in_flight);
   void take(Pass& pass, size_t batch);
-  std::map<std::string, double> sums(Communicator& ranks);
-  void add_up_matrices(Communicator& ranks);
+  std::map<std::string, double> sums(ProcessGroup& group);
+  void add_up_matrices(ProcessGroup& group);
   double matrix_value(const Metric& metric) const;
   std::map<std::string, double> values(const std::map<std::string, double>& sums) const;
 

@@ -25,15 +25,15 @@ void skip_steps(Executable& executable, StepRange range) {
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(Executable& executable, Communicator& ranks, DataPipeline& train,
+TrainingLoop::TrainingLoop(Executable& executable, ProcessGroup& group, DataPipeline& train,
                            DataPipeline* validation, const LoopSettings& settings, LoopOutput output,
                            Checkpointer* checkpoints, StopReason stop_reason)
     : executable_(executable),
       settings_(settings),
       out_(std::move(output)),
-      agreement_(ranks, [this] { return wish(); }),
+      agreement_(group, [this] { return wish(); }),
       runner_(executable, train, settings.batch.micro_batches(), agreement_),
-      recorder_(executable, ranks, settings, out_),
+      recorder_(executable, group, settings, out_),
       guard_(settings.guard),
       checkpoints_(checkpoints),
       stop_reason_(std::move(stop_reason)) {
@@ -48,10 +48,10 @@ std::string TrainingLoop::run(const LoopState& state) {
   set_learning_rate_factor();
   runner_.start_at(state.step + 1);
   const bool done = train();
-  recorder_.share_unreadable(agreement_.ranks());  // found since the last vote
+  recorder_.share_unreadable(agreement_.group());  // found since the last vote
   if (!done && stopped_for_.empty()) stopped_for_ = "another rank is to stop";
   if (!done) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
-  save_now(Doing::ending);
+  save_now(Activity::ending);
   if (done) out_.metrics.complete();
   follow(settings_.steps + 1);
   return done ? "" : stopped_for_;
@@ -62,7 +62,7 @@ bool TrainingLoop::train() {
   // A run may have been stopped between a step and its evaluation; the state that it resumed from lacks that.
   if (is_validation_due(state().step) && state().validated < state().step) {
     if (!evaluate()) return false;
-    save_now(Doing::saving);
+    save_now(Activity::saving);
     recorder_.resume_clock();
   }
   if (recorder_.stops_early()) {
@@ -82,9 +82,9 @@ bool TrainingLoop::train() {
     const bool saves = checkpoints_ != nullptr && checkpoints_->is_due(step);
     const bool verifies = is_verification_due(step);
     collect(validates || saves || verifies || step == settings_.steps ? 0 : runner_.lag());
-    if (going_back_ || decided_.stop || decided_.save || decided_.tell) collect(0);
+    if (going_back_ || decided_.stop || decided_.save || decided_.exchange) collect(0);
     const Vote decided = std::exchange(decided_, {});
-    if (decided.tell) recorder_.share_unreadable(agreement_.ranks());
+    if (decided.exchange) recorder_.share_unreadable(agreement_.group());
     if (verifies) verify(step);
     const bool rolls_back = going_back_.has_value();
     if (rolls_back) roll_back();
@@ -97,7 +97,7 @@ bool TrainingLoop::train() {
     }
     if (checkpoints_ == nullptr) continue;
     if (saves || decided.save || (validates && checkpoints_->is_best(state()))) {
-      agreement_.ranks().at(step, Doing::saving);
+      agreement_.group().set_activity(step, Activity::saving);
       verify(step);
       attempt([this] { checkpoints_->save(state()); });
       recorder_.resume_clock();
@@ -112,7 +112,7 @@ Vote TrainingLoop::wish() {
   if (stopped_for_.empty()) stopped_for_ = stop_reason_();
   return {.stop = !stopped_for_.empty(),
           .save = checkpoints_ != nullptr && checkpoints_->is_overdue(),
-          .tell = agreement_.ranks().ranks() > 1 && out_.unreadable.has_new_lines()};
+          .exchange = agreement_.group().size() > 1 && out_.unreadable.has_new_lines()};
 }
 
 bool TrainingLoop::is_validation_due(int64_t step) const {
@@ -127,16 +127,16 @@ bool TrainingLoop::is_verification_due(int64_t step) const {
 
 /// State that all ranks must have alike, once after each step. Nothing may be in flight.
 void TrainingLoop::verify(int64_t step) {
-  Communicator& ranks = agreement_.ranks();
-  if (ranks.ranks() == 1 || settings_.verify_interval == 0 || state().verified == step) return;
-  require_equal_replicas(executable_, ranks, step);
+  ProcessGroup& group = agreement_.group();
+  if (group.size() == 1 || settings_.verify_interval == 0 || state().verified == step) return;
+  require_equal_replicas(executable_, group, step);
   recorder_.set_verified(step);
 }
 
 /// If the ranks differ, nothing is saved: it would replace a correct checkpoint.
-void TrainingLoop::save_now(Doing doing) {
+void TrainingLoop::save_now(Activity doing) {
   if (checkpoints_ == nullptr) return;
-  agreement_.ranks().at(state().step, doing);
+  agreement_.group().set_activity(state().step, doing);
   verify(state().step);
   checkpoints_->save_now(state());
 }
@@ -222,7 +222,7 @@ void TrainingLoop::set_learning_rate_factor() {
 
 /// False if the run should stop before the end.
 bool TrainingLoop::evaluate() {
-  agreement_.ranks().at(state().step, Doing::evaluating);
+  agreement_.group().set_activity(state().step, Activity::evaluating);
   const auto values = validation_->run(agreement_);
   if (!values) return false;
   recorder_.add_evaluation(*values);

@@ -24,7 +24,7 @@ class TrainingLoop {
   using StopReason = std::function<std::string()>;
 
   TrainingLoop(
-      Executable& executable, Communicator& ranks, DataPipeline& train, DataPipeline* validation,
+      Executable& executable, ProcessGroup& group, DataPipeline& train, DataPipeline* validation,
       const LoopSettings& settings, LoopOutput output, Checkpointer* checkpoints = nullptr,
       StopReason stop_reason = [] { return std::string(); });
   TrainingLoop(const TrainingLoop&) = delete;
@@ -47,7 +47,7 @@ class TrainingLoop {
   bool is_validation_due(int64_t step) const;
   bool is_verification_due(int64_t step) const;
   void verify(int64_t step);
-  void save_now(Doing doing);
+  void save_now(Activity doing);
   bool evaluate();
   void set_learning_rate_factor();
   Vote wish();

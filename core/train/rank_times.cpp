@@ -9,13 +9,13 @@
 
 namespace trainer {
 
-NamedNumbers numbers_of_ranks(Communicator& ranks, const RankTimes& own) {
-  const auto count = static_cast<size_t>(ranks.ranks()), self = static_cast<size_t>(ranks.rank());
+NamedNumbers numbers_of_ranks(ProcessGroup& group, const RankTimes& own) {
+  const auto count = static_cast<size_t>(group.size()), self = static_cast<size_t>(group.rank());
   if (count == 1) return {};
   constexpr size_t kNumbers = 3;
   std::vector<double> all(count * kNumbers, 0);
   std::ranges::copy(std::array{own.step, own.data_wait, own.waited}, &all[self * kNumbers]);
-  ranks.add_up(all);
+  group.all_reduce(all);
   NamedNumbers numbers = {{"world_size", static_cast<int64_t>(count)}};
   double waited = 0, longest = -1;
   size_t slowest = 0;

@@ -34,9 +34,9 @@ void keep_best(const std::vector<Metric>& metrics, const std::map<std::string, d
 
 }  // namespace
 
-Recorder::Recorder(const Executable& executable, Communicator& ranks, LoopSettings settings,
+Recorder::Recorder(const Executable& executable, ProcessGroup& group, LoopSettings settings,
                    LoopOutput output)
-    : executable_(executable), ranks_(ranks), settings_(std::move(settings)), out_(std::move(output)) {}
+    : executable_(executable), group_(group), settings_(std::move(settings)), out_(std::move(output)) {}
 
 void Recorder::start(const LoopState& state) {
   state_ = state;
@@ -55,7 +55,7 @@ std::optional<int64_t> Recorder::skipped(const StepReport& step) const {
 
 void Recorder::resume_clock() {
   since_ = steady_seconds();
-  waited_before_ = ranks_.waited();
+  waited_before_ = group_.seconds_waited();
 }
 
 void Recorder::add(const StepResult& result) {
@@ -77,8 +77,8 @@ void Recorder::add(const StepResult& result) {
   interval_.seconds += until - since_;
   result_.training_seconds += until - since_;
   since_ = until;
-  interval_.waited += ranks_.waited() - waited_before_;
-  waited_before_ = ranks_.waited();
+  interval_.waited += group_.seconds_waited() - waited_before_;
+  waited_before_ = group_.seconds_waited();
   interval_.data_wait += result.data_wait;
   interval_.host += result.host;
   if (result.phases) {
@@ -95,8 +95,8 @@ void Recorder::note_unreadable() {
   if (out_.unreadable.report()) state_.unreadable = out_.unreadable.numbers();
 }
 
-void Recorder::share_unreadable(Communicator& ranks) {
-  out_.unreadable.share(ranks);
+void Recorder::share_unreadable(ProcessGroup& group) {
+  out_.unreadable.share(group);
   state_.unreadable = out_.unreadable.numbers();
 }
 
@@ -143,7 +143,7 @@ void Recorder::write_interval(const StepReport& step) {
   if (executable_.plan().is_async) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(executable_.device().read_device())) record.metrics.push_back(number);
   const double ms = 1e3 / steps;
-  for (const auto& number : numbers_of_ranks(ranks_, {.step = ms * interval_.seconds,
+  for (const auto& number : numbers_of_ranks(group_, {.step = ms * interval_.seconds,
                                                      .data_wait = ms * interval_.data_wait,
                                                      .waited = ms * interval_.waited}))
     record.metrics.push_back(number);

@@ -41,7 +41,7 @@ struct LoopOutput {
 /// Accumulates the results of steps and reports them: metrics, progress, log.
 class Recorder {
  public:
-  Recorder(const Executable& executable, Communicator& ranks, LoopSettings settings, LoopOutput output);
+  Recorder(const Executable& executable, ProcessGroup& group, LoopSettings settings, LoopOutput output);
 
   /// Goes on from there.
   void start(const LoopState& state);
@@ -60,7 +60,7 @@ class Recorder {
   /// Reports this, and writes what has been recorded since the last line.
   void stop_early();
   /// See UnreadableList::share.
-  void share_unreadable(Communicator& ranks);
+  void share_unreadable(ProcessGroup& group);
   LoopResult finish();
 
   const LoopState& state() const { return state_; }
@@ -82,7 +82,7 @@ class Recorder {
   double epoch() const;
 
   const Executable& executable_;
-  Communicator& ranks_;
+  ProcessGroup& group_;
   LoopSettings settings_;
   LoopOutput out_;
   LoopState state_;

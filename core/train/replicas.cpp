@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/checksum.h"
-#include "core/engine/together.h"
+#include "core/engine/group_operations.h"
 #include "core/host/process.h"
 
 namespace trainer {
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kDigits = 16;
 
-/// What all ranks must have alike, in the order of the plan.
+/// The tensors that must be equal on all ranks, in the order of the plan.
 std::vector<TensorId> replicated(const Plan& plan) {
   std::vector<TensorId> found;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
@@ -31,7 +31,7 @@ std::vector<TensorId> replicated(const Plan& plan) {
   return found;
 }
 
-/// A checksum of each, as digits one after the other.
+/// A checksum of each, as concatenated digits.
 std::string checksums(const Executable& executable, const std::vector<TensorId>& tensors) {
   std::string text;
   std::vector<std::byte> bytes;
@@ -43,18 +43,18 @@ std::string checksums(const Executable& executable, const std::vector<TensorId>&
   return text;
 }
 
-/// Whether all ranks have the same text. Takes two small messages, however long it is and however many ranks
-/// there are.
-bool is_same_everywhere(Communicator& ranks, const std::string& text) {
+/// Whether all ranks have the same text. Takes two small messages, whatever its length and the number of
+/// ranks.
+bool is_same_everywhere(ProcessGroup& group, const std::string& text) {
   const uint64_t own = checksum(std::as_bytes(std::span(text)));
   uint64_t first = own;
-  ranks.broadcast(std::as_writable_bytes(std::span(&first, 1)));
+  group.broadcast(std::as_writable_bytes(std::span(&first, 1)));
   double others = first == own ? 0 : 1;
-  ranks.add_up(std::span(&others, 1));
+  group.all_reduce(std::span(&others, 1));
   return others == 0;
 }
 
-/// The text that most have, of several the first rank's.
+/// The most frequent text; of several, that of the first rank.
 std::string most_frequent(const std::vector<std::string>& texts) {
   std::map<std::string, int64_t> counts;
   for (const std::string& text : texts) ++counts[text];
@@ -63,14 +63,14 @@ std::string most_frequent(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-void require_equal_replicas(const Executable& executable, Communicator& ranks, int64_t step) {
+void require_equal_replicas(const Executable& executable, ProcessGroup& group, int64_t step) {
   const std::vector<TensorId> tensors = replicated(executable.plan());
   const std::string own = checksums(executable, tensors);
-  if (is_same_everywhere(ranks, own)) return;
-  const std::vector<std::string> texts = texts_of_all(ranks, own);
+  if (is_same_everywhere(group, own)) return;
+  const std::vector<std::string> texts = all_gather(group, own);
   const std::string right = most_frequent(texts);
   const auto differs = [&](const std::string& text) { return text != right; };
-  const std::vector<std::string> hosts = texts_of_all(ranks, host_name());
+  const std::vector<std::string> hosts = all_gather(group, host_name());
   // Half of them may be the wrong half.
   const bool is_undecided = 2 * std::ranges::count(texts, right) <= static_cast<int64_t>(texts.size());
   std::vector<std::string> names;

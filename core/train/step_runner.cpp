@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/engine/together.h"
+#include "core/engine/group_operations.h"
 #include "core/graph/names.h"
 #include "core/host/process.h"
 #include "core/train/non_finite.h"
@@ -44,18 +44,18 @@ void StepRunner::start_at(int64_t step) {
 }
 
 std::string StepRunner::find_non_finite(int64_t step) {
-  Communicator& ranks = agreement_.ranks();
+  ProcessGroup& group = agreement_.group();
   std::optional<std::string> own;
-  ranks.mute(true);
+  group.skip_collectives(true);
   try {
     own = search(step);
   } catch (const std::exception& problem) {
     own = "the search failed: " + failure_of(problem).text;
   }
-  ranks.mute(false);
-  const std::optional<RankText> found = first_text(ranks, own);
+  group.skip_collectives(false);
+  const std::optional<RankText> found = first_text(group, own);
   if (!found) return "it did not occur again when the step was repeated";
-  return found->text + (ranks.ranks() > 1 ? fmt::format(", on rank {}", found->rank) : "");
+  return found->text + (group.size() > 1 ? fmt::format(", on rank {}", found->rank) : "");
 }
 
 std::optional<std::string> StepRunner::search(int64_t step) {
@@ -96,7 +96,7 @@ void StepRunner::make_room(int64_t step, int64_t batch) {
 }
 
 bool StepRunner::await_data(const std::function<bool()>& give_up) {
-  agreement_.ranks().at(last_enqueued_ + 1, Doing::awaiting_data);
+  agreement_.group().set_activity(last_enqueued_ + 1, Activity::awaiting_data);
   make_room(last_enqueued_ + 1, 0);
   const double before = steady_seconds();
   const bool there = feed_.await(give_up);
@@ -144,9 +144,9 @@ size_t StepRunner::free_stopwatch() const {
 /// says so.
 void StepRunner::next_batch() {
   std::exception_ptr failure;
-  agreement_.ranks().at(last_enqueued_, Doing::awaiting_data);
+  agreement_.group().set_activity(last_enqueued_, Activity::awaiting_data);
   feed_.next(&failure);
-  agreement_.ranks().at(last_enqueued_, Doing::computing);
+  agreement_.group().set_activity(last_enqueued_, Activity::computing);
   if (failure != nullptr) agreement_.fail(failure);
 }
 

@@ -8,7 +8,7 @@
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
 #include "core/base/split.h"
-#include "core/engine/together.h"
+#include "core/engine/group_operations.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
@@ -47,19 +47,19 @@ bool UnreadableList::report() {
   return is_any;
 }
 
-void UnreadableList::share(Communicator& ranks) {
+void UnreadableList::share(ProcessGroup& group) {
   report();
-  if (ranks.ranks() == 1) return;
+  if (group.size() == 1) return;
   const Json own = {{kLines, std::exchange(new_lines_, {})}, {kNumbers, numbers()}};
-  const std::vector<std::string> texts = texts_of_all(ranks, own.dump(-1, Json::NotUtf8::replace));
+  const std::vector<std::string> texts = all_gather(group, own.dump(-1, Json::NotUtf8::replace));
   std::vector<Json> all;
   for (const std::string& text : texts) all.push_back(Json::parse_or_null(text));
   const size_t before = lines_.size();
-  for (int64_t rank = 0; rank < ranks.ranks(); ++rank) {
-    if (rank != ranks.rank()) add(all[static_cast<size_t>(rank)], rank);
+  for (int64_t rank = 0; rank < group.size(); ++rank) {
+    if (rank != group.rank()) add(all[static_cast<size_t>(rank)], rank);
   }
   if (lines_.size() > before) write();
-  together(ranks, [&] {
+  run_on_all(group, [&] {
     for (const Json& found : all) count(found);
   });
 }

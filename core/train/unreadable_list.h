@@ -9,7 +9,7 @@
 
 #include "core/base/json.h"
 #include "core/data/source.h"
-#include "core/engine/communicator.h"
+#include "core/engine/process_group.h"
 #include "core/host/log.h"
 
 namespace trainer {
@@ -21,18 +21,18 @@ class UnreadableList {
   /// A resumed run keeps its earlier list. Without a file they are only logged.
   UnreadableList(std::filesystem::path file, Log& log, bool goes_on = false);
 
-  /// Unreadable samples of this source are listed from now on; `split` names them in numbers().
+  /// The source whose unreadable samples are listed from now on; `split` names them in numbers().
   void watch(DataSource& source, const std::string& split) { sources_.emplace_back(split, &source); }
 
-  /// Lists the samples found since the last call, and returns whether there are any. A file that cannot be
-  /// written is tried again next time.
+  /// Lists the samples found since the last call; returns whether there were any. Retries a file that could
+  /// not be written.
   bool report();
 
   /// Whether this rank has listed samples that the others do not know yet.
   bool has_new_lines() const { return !new_lines_.empty(); }
-  /// Exchanges the findings of all ranks. They count against every rank's budget: if all together are too
-  /// many, throws Error (exit 65) on every rank.
-  void share(Communicator& ranks);
+  /// Exchanges the unreadable samples of all ranks. They count against every rank's budget: if all together
+  /// are too many, throws Error (exit 65) on every rank.
+  void share(ProcessGroup& group);
 
   /// The numbers of all unreadable samples, by split; those without any are left out.
   std::map<std::string, std::vector<int64_t>> numbers() const;

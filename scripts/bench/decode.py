@@ -35,7 +35,7 @@ arguments.add_argument("--make", metavar="FOLDER", help=argparse.SUPPRESS)
 options = arguments.parse_args()
 
 
-def make_pictures(folder):
+def make_images(folder):
     import numpy
     from PIL import Image
     random, size = numpy.random.default_rng(1), 512
@@ -50,13 +50,13 @@ def make_pictures(folder):
     for number in range(options.files):
         height, width = [(375, 500), (500, 375), (500, 500)][number % 3]
         grey = noise(1.0)
-        picture = numpy.stack([grey + 0.4 * noise(1.3) for _ in range(3)], -1)[:height, :width]
+        pixels = numpy.stack([grey + 0.4 * noise(1.3) for _ in range(3)], -1)[:height, :width]
         rows, columns = numpy.mgrid[:height, :width]
         for _ in range(30):
             y, x, radius = random.integers(height), random.integers(width), random.integers(10, 90)
-            picture[(rows - y)**2 + (columns - x)**2 < radius * radius] += random.normal(0, 0.8, 3)
-        picture = (picture - picture.mean()) / picture.std() * 50 + 120
-        Image.fromarray(numpy.clip(picture, 0, 255).astype(numpy.uint8)).save(f"{folder}/all/{number:04}.jpg", quality=90)
+            pixels[(rows - y)**2 + (columns - x)**2 < radius * radius] += random.normal(0, 0.8, 3)
+        pixels = (pixels - pixels.mean()) / pixels.std() * 50 + 120
+        Image.fromarray(numpy.clip(pixels, 0, 255).astype(numpy.uint8)).save(f"{folder}/all/{number:04}.jpg", quality=90)
 
 
 def peer(folder, workers):
@@ -89,17 +89,17 @@ def turn(command):
 
 
 if options.make:
-    make_pictures(options.make)
+    make_images(options.make)
     sys.exit()
 if options.peer:
     peer(options.peer[0], int(options.peer[1]))
     sys.exit()
 
 with tempfile.TemporaryDirectory() as directory:
-    folder = directory + "/pictures"
+    folder = directory + "/images"
     subprocess.run([options.python, __file__, "--make", folder, "--files", str(options.files)], check=True)
     sizes = [os.path.getsize(entry.path) for entry in os.scandir(folder + "/all")]
-    print(f"{len(sizes)} pictures of {statistics.mean(sizes) / 1e3:.0f} kB", flush=True)
+    print(f"{len(sizes)} images of {statistics.mean(sizes) / 1e3:.0f} kB", flush=True)
     ours, theirs = [], []
     for number in range(options.turns):
         ours.append(float(turn([options.bench, folder, "0", str(options.images)])))

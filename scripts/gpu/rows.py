@@ -281,24 +281,26 @@ ON_ONE_GPU = ("for rank in 0 1; do env RANK=$rank LOCAL_RANK=$rank NCCL_HOSTID=$
               "MASTER_PORT=29411 NCCL_MULTI_RANK_GPU_ENABLE=1 {} & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid || exit $?; done")
 
 
-@row("ranks", 90, "nccl_two_ranks", "nccl_graph")
+@row("ranks", 120, "nccl_two_ranks", "nccl_graph", "nccl_shards")
 def nccl(check):
     words = ("resnet18_cifar10", *steps(20, 64), "training.micro_batch_size=32")
     alone, runs = check.train("nccl_alone", *words), {}
-    for graph in ("true", "false"):
-        directory = check.results / "runs" / f"nccl_{graph}"
+    for way, key in ("graph", "runtime.cuda_graph=true"), ("single", "runtime.cuda_graph=false"), ("shards", "parallelism.shard_optimizer=true"):
+        directory = check.results / "runs" / f"nccl_{way}"
         shutil.rmtree(directory, ignore_errors=True)
         command = [check.bin / "trainer", "--config", ROOT / f"configs/{words[0]}.yaml", "device.type=cuda", f"run.output_dir={directory}",
-                   f"runtime.cuda_graph={graph}", *words[1:]]
-        check.run(f"nccl_{graph}", ["sh", "-c", ON_ONE_GPU.format(shlex.join(map(str, command)))])
-        runs[graph] = evidence.Run(directory)
-    same_files(runs["true"].weights(), runs["false"].weights())
-    apart = distance(runs["true"].losses(), alone.losses())
+                   key, *words[1:]]
+        check.run(f"nccl_{way}", ["sh", "-c", ON_ONE_GPU.format(shlex.join(map(str, command)))])
+        runs[way] = evidence.Run(directory)
+    same_files(runs["graph"].weights(), runs["single"].weights())
+    same_files(runs["graph"].weights(), runs["shards"].weights())
+    apart = distance(runs["graph"].losses(), alone.losses())
     if apart > 1e-5:
         raise Failed(f"losses of two ranks differ by {apart:.1e} from one process with two micro-batches")
     return {"nccl_two_ranks": f"losses within {apart:.1e} of one process with two micro-batches; one after the other's work on one GPU: "
-                              f"{speed(runs['true']) / speed(alone):.2f} times as fast",
-            "nccl_graph": "equal bits with the step captured as a graph and launched kernel by kernel"}
+                              f"{speed(runs['graph']) / speed(alone):.2f} times as fast",
+            "nccl_graph": "equal bits with the step captured as a graph and launched kernel by kernel",
+            "nccl_shards": "equal bits with the optimiser's moments shared out"}
 
 
 if __name__ == "__main__":

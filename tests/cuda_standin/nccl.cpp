@@ -34,6 +34,9 @@ static_assert(
     std::is_same_v<decltype(&ncclAllReduce), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t,
                                                               ncclRedOp_t, ncclComm_t, cudaStream_t)>);
 static_assert(
+    std::is_same_v<decltype(&ncclBroadcast), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t, int,
+                                                              ncclComm_t, cudaStream_t)>);
+static_assert(
     std::is_same_v<decltype(&ncclCommInitRank), ncclResult_t (*)(ncclComm_t*, int, ncclUniqueId, int)>);
 #endif
 
@@ -67,18 +70,22 @@ struct Nccl::Comm {
     while (shared->round == round) ::sched_yield();
   }
 
-  void add_up(const float* from, float* to, size_t count) const {
+  /// Every rank shows its numbers to all; each then takes `combine(i)` as its i-th of that piece.
+  template <class Combine>
+  void exchange(const float* from, float* to, size_t count, const Combine& combine) const {
     for (size_t done = 0; done < count; done += kPiece) {
       const size_t piece = std::min(kPiece, count - done);
       std::copy_n(from + done, piece, slot(rank).begin());
       meet();
-      for (size_t i = 0; i < piece; ++i) {
-        float sum = slot(0)[i];
-        for (int other = 1; other < ranks; ++other) sum += slot(other)[i];
-        to[done + i] = sum;
-      }
+      for (size_t i = 0; i < piece; ++i) to[done + i] = combine(i);
       meet();
     }
+  }
+
+  float sum(size_t i) const {
+    float sum = slot(0)[i];
+    for (int other = 1; other < ranks; ++other) sum += slot(other)[i];
+    return sum;
   }
 };
 
@@ -116,18 +123,34 @@ Nccl::Result leave(Nccl::Comm* comm) {
   return 0;
 }
 
-Nccl::Result all_reduce(const void* from, void* to, size_t count, int type, int operation, Nccl::Comm* comm,
-                        cudaStream_t stream) {
-  if (type != Nccl::kFloat32 || operation != Nccl::kSum || comm == nullptr) return 4;
+/// Enqueues an exchange in which each rank takes `combine(comm, i)`.
+template <class Combine>
+Nccl::Result enqueue(const char* name, const void* from, void* to, size_t count, const Nccl::Comm* comm,
+                     cudaStream_t stream, const Combine& combine) {
   const std::lock_guard lock(standin::library_mutex());
   const size_t bytes = count * sizeof(float);
   const auto work = [=] {
-    comm->add_up(static_cast<const float*>(from), static_cast<float*>(to), count);
+    comm->exchange(static_cast<const float*>(from), static_cast<float*>(to), count,
+                   [&](size_t i) { return combine(*comm, i); });
     emulation::mark_written(to, bytes);
   };
   const cudaError_t status = standin::enqueue_on_device(
-      stream, {.name = "ncclAllReduce", .work = work, .ranges = {{from, bytes}, {to, bytes}}});
+      stream, {.name = name, .work = work, .ranges = {{from, bytes}, {to, bytes}}});
   return status == cudaSuccess ? 0 : 1;
+}
+
+Nccl::Result all_reduce(const void* from, void* to, size_t count, int type, int operation, Nccl::Comm* comm,
+                        cudaStream_t stream) {
+  if (type != Nccl::kFloat32 || operation != Nccl::kSum || comm == nullptr) return 4;
+  return enqueue("ncclAllReduce", from, to, count, comm, stream,
+                 [](const Nccl::Comm& all, size_t i) { return all.sum(i); });
+}
+
+Nccl::Result broadcast(const void* from, void* to, size_t count, int type, int root, Nccl::Comm* comm,
+                       cudaStream_t stream) {
+  if (type != Nccl::kFloat32 || comm == nullptr || root < 0 || root >= comm->ranks) return 4;
+  return enqueue("ncclBroadcast", from, to, count, comm, stream,
+                 [root](const Nccl::Comm& all, size_t i) { return all.slot(root)[i]; });
 }
 
 }  // namespace
@@ -142,6 +165,7 @@ const Nccl& nccl() {
                             .init_rank = join,
                             .abort = leave,
                             .all_reduce = all_reduce,
+                            .broadcast = broadcast,
                             .group_start = [] { return 0; },
                             .group_end = [] { return 0; },
                             .error_string = [](Nccl::Result) { return "refused by the stand-in"; },

@@ -31,8 +31,8 @@ MLP = ['fashion_mnist_mlp', 'training.max_duration=20ba', 'data.synthetic.train_
        'parallelism.bucket=100KiB']
 RESNET = ['resnet18_cifar10', 'model.input=[3, 16, 16]', 'training.max_duration=3ba', 'data.synthetic.train_samples=36',
           'validation.interval=3ba', 'parallelism.bucket=2MiB']
-PICTURES = '''version: 1
-run: {{name: pictures, seed: 1, output_dir: run}}
+IMAGES = '''version: 1
+run: {{name: images, seed: 1, output_dir: run}}
 model: {{input: [3, 4, 4], layers: [flatten, linear: 8, relu, linear: 2]}}
 data: {{format: image_folder, train: {0}/train, val: {0}/val, workers: 1}}
 training: {{max_duration: 100ep, global_batch_size: 12}}
@@ -76,6 +76,15 @@ def compare(scratch, name, recipe, *words):
                 f'{name}: two ranks have these bits in the order {order}, graph {graph}')
 
 
+def sharded(scratch):
+    """Two ranks that share out the optimizer's moments, with guards."""
+    words = ['optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}', 'guards.nonfinite=skip', 'checkpoint.interval=10ba']
+    whole, shared = (Run(scratch, f'sharded_{shards}', MLP, f'parallelism.shard_optimizer={shards}', *words).train(2)
+                     for shards in ('false', 'true'))
+    require(whole.parameters() == shared.parameters() and whole.losses() == shared.losses() and whole.moments() == shared.moments(),
+            'two ranks that share out the moments have the weights, losses and saved moments of two that do not')
+
+
 def counts(scratch):
     """Three ranks with two micro-batches each, and guards. In fp16 a weight may round to its neighbour, a part in 2048 away."""
     words = ['training.micro_batch_size=2', 'guards.nonfinite=skip', 'optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}']
@@ -106,15 +115,15 @@ def hangs(scratch):
     are computed, as they would be on a GPU. Rank 0 then waits for step 49, to save or to have room for step 52.
     """
     deadline = 6
-    pictures = write_images(scratch / 'pictures', train=30, val=6)
-    recipe = scratch / 'pictures.yaml'
-    recipe.write_text(PICTURES.format(pictures))
+    images = write_images(scratch / 'images', train=30, val=6)
+    recipe = scratch / 'images.yaml'
+    recipe.write_text(IMAGES.format(images))
     for interval in '1ba', '48ba':
         run = Run(scratch, f'hangs_{interval}', [recipe.with_suffix('')], 'data.format=image_folder', 'data.augment=[random_resized_crop: 4]',
                   'data.eval_transform=[resize: 6, center_crop: 4]', 'logging.interval=1000ba', 'validation.interval=100ep',
                   f'parallelism.timeout={deadline}s', f'checkpoint.interval={interval}', 'data.prefetch=4')
         log = run.directory / 'calls.txt'
-        process = run.begin(2, environment=preload(PROGRAMS.parent / 'bin/libfaults.so', rank=1, path='pictures/train', calls='open', at=392,
+        process = run.begin(2, environment=preload(PROGRAMS.parent / 'bin/libfaults.so', rank=1, path='images/train', calls='open', at=392,
                                                    action='stall', log=log))
         run.wait_for(process, lambda: log.exists() and 'stall' in log.read_text(), 'the call that hangs')
         run.end(process, {PEER_LOST}, within=2 * deadline)
@@ -188,6 +197,7 @@ with tempfile.TemporaryDirectory() as folder:
     try:
         compare(scratch, 'mlp', MLP)
         compare(scratch, 'resnet', RESNET)
+        sharded(scratch)
         counts(scratch)
         killed(scratch)
         hangs(scratch)

@@ -13,7 +13,7 @@
 #include "tests/engine/late_backend.h"
 #include "tests/host/quiet_log.h"
 #include "tests/reference/networks.h"
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -92,7 +92,7 @@ Program voting_program(int64_t micro_batches) {
 }
 
 /// Trains on one rank. No assertions: it runs in threads too.
-Outcome train_on_rank(const Backend& backend, Communicator& ranks, const Wishes& wishes,
+Outcome train_on_rank(const Backend& backend, ProcessGroup& group, const Wishes& wishes,
                       const test::ScratchDirectory& scratch) {
   test::QuietLog quiet;
   const auto source = make_synthetic(7, Split::train, kVotingSamples, kVotingShape, 4),
@@ -127,13 +127,13 @@ Outcome train_on_rank(const Backend& backend, Communicator& ranks, const Wishes&
   NotedSaves saves(wishes.overdue_after);
   MetricsSinks metrics(scratch.path(), {}, {});
   UnreadableList unreadable(scratch / "bad.txt", quiet.log);
-  const bool alone = ranks.ranks() == 1;
+  const bool alone = group.size() == 1;
   const auto stop_reason = [&, asked = int64_t{0}]() mutable -> std::string {
     const bool stops = alone ? saves.enqueued >= wishes.stop_after : ++asked > wishes.stop_in_round;
     return stops ? "the test" : "";
   };
   TrainingLoop loop(
-      executable, ranks, data, wishes.validation_interval > 0 ? &validation : nullptr, settings,
+      executable, group, data, wishes.validation_interval > 0 ? &validation : nullptr, settings,
       {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable}, &saves,
       stop_reason);
   Outcome outcome;
@@ -156,19 +156,19 @@ Outcome train_late(const Wishes& wishes, size_t longest) {
   const auto cpu = make_cpu_backend(1);
   LateBackend late(cpu);
   late.late().set_longest_queue(longest);
-  OneRank ranks;
-  return train_on_rank(late, ranks, wishes, test::ScratchDirectory());
+  SingleProcess group;
+  return train_on_rank(late, group, wishes, test::ScratchDirectory());
 }
 
 Outcome train_now(const Wishes& wishes) {
   const auto cpu = make_cpu_backend(1);
-  OneRank ranks;
-  return train_on_rank(cpu, ranks, wishes, test::ScratchDirectory());
+  SingleProcess group;
+  return train_on_rank(cpu, group, wishes, test::ScratchDirectory());
 }
 
 /// Two ranks with devices that are late in different ways.
 std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t longest,
-                               test::RankTable& table) {
+                               test::ThreadGroup& table) {
   std::vector<Outcome> outcomes(2);
   const std::array<test::ScratchDirectory, 2> scratch;
   {
@@ -178,7 +178,7 @@ std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t
         const auto cpu = make_cpu_backend(1);
         LateBackend late(cpu);
         late.late().set_longest_queue(rank == 0 ? longest : 5);
-        test::ThreadRank seat(table, rank);
+        test::ThreadProcessGroup seat(table, rank);
         outcomes[rank] = train_on_rank(late, seat, rank == 0 ? first : second, scratch[rank]);
       });
     }
@@ -189,7 +189,7 @@ std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t
 }  // namespace
 
 TEST_CASE("one rank: its vote is the result, its wish to stop holds at once, and nothing is allocated") {
-  OneRank rank;
+  SingleProcess rank;
   bool stops = false, saves = false;
   Agreement agreement(rank, [&] { return Vote{.stop = stops, .save = saves}; });
   CHECK_FALSE(agreement.leaves_now());
@@ -208,14 +208,14 @@ TEST_CASE("one rank: its vote is the result, its wish to stop holds at once, and
     agreement.result();
   }
   CHECK(own_allocations() == before);
-  for (int64_t i = 0; i < Communicator::kMostOpenRounds; ++i) agreement.vote();
+  for (int64_t i = 0; i < ProcessGroup::kMaxOpenRounds; ++i) agreement.vote();
   CHECK_THROWS_AS(agreement.vote(), std::logic_error);
   CHECK_THROWS_WITH(agreement.fail(std::make_exception_ptr(Error(ExitCode::data, "lost"))), "lost");
 }
 
-TEST_CASE("two ranks: what one wants both do, and neither leaves before that") {
-  test::RankTable table(2);
-  test::ThreadRank first(table, 0), second(table, 1);
+TEST_CASE("two ranks: both do what one wants, and neither leaves before") {
+  test::ThreadGroup table(2);
+  test::ThreadProcessGroup first(table, 0), second(table, 1);
   Agreement asking(first, [] { return Vote{.stop = true}; }), other(second);
   CHECK_FALSE(asking.leaves_now());
   for (Agreement* each : {&asking, &other}) each->vote();
@@ -258,7 +258,7 @@ TEST_CASE("a run saves by its clock after the same step however late its device 
 
 TEST_CASE("two ranks: a vote of one stops both after the same step") {
   for (const size_t longest : kLongest) {
-    test::RankTable table(2);
+    test::ThreadGroup table(2);
     const auto outcomes = train_two({}, {.stop_in_round = 9}, longest, table);
     INFO(longest);
     CHECK(outcomes[0].stopped_for == "another rank is to stop");
@@ -274,7 +274,7 @@ TEST_CASE("two ranks: a vote of one stops both after the same step") {
 
 TEST_CASE("two ranks: a vote of one ends an evaluation of both at the same batch") {
   for (const size_t longest : kLongest) {
-    test::RankTable table(2);
+    test::ThreadGroup table(2);
     // The evaluation after step 6 has rounds 6 to 15.
     const auto outcomes =
         train_two({.stop_in_round = 8, .validation_interval = 6}, {.validation_interval = 6}, longest, table);
@@ -290,7 +290,7 @@ TEST_CASE("two ranks: a vote of one ends an evaluation of both at the same batch
 }
 
 TEST_CASE("two ranks: both save by the clock of one") {
-  test::RankTable table(2);
+  test::ThreadGroup table(2);
   const auto outcomes = train_two({.overdue_after = 7}, {.overdue_after = kVotingSteps + 1}, 9, table);
   for (const Outcome& outcome : outcomes) {
     CHECK(outcome.saved == std::vector<int64_t>{8 + kLag});
@@ -301,7 +301,7 @@ TEST_CASE("two ranks: both save by the clock of one") {
 
 TEST_CASE("two ranks: weights are compared before each save, and those that differ are not saved") {
   const auto train = [](Wishes first, const Wishes& second) {
-    test::RankTable table(2);
+    test::ThreadGroup table(2);
     return train_two(first, second, 2, table);
   };
   // Long before the ranks compare their weights at an interval.
@@ -334,9 +334,9 @@ TEST_CASE("two ranks: weights are compared before each save, and those that diff
   }
 }
 
-TEST_CASE("two ranks: data that one cannot read ends both, after the same rounds") {
+TEST_CASE("two ranks: unreadable data of one ends both, after the same rounds") {
   for (const size_t longest : kLongest) {
-    test::RankTable table(2);
+    test::ThreadGroup table(2);
     const auto outcomes =
         train_two({}, {.failing_sample = 17, .workers = longest % 2 == 0 ? 0 : 1}, longest, table);
     INFO(longest);

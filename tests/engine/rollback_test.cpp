@@ -79,9 +79,9 @@ GuardedRun train_guarded(const Backend& backend, int64_t micro_batches) {
                           quiet.log, [] {});
   MetricsSinks metrics(scratch.path(), {}, {});
   UnreadableList unreadable(scratch / "bad.txt", quiet.log);
-  OneRank ranks;
+  SingleProcess group;
   TrainingLoop loop(
-      executable, ranks, data, nullptr, settings,
+      executable, group, data, nullptr, settings,
       {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable},
       &checkpoints);
   checkpoints.save_now(LoopState{});  // there is one to go back to from the first step on

@@ -126,7 +126,7 @@ RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bo
 
   RunnerResult run;
   Timing usual, &times = timing != nullptr ? *timing : usual;
-  OneRank alone;
+  SingleProcess alone;
   Agreement agreement(alone);
   StepRunner runner(executable, batches, micro_batches, agreement);
   Evaluation evaluation(executable, validation, kValidation,

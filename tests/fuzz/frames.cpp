@@ -9,10 +9,10 @@ namespace {
 
 const trainer::Secret kSecret{{1, 2, 3}};
 
-/// Both sides of a connection refuse a stranger's frame, since no proof can be right.
+/// Both sides of a connection must refuse a frame without the secret, since its proof is wrong.
 void try_frame(const trainer::Frame& frame) {
-  static const trainer::Doorman doorman(kSecret, 4);
-  trainer::Visitor visitor(kSecret, 1, 4, "host");
+  static const trainer::HandshakeServer server(kSecret, 4);
+  trainer::HandshakeClient client(kSecret, 1, 4, "host");
   const auto attempt = [](const auto& read, bool may_succeed) {
     try {
       read();
@@ -21,9 +21,9 @@ void try_frame(const trainer::Frame& frame) {
     } catch (const trainer::Refused&) {
     }
   };
-  attempt([&] { doorman.admit(frame); }, false);
-  attempt([&] { visitor.join(frame); }, true);
-  attempt([&] { visitor.enter(frame); }, false);
+  attempt([&] { server.admit(frame); }, false);
+  attempt([&] { client.join(frame); }, true);
+  attempt([&] { client.check_welcome(frame); }, false);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ std::string contents_of(const std::filesystem::path& path) {
 
 /// The tests' images that end so.
 void put_images(const std::filesystem::path& folder, const std::string& ending) {
-  const std::filesystem::path from = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/fixtures/pictures";
+  const std::filesystem::path from = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/fixtures/images";
   for (const auto& entry : std::filesystem::directory_iterator(from))
     if (entry.path().extension() == ending) put(folder, contents_of(entry.path()));
 }
@@ -194,18 +194,18 @@ void put_states(const std::filesystem::path& folder) {
       R"({"status":"failed","step":1,"steps":2,"pid":3,"host":"h","updated":4,"exit_code":70,"message":"m"})");
 }
 
-/// Messages of two ranks until they are connected, whole and in pieces of three bytes.
+/// The frames of a handshake, whole and in pieces of three bytes.
 void put_frames(const std::filesystem::path& folder) {
   const Secret secret{};
-  const Doorman doorman(secret, 2);
-  Visitor visitor(secret, 1, 2, "host");
+  const HandshakeServer server(secret, 2);
+  HandshakeClient client(secret, 1, 2, "host");
   const auto read = [](const std::string& bytes) {
     FrameReader reader;
     reader.put(bytes);
     return reader.next().value();
   };
-  const std::string hello = doorman.hello(), join = visitor.join(read(hello));
-  const std::string welcome = doorman.welcome(doorman.admit(read(join)), "first");
+  const std::string hello = server.hello(), join = client.join(read(hello));
+  const std::string welcome = server.welcome(server.admit(read(join)), "first");
   const std::string refuse = encode(FrameKind::refuse, BodyWriter().text("no").take());
   for (const char piece : {'\xff', '\x02'}) {
     for (const std::string& frame : {hello, join, welcome, refuse, hello + join}) put(folder, piece + frame);

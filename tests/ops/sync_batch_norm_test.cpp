@@ -10,7 +10,7 @@
 #include "cpu/backend.h"
 #include "tests/ops/harness.h"
 #include "tests/reference/session.h"
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 
 namespace trainer {
 namespace {
@@ -91,13 +91,13 @@ constexpr int64_t kRanks = 3, kArea = 13 * 17;
 
 /// The variance that normalisation finds in one channel of all ranks' values.
 double variance_of_ranks(const std::vector<std::vector<float>>& values) {
-  test::RankTable together(kRanks);
+  test::ThreadGroup together(kRanks);
   std::vector<float> table(2 * kRanks, 0);
   for (size_t rank = 0; rank < values.size(); ++rank) {
     Sketch sketch(1);
     sketch.output("table",
                   sketch.build().emit<BatchNormMoments>({sketch.input("x", {1, 1, 13, 17})}, kRanks));
-    test::ThreadRank seat(together, rank);
+    test::ThreadProcessGroup seat(together, rank);
     const Backend backend = make_cpu_backend(1, nullptr, false, &seat);
     Session session(sketch.program, backend);
     session.set("x", values[rank]);

@@ -11,7 +11,7 @@
 #include "tests/catch.h"
 #include "tests/reference/networks.h"
 #include "tests/reference/session.h"
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 
 using namespace trainer;
 
@@ -92,12 +92,12 @@ Stepped two_steps(Session& session, const Program& program, const Split& split, 
 /// Every rank's state after two steps.
 std::vector<Stepped> train_split(const Split& split, const std::string& optimizer, bool scaled) {
   const Program program = split_program(split, optimizer, scaled);
-  test::RankTable table(static_cast<size_t>(split.ranks));
+  test::ThreadGroup table(static_cast<size_t>(split.ranks));
   std::vector<Stepped> results(static_cast<size_t>(split.ranks));
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < results.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      test::ThreadRank seat(table, rank);
+      test::ThreadProcessGroup seat(table, rank);
       const Backend backend = make_cpu_backend(1, nullptr, false, &seat);
       Session session(program, backend);
       results[rank] = two_steps(session, program, split, static_cast<int64_t>(rank));

@@ -57,7 +57,7 @@ Variables with(Variables variables, const Variables& others) {
   return variables;
 }
 
-Identity identity_with(const Variables& variables) {
+RankIdentity identity_with(const Variables& variables) {
   test::Environment environment;
   for (const char* name : kAll) environment.set(name, nullptr);
   for (const auto& [name, value] : variables) environment.set(name.c_str(), value.c_str());
@@ -76,10 +76,10 @@ std::string refusal_with(const Variables& variables) {
 
 }  // namespace
 
-TEST_CASE("a rank is what its launcher says, the most explicit one first") {
-  const Identity torchrun{5, 8, 1, 4, "RANK", "node3", 29500};
-  const Identity mpirun{2, 4, 0, 2, "OMPI_COMM_WORLD_RANK", "", 0};
-  const Identity srun{1, 2, 0, 1, "SLURM_PROCID", "", 0};
+TEST_CASE("the launcher's variables give the rank, the most explicit ones first") {
+  const RankIdentity torchrun{5, 8, 1, 4, "RANK", "node3", 29500};
+  const RankIdentity mpirun{2, 4, 0, 2, "OMPI_COMM_WORLD_RANK", "", 0};
+  const RankIdentity srun{1, 2, 0, 1, "SLURM_PROCID", "", 0};
   CHECK(identity_with(kTorchrun) == torchrun);
   CHECK(identity_with(kMpirun) == mpirun);
   CHECK(identity_with(kSrun) == srun);
@@ -89,35 +89,36 @@ TEST_CASE("a rank is what its launcher says, the most explicit one first") {
 
 TEST_CASE(
     "a rank of MPICH's mpirun is one, within a Slurm job too, and a task of srun that speaks PMI is srun's") {
-  const Identity mpich{3, 4, 1, 2, "PMI_RANK", "", 0};
+  const RankIdentity mpich{3, 4, 1, 2, "PMI_RANK", "", 0};
   CHECK(identity_with(kMpich) == mpich);
   CHECK(identity_with(with(kSrun, kMpich)) == mpich);
-  CHECK(identity_with(kPals) == Identity{3, 4, 2, 3, "PMI_RANK", "", 0});
+  CHECK(identity_with(kPals) == RankIdentity{3, 4, 2, 3, "PMI_RANK", "", 0});
   CHECK(identity_with(with(kSrun, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})) ==
-        Identity{1, 2, 0, 1, "SLURM_PROCID", "", 0});
+        RankIdentity{1, 2, 0, 1, "SLURM_PROCID", "", 0});
   CHECK(identity_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).is_alone());
   CHECK_THAT(refusal_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}),
              ContainsSubstring("PMI_LOCAL_RANK is missing"));
 }
 
-TEST_CASE("a process is alone without a launcher, in a batch script, and where it is the only rank") {
-  CHECK(identity_with({}) == Identity{});
-  CHECK(identity_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}) == Identity{});
-  CHECK(identity_with({{"MASTER_ADDR", "node3"}, {"MASTER_PORT", "29500"}}) == Identity{});
-  CHECK(identity_with({{"RANK", ""}, {"WORLD_SIZE", ""}}) == Identity{});
+TEST_CASE("a process is alone without a launcher, in a batch script, and as the only rank") {
+  CHECK(identity_with({}) == RankIdentity{});
+  CHECK(identity_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}) ==
+        RankIdentity{});
+  CHECK(identity_with({{"MASTER_ADDR", "node3"}, {"MASTER_PORT", "29500"}}) == RankIdentity{});
+  CHECK(identity_with({{"RANK", ""}, {"WORLD_SIZE", ""}}) == RankIdentity{});
   CHECK(identity_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).is_alone());
   CHECK(identity_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}}).is_alone());
 }
 
 TEST_CASE("a step of Slurm may name the address itself") {
-  const Identity identity =
+  const RankIdentity identity =
       identity_with(with(kSrun, {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "40000"}}));
   CHECK(identity.address == "10.0.0.1");
   CHECK(identity.port == 40000);
   CHECK(identity.source == "SLURM_PROCID");
 }
 
-TEST_CASE("Slurm tells the tasks of every node of a step") {
+TEST_CASE("Slurm lists the tasks of every node of a step") {
   const auto tasks = [](const char* text) {
     return identity_with({{"SLURM_STEP_ID", "0"},
                           {"SLURM_PROCID", "5"},
@@ -133,7 +134,7 @@ TEST_CASE("Slurm tells the tasks of every node of a step") {
   CHECK(tasks("x") == 2);
 }
 
-TEST_CASE("half an identity is refused with what is missing") {
+TEST_CASE("an incomplete identity is refused with the missing variable") {
   CHECK_THAT(refusal_with({{"RANK", "0"}}), ContainsSubstring("WORLD_SIZE is missing"));
   CHECK_THAT(refusal_with({{"WORLD_SIZE", "2"}}), ContainsSubstring("RANK is missing"));
   CHECK_THAT(refusal_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), ContainsSubstring("LOCAL_RANK is missing"));
@@ -144,7 +145,7 @@ TEST_CASE("half an identity is refused with what is missing") {
   CHECK_THAT(refusal_with({{"SLURM_STEP_ID", "3"}}), ContainsSubstring("SLURM_PROCID is missing"));
 }
 
-TEST_CASE("numbers that are none or do not fit together are refused with their bounds") {
+TEST_CASE("invalid or contradicting numbers are refused with their bounds") {
   for (const char* rank : {"-1", "8", "x", "1x", " 1", "99999999999999999999"}) {
     CHECK_THAT(refusal_with(with(kTorchrun, {{"RANK", rank}})), ContainsSubstring("from 0 to 7"));
   }

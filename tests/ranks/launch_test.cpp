@@ -15,7 +15,7 @@ int launch_shell(const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("of ranks on GPUs one that is killed is named, and one that fails gives its code") {
+TEST_CASE("ranks on GPUs: a killed one is named, and a failed one gives its exit code") {
   CHECK(test::error_text(ExitCode::peer_lost, [] {
           launch_shell("[ $RANK = 1 ] && kill -9 $$; sleep 0.3; exit 76");
         }) == "rank 1 was ended by signal 9 (Killed); start the same command again");

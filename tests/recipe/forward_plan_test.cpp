@@ -90,16 +90,4 @@ TEST_CASE("groups of the optimizer are checked before a file of samples is read"
   CHECK_THAT(refusal(ExitCode::data, "*"), Catch::Matchers::ContainsSubstring("x-images-idx3-ubyte"));
 }
 
-TEST_CASE("GPUs do not share the optimizer's moments, which is said where the recipe asks for it") {
-  const auto recipe = Recipe::load(kConfigs + "fashion_mnist_mlp.yaml", {"parallelism.shard_optimizer=true"});
-  const ProgramRequest gpu{.lr_table = {0.1f}, .is_async = true};
-  CHECK_NOTHROW(passes_for(recipe, gpu));  // one rank holds them all
-  const RunSpec shared(recipe, {.rank = 1, .ranks = 2});
-  const std::string text = test::error_text(ExitCode::recipe, [&] { passes_for(shared, gpu); });
-  CHECK_THAT(text, Catch::Matchers::StartsWith("command line:1:") &&
-                       Catch::Matchers::ContainsSubstring("parallelism.shard_optimizer: ") &&
-                       Catch::Matchers::ContainsSubstring("device.type=cpu"));
-  CHECK_NOTHROW(passes_for(shared, {.lr_table = {0.1f}, .is_async = false}));
-}
-
 }  // namespace trainer

@@ -37,7 +37,7 @@ struct Surroundings {
 
 }  // namespace
 
-TEST_CASE("device.type=auto is cuda where there is a GPU, else cpu, and says why") {
+TEST_CASE("device.type=auto is cuda if there is a GPU, else cpu, and says why") {
   const Surroundings none(false);
   CHECK(chosen("auto").type == "cpu");
   CHECK(chosen("auto").reason == "device.type=auto: CUDA_VISIBLE_DEVICES= hides all GPUs");
@@ -62,7 +62,7 @@ TEST_CASE("a run that resumes keeps its checkpoint's device, unless the recipe n
   CHECK(chosen("cpu", &cuda).type == "cpu");
 }
 
-TEST_CASE("what other runs found does not count for a run that resumes, or must be repeatable") {
+TEST_CASE("the tuning of other runs does not count for a run that resumes, or must be repeatable") {
   const test::ScratchDirectory scratch;
   const auto tuning = [&](const std::string& more, const ResumePoint* from = nullptr) {
     return earlier_tuning(
@@ -79,7 +79,7 @@ TEST_CASE("what other runs found does not count for a run that resumes, or must 
   CHECK(tuning("runtime: {autotune: true}\n").keeps_own);
 }
 
-TEST_CASE("weights from a GPU are evaluated on the CPU where there is no GPU") {
+TEST_CASE("weights from a GPU are evaluated on the CPU if there is no GPU") {
   const ResumePoint cuda = made_on("cuda");
   const Surroundings none(false);
   CHECK(chosen("auto", &cuda, false).type == "cpu");

@@ -39,7 +39,7 @@ std::shared_ptr<const Recipe> recipe_in(const fs::path& directory, std::vector<s
   return Recipe::parse(kRecipe, "small.yaml", overrides);
 }
 
-Backend open_cpu(const RunSpec&, Tuning&, const DeviceChoice&, Communicator*) {
+Backend open_cpu(const RunSpec&, Tuning&, const DeviceChoice&, ProcessGroup*) {
   return make_cpu_backend(1);
 }
 
@@ -201,9 +201,9 @@ TEST_CASE("start: a checkpoint of another run in the run's own directory is refu
   CHECK(choose_start(recipe_in(own, {eight, "run.allow_changes=[run.seed]"})).step() == 8);
 }
 
-TEST_CASE("session: where nothing can begin the directory stays free") {
+TEST_CASE("session: a run that cannot start leaves its directory free") {
   const ScratchDirectory scratch;
-  const auto none = [](const RunSpec&, Tuning&, const DeviceChoice&, Communicator*) -> Backend {
+  const auto none = [](const RunSpec&, Tuning&, const DeviceChoice&, ProcessGroup*) -> Backend {
     throw Error(ExitCode::no_device, "no device");
   };
   CHECK(error_text(ExitCode::no_device, [&] { run(scratch / "run", {}, none); }) == "no device");
@@ -225,7 +225,7 @@ TEST_CASE("session: a run that an earlier version has stored as text goes on") {
   CHECK(status_of(directory).step == 12);
 }
 
-TEST_CASE("start: where a run resumes follows run.resume and what its directory holds") {
+TEST_CASE("start: run.resume and the directory decide where a run resumes") {
   const ScratchDirectory scratch;
   const fs::path own = scratch / "own", other = scratch / "other";
   CHECK_FALSE(choose_start(recipe_in(own)).from);
@@ -252,7 +252,7 @@ TEST_CASE("start: where a run resumes follows run.resume and what its directory 
   CHECK_THROWS(require_steps_left(same, choose_start(same), 7));
 }
 
-TEST_CASE("start: a run whose micro-batch was searched for keeps it, unless its ranks cannot share it") {
+TEST_CASE("start: a run keeps a searched micro-batch, unless its ranks cannot share it") {
   const ScratchDirectory scratch;
   const auto searched = recipe_in(scratch / "run", {"training.micro_batch_size=auto"});
   Start start;
@@ -269,7 +269,7 @@ TEST_CASE("start: a run whose micro-batch was searched for keeps it, unless its 
   CHECK(with_earlier_micro_batch(given, start).batch().micro_batch == 8);
 }
 
-TEST_CASE("start: other guards are told from the same ones") {
+TEST_CASE("start: changed guards are recognised") {
   const ScratchDirectory scratch;
   REQUIRE(run(scratch / "run", {"training.max_duration=8ba"}) == ExitCode::done);
   const auto same = recipe_in(scratch / "run", {"training.max_duration=8ba"});

@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 
 #include "core/recipe/keys.h"
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -176,15 +176,15 @@ TEST_CASE("every key of a recipe is compared among ranks, but for those about a 
 
 namespace {
 
-/// What each of three ranks is told whose arguments these are.
+/// The errors of three ranks with these arguments.
 std::vector<std::string> told(const std::vector<std::vector<std::string>>& words,
                               const std::vector<SessionOptions>& options = std::vector<SessionOptions>(3)) {
-  test::RankTable table(words.size());
+  test::ThreadGroup table(words.size());
   std::vector<std::string> texts(words.size());
   std::vector<std::jthread> threads;
   for (size_t rank = 0; rank < words.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      test::ThreadRank seat(table, rank);
+      test::ThreadProcessGroup seat(table, rank);
       const auto recipe = recipe_with(words[rank]);
       try {
         require_same_settings(recipe, options[rank], seat);
@@ -199,7 +199,7 @@ std::vector<std::string> told(const std::vector<std::vector<std::string>>& words
 
 }  // namespace
 
-TEST_CASE("a rank with another recipe is told the key, both values, both hosts and the place") {
+TEST_CASE("a rank with another recipe is refused with the key, both values, both hosts and the place") {
   const auto same = told({{"device.threads=1"}, {"device.threads=2"}, {"device.memory=1GiB"}});
   CHECK(same == std::vector<std::string>(3));
   const auto one = told({{}, {}, {"validation.interval=3ba"}});
@@ -213,7 +213,7 @@ TEST_CASE("a rank with another recipe is told the key, both values, both hosts a
   CHECK(first[0] != "");
 }
 
-TEST_CASE("a rank with other options is told so") {
+TEST_CASE("a rank with other options is refused") {
   const auto profiled = told({{}, {}, {}}, {{}, {.profiled_steps = 3}, {}});
   CHECK_THAT(profiled[1], ContainsSubstring("has --profile=3 (command line), but rank 0"));
   // Of a component's keys its name comes first.

@@ -87,12 +87,12 @@ TEST_CASE("shard_optimizer: each rank updates some parameters, and sends them be
   for (size_t i = 0; i < states.size(); ++i) draft.build.assign(states[i], out[i]);
   CHECK(draft.run({shard_optimizer(3)}).calls() ==
         Calls{"sgd(lr, -, -, -, b, db, b.momentum) {momentum=0.9 weight_decay=0.5 parameters=1}",
-              "broadcast_start(sgd) {from=0}",
+              "broadcast_start(sgd) {root=0}",
               "sgd(lr, -, -, -, c, dc, c.momentum) {momentum=0.9 weight_decay=1 parameters=1}",
-              "broadcast_start(sgd) {from=1}",
+              "broadcast_start(sgd) {root=1}",
               "sgd(lr, -, -, -, a, da, a.momentum) {momentum=0.9 weight_decay=0 parameters=1}",
-              "broadcast_start(sgd) {from=2}", "broadcast_done(broadcast_start) {from=0}",
-              "broadcast_done(broadcast_start) {from=1}", "broadcast_done(broadcast_start) {from=2}",
+              "broadcast_start(sgd) {root=2}", "broadcast_done(broadcast_start) {root=0}",
+              "broadcast_done(broadcast_start) {root=1}", "broadcast_done(broadcast_start) {root=2}",
               "assign(a, broadcast_done)", "assign(a.momentum, sgd.1)", "assign(b, broadcast_done)",
               "assign(b.momentum, sgd.1)", "assign(c, broadcast_done)", "assign(c.momentum, sgd.1)"});
   for (size_t i = 0; i < 6; ++i)

@@ -258,7 +258,7 @@ TEST_CASE("safetensors: every breach of the format is named") {
        "tensor \"a\": F32 of shape [4294967296, 4294967296] is no"},
       {tensor(entry("F32", "[2305843009213693952]", 0, 4), four),
        "tensor \"a\": F32 of shape [2305843009213693952] is no"},
-      {tensor(entry("F4", "[1]", 0, 1), "1"), "tensor \"a\": F4 of shape [1] is no whole number"},
+      {tensor(entry("F4", "[1]", 0, 1), "1"), "tensor \"a\": F4 of shape [1] is not a whole number"},
       {tensor(entry("F32", "[2]", 0, 4), four),
        "tensor \"a\": F32 of shape [2] needs 8 bytes, data_offsets give it 4"},
       {tensor(entry("F32", "[0]", 0, 4), four), "tensor \"a\": F32 of shape [0] needs 0 bytes"},

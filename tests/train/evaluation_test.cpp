@@ -55,7 +55,7 @@ TEST_CASE("a metric is a function of sums over all batches, not a mean of what b
       {.name = "both", .sums = {"cost", "loss"}, .value = difference},
       {.name = "share", .sums = {"loss"}, .count = "cost", .value = mean_of_samples}};
   Evaluation evaluation(executable, pipeline, kSamples, metrics, false);
-  OneRank alone;
+  SingleProcess alone;
   Agreement agreement(alone);
   const auto found = *evaluation.run(agreement);
   CHECK(found.size() == 4);
@@ -91,7 +91,7 @@ TEST_CASE("a confusion matrix counts every sample once, whatever the batches, in
     std::vector<Metric> metrics = confusion_metrics();
     metrics.push_back(find_metric(top_metrics(), "top1")[0]);
     Evaluation evaluation(executable, pipeline, kSamples, metrics, false, {}, 10);
-    OneRank alone;
+    SingleProcess alone;
     Agreement agreement(alone);
     const auto values = *evaluation.run(agreement);
     CHECK(*evaluation.run(agreement) == values);

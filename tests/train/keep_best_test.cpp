@@ -102,9 +102,9 @@ Found train(const std::string& metric) {
                           quiet.log, [] {});
   MetricsSinks metrics(scratch.path(), {}, validation_metrics(settings));
   UnreadableList unreadable(scratch / "bad.txt", quiet.log);
-  OneRank ranks;
+  SingleProcess group;
   TrainingLoop loop(
-      executable, ranks, batches, &pass, settings,
+      executable, group, batches, &pass, settings,
       {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable},
       &checkpoints);
   CHECK(loop.run(LoopState{}).empty());

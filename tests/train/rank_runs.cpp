@@ -10,7 +10,7 @@
 #include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"
 #include "core/engine/agreement.h"
-#include "core/engine/shared_state.h"
+#include "core/engine/state_transfer.h"
 #include "core/graph/ops/confusion_cells.h"
 #include "core/run/weights.h"
 #include "core/step/step.h"
@@ -18,7 +18,7 @@
 #include "core/train/step_runner.h"
 #include "cpu/backend.h"
 #include "tests/reference/networks.h"
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 
 namespace trainer::test {
 namespace {
@@ -54,7 +54,7 @@ Program shared_program(const char* network, const char* optimizer, const Divisio
   return program;
 }
 
-Trained train_on(const Backend& backend, Communicator& ranks, const Program& program,
+Trained train_on(const Backend& backend, ProcessGroup& group, const Program& program,
                  const Division& division) {
   const auto source = make_synthetic(5, Split::train, kImages, kImage, 10),
              held_out = make_synthetic(5, Split::val, kHeldOut, kImage, 10);
@@ -63,10 +63,10 @@ Trained train_on(const Backend& backend, Communicator& ranks, const Program& pro
   const TransformChain chain(none, kImage, diagnostics);
   if (const auto reason = backend.planner->set_precision(division.precision))
     throw std::runtime_error(*reason);
-  const Plan plan = make_plan(program, *backend.planner, ranks.rank());
+  const Plan plan = make_plan(program, *backend.planner, group.rank());
   const Loading loading{.workers = 1, .prefetch = 2, .kept = InputFeed::kept(plan)};
   const BatchInputs inputs = batch_inputs(program);
-  const RankShare share{ranks.rank(), ranks.ranks()};
+  const RankShare share{group.rank(), group.size()};
   const TrainingBatches training{.seed = division.seed,
                                  .order = TrainingOrder(kImages, division.global_batch(), true),
                                  .micro_batch = division.rows,
@@ -79,7 +79,7 @@ Trained train_on(const Backend& backend, Communicator& ranks, const Program& pro
   Executable executable(plan, *backend.device, true);
   initialize(executable, division.seed);
   if (division.ema_decay) start_averages(executable);
-  Agreement agreement(ranks);
+  Agreement agreement(group);
   StepRunner runner(executable, batches, division.micro_batches, agreement);
   Trained trained;
   for (int64_t step = 1; step <= kTrainedSteps; ++step) {
@@ -96,8 +96,8 @@ Trained train_on(const Backend& backend, Communicator& ranks, const Program& pro
   ConfusionMatrix matrix = *evaluation.matrices().at("");
   trained.confusion.assign(matrix.counts().begin(), matrix.counts().end());
   trained.persistent_bytes = static_cast<int64_t>(executable.persistent().size());
-  if (ranks.rank() == 0) executable.hold_elsewhere();
-  gather_state(ranks, executable);
+  if (group.rank() == 0) executable.hold_elsewhere();
+  gather_state(group, executable);
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     const auto id = static_cast<TensorId>(i);
@@ -115,15 +115,15 @@ std::vector<Trained> train_all(const char* network, const Division& division, co
   const Program program = shared_program(network, optimizer, division, guards);
   std::vector<Trained> all(static_cast<size_t>(division.ranks));
   if (division.ranks == 1) {
-    OneRank alone;
+    SingleProcess alone;
     all[0] = train_on(make_cpu_backend(1, nullptr, true), alone, program, division);
     return all;
   }
-  RankTable table(all.size());
+  ThreadGroup table(all.size());
   std::vector<std::jthread> threads;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      ThreadRank seat(table, rank);
+      ThreadProcessGroup seat(table, rank);
       all[rank] = train_on(make_cpu_backend(1, nullptr, true, &seat), seat, program, division);
     });
   }

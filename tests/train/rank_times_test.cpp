@@ -4,18 +4,18 @@
 #include <thread>
 #include "tests/catch.h"
 
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 
 using namespace trainer;
 
-TEST_CASE("a line of metrics tells what each rank computes, and which one longest") {
-  test::RankTable table(3);
+TEST_CASE("a line of metrics has the computing time of each rank, and the slowest rank") {
+  test::ThreadGroup table(3);
   std::vector<NamedNumbers> numbers(3);
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
-      test::ThreadRank own(table, rank);
-      // All take the same time, but the second waits least for the others.
+      test::ThreadProcessGroup own(table, rank);
+      // All take as long, but the second waits least for the others.
       const RankTimes times{
           .step = 10, .data_wait = 0.5 * static_cast<double>(rank), .waited = rank == 1 ? 1.0 : 4.0};
       numbers[rank] = numbers_of_ranks(own, times);
@@ -30,6 +30,6 @@ TEST_CASE("a line of metrics tells what each rank computes, and which one longes
 }
 
 TEST_CASE("one rank alone has no such numbers") {
-  OneRank alone;
+  SingleProcess alone;
   CHECK(numbers_of_ranks(alone, {.step = 1}).empty());
 }

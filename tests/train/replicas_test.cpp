@@ -8,24 +8,24 @@
 #include "core/base/error.h"
 #include "cpu/backend.h"
 #include "tests/reference/networks.h"
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 
 namespace trainer {
 namespace {
 
-/// The messages of some ranks with the same weights, after `change` was applied to those of rank 1.
+/// The error of each rank, whose weights were equal until `change` was applied to those of rank 1.
 std::vector<std::string> told(size_t count, const std::function<void(Executable&)>& change) {
   const Program program = forward_program(network_from("{input: [1, 8, 8], layers: [{conv2d: {out_channels: "
                                                        "5, kernel_size: 3}}, {batch_norm: {name: norm}}, "
                                                        "flatten, {linear: {out_features: 10, name: head}}]}"),
                                           4);
   const auto backend = make_cpu_backend(1);
-  test::RankTable table(count);
+  test::ThreadGroup table(count);
   std::vector<std::string> texts(count);
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < count; ++rank) {
     threads.emplace_back([&, rank] {
-      test::ThreadRank own(table, rank);
+      test::ThreadProcessGroup own(table, rank);
       Executable executable(make_plan(program, *backend.planner), *backend.device, false);
       initialize(executable, 1);
       if (rank == 1) change(executable);
@@ -68,7 +68,7 @@ TEST_CASE("a flipped bit is found on every rank, with the rank and the tensor") 
   }
 }
 
-TEST_CASE("of two ranks nobody can tell which one is wrong") {
+TEST_CASE("two ranks that differ are both named") {
   for (const std::string& text : told(2, flip("head.bias")))
     CHECK_THAT(text, Catch::Matchers::ContainsSubstring("rank 0 on ") &&
                          Catch::Matchers::ContainsSubstring("and rank 1 on ") &&

@@ -5,7 +5,7 @@
 #include "cpu/backend.h"
 #include "tests/reference/networks.h"
 #include "tests/reference/session.h"
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 #include "tests/train/rank_runs.h"
 
 namespace trainer::test {
@@ -75,9 +75,9 @@ TEST_CASE("in bf16, synchronised ranks are as near to one rank as two ways of ro
 }
 
 TEST_CASE("a rank that computes by itself normalises with its own statistics") {
-  RankTable table(3);
-  ThreadRank seat(table, 1);
-  seat.mute(true);
+  ThreadGroup table(3);
+  ThreadProcessGroup seat(table, 1);
+  seat.skip_collectives(true);
   const Backend backend = make_cpu_backend(1, nullptr, false, &seat);
   const Network network = network_from(kResidual);
   const auto rule = optimizer_from("{name: sgd}");

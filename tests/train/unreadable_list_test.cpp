@@ -10,7 +10,7 @@
 #include "core/base/regular_file.h"
 #include "core/data/images/tolerant.h"
 #include "tests/host/quiet_log.h"
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -40,8 +40,8 @@ struct Told {
   bool had_new_lines_before = false, had_new_lines_after = false;
 };
 
-/// A rank reads its own samples, and shares its findings.
-Told read_and_share(Communicator& rank, double percent, const std::vector<int64_t>& samples,
+/// A rank reads the samples that are its own, and shares what it found.
+Told read_and_share(ProcessGroup& rank, double percent, const std::vector<int64_t>& samples,
                     const std::filesystem::path& file) {
   test::QuietLog quiet;
   const auto source = tolerate_unreadable(std::make_unique<OddSource>(),
@@ -67,13 +67,13 @@ Told read_and_share(Communicator& rank, double percent, const std::vector<int64_
 
 std::array<Told, 3> on_three_ranks(double percent, const std::array<std::vector<int64_t>, 3>& samples) {
   const test::ScratchDirectory scratch;
-  test::RankTable table(3);
+  test::ThreadGroup table(3);
   std::array<Told, 3> told;
   {
     std::vector<std::jthread> threads;
     for (size_t i = 0; i < 3; ++i) {
       threads.emplace_back([&, i] {
-        test::ThreadRank rank(table, i);
+        test::ThreadProcessGroup rank(table, i);
         told[i] = read_and_share(rank, percent, samples[i], i == 0 ? scratch / "bad.txt" : "");
       });
     }
@@ -83,7 +83,7 @@ std::array<Told, 3> on_three_ranks(double percent, const std::array<std::vector<
 
 }  // namespace
 
-TEST_CASE("ranks tell each other which samples cannot be read, and rank 0 lists all of them") {
+TEST_CASE("ranks exchange unreadable samples, and rank 0 lists all of them") {
   // Two ranks find the same one; the last finds none.
   const auto told = on_three_ranks(30, {{{1}, {1, 2, 4, 7}, {0, 2}}});
   for (const Told& rank : told) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/all_reduce.h"
 
-#include <algorithm>
-
 namespace trainer {
 namespace {
 
@@ -14,19 +12,7 @@ std::vector<TensorSpec> same(std::span<const TensorSpec> inputs) {
 
 }  // namespace
 
-std::vector<TensorSpec> AllReduceStart::infer(std::span<const TensorSpec> inputs) const {
-  return same(inputs);
-}
-
-std::vector<TensorSpec> AllReduceDone::infer(std::span<const TensorSpec> inputs) const {
-  return same(inputs);
-}
-
-std::vector<TensorSpec> BroadcastStart::infer(std::span<const TensorSpec> inputs) const {
-  return same(inputs);
-}
-
-std::vector<TensorSpec> BroadcastDone::infer(std::span<const TensorSpec> inputs) const {
+std::vector<TensorSpec> CollectiveOperation::infer(std::span<const TensorSpec> inputs) const {
   return same(inputs);
 }
 

@@ -5,67 +5,59 @@
 
 namespace trainer {
 
-/// Any number of tensors (f32) -> the same: starts to add each up over all ranks. Only AllReduceDone reads
-/// the outputs. Every rank starts the same sums in the same order; `bucket` is unique in an entry. A process
-/// that is alone has no such operation.
-class AllReduceStart final : public Operation {
+/// One half of a collective over any number of tensors (f32), whose outputs are like its inputs. Only the
+/// second half may read the outputs of the first. Every rank starts the same collectives in the same order. A
+/// program for one process has none.
+class CollectiveOperation : public Operation {
+ public:
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool in_place(size_t input, size_t output) const override { return input == output; }
+  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
+};
+
+/// Starts to add up each tensor over all ranks. `bucket` is unique in an entry.
+class AllReduceStart final : public CollectiveOperation {
  public:
   explicit AllReduceStart(int64_t number) : bucket(number) {}
   std::string_view name() const override { return "all_reduce_start"; }
   void describe(AttributeVisitor& visit) const override { visit("bucket", bucket); }
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
-  bool in_place(size_t input, size_t output) const override { return input == output; }
-  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
 
   const int64_t bucket;
 };
 
-/// Outputs of AllReduceStart -> the sums, bitwise identical on every rank.
-class AllReduceDone final : public Operation {
+/// Gives the sums, bitwise identical on every rank.
+class AllReduceDone final : public CollectiveOperation {
  public:
   explicit AllReduceDone(int64_t number) : bucket(number) {}
   std::string_view name() const override { return "all_reduce_done"; }
   void describe(AttributeVisitor& visit) const override { visit("bucket", bucket); }
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
-  bool in_place(size_t input, size_t output) const override { return input == output; }
-  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
 
   const int64_t bucket;
 };
 
-/// Any number of tensors (f32) -> the same: starts to send each of rank `from` to all ranks. Only
-/// BroadcastDone reads the outputs. Every rank starts the same ones in the same order.
-class BroadcastStart final : public Operation {
+/// Starts to give every rank the tensors of rank `root`.
+class BroadcastStart final : public CollectiveOperation {
  public:
-  explicit BroadcastStart(int64_t rank) : from(rank) {}
+  explicit BroadcastStart(int64_t rank) : root(rank) {}
   std::string_view name() const override { return "broadcast_start"; }
-  void describe(AttributeVisitor& visit) const override { visit("from", from); }
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
-  bool in_place(size_t input, size_t output) const override { return input == output; }
-  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
+  void describe(AttributeVisitor& visit) const override { visit("root", root); }
 
-  const int64_t from;
+  const int64_t root;
 };
 
-/// Outputs of BroadcastStart -> the tensors of rank `from`.
-class BroadcastDone final : public Operation {
+/// Gives the tensors of rank `root`.
+class BroadcastDone final : public CollectiveOperation {
  public:
-  explicit BroadcastDone(int64_t rank) : from(rank) {}
+  explicit BroadcastDone(int64_t rank) : root(rank) {}
   std::string_view name() const override { return "broadcast_done"; }
-  void describe(AttributeVisitor& visit) const override { visit("from", from); }
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
-  bool in_place(size_t input, size_t output) const override { return input == output; }
-  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
+  void describe(AttributeVisitor& visit) const override { visit("root", root); }
 
-  const int64_t from;
+  const int64_t root;
 };
 
-/// x -> x * decay^(ranks - 1 - rank). Ranks process the micro-batches of a step in rank order: an earlier
-/// rank's value would have decayed once for each later one.
+/// x -> x * decay^(ranks - 1 - rank). The ranks' micro-batches count in the order of the ranks: the
+/// statistics of an earlier one decay once for each later one.
 class DecayByRank final : public Operation {
  public:
   enum : size_t { kX, kInputs };

@@ -27,7 +27,7 @@ run: {name: folder, seed: 3, output_dir: folder-run}
 model:
   input: [3, 8, 8]
   layers: [conv2d: {out_channels: 4, kernel_size: 3}, batch_norm, relu, dropout: 0.1, flatten, linear: 2]
-data: {format: image_folder, train: pictures, val: pictures, augment: [random_resized_crop: 8, horizontal_flip],
+data: {format: image_folder, train: images, val: images, augment: [random_resized_crop: 8, horizontal_flip],
        eval_transform: [resize: 8, center_crop: 8], workers: 2}
 training: {max_duration: 4ba, global_batch_size: 4, micro_batch_size: 2, ema: {decay: 0.9}}
 optimizer: {name: sgd, lr: 0.01, momentum: 0.9, clip_norm: 1.0}
@@ -88,12 +88,12 @@ COMMANDS = [
     writing('new/model.safetensors', 'train --config folder.yaml run.output_dir=new'),
     writing('new/model.safetensors', 'train --config text.yaml run.output_dir=new'),
     reading('eval --config r.yaml'), reading('eval --config folder.yaml --json'), reading('eval --config text.yaml'),
-    reading('predict --config folder.yaml pictures'), reading('predict --config r.yaml --all'),
+    reading('predict --config folder.yaml images'), reading('predict --config r.yaml --all'),
     reading('generate --config text.yaml --tokens 12 --prompt', 'kalo'),
     reading('runs .'), reading('runs . --json'), reading('runs compare run half'),
     reading('inspect run'), reading('inspect --json run/model.safetensors'), reading('inspect half/checkpoints/step-00000010'),
     writing('report.html', 'report run --output report.html'), reading('watch run'),
-    writing('new.yaml', 'init pictures --output new.yaml'),
+    writing('new.yaml', 'init images --output new.yaml'),
     reading('data stats --config folder.yaml'), reading('data stats --config text.yaml --json'),
     writing('new.rec', 'data pack --config folder.yaml --out new.rec'),
     writing('new.bin', 'data tokenize --config text.yaml --out new.bin'),
@@ -104,10 +104,10 @@ RESUME = next(command for command in COMMANDS if RESUMED[1] in command.words)
 
 def write_images(run):
     for i in range(6):
-        run.write(f'pictures/{"ab"[i % 2]}/{i}.png', png(8, 8, bytes((40 * i + j) % 256 if j % 25 else 0 for j in range(200))))
-    run.write('pictures/a/7.jpg', base64.b85decode(JPEG))
+        run.write(f'images/{"ab"[i % 2]}/{i}.png', png(8, 8, bytes((40 * i + j) % 256 if j % 25 else 0 for j in range(200))))
+    run.write('images/a/7.jpg', base64.b85decode(JPEG))
     for fixture, name in (('lossy.webp', 'b/8.webp'), ('palette8.bmp', 'b/9.bmp')):
-        shutil.copy(FIXTURES / 'pictures' / fixture, run.directory / 'pictures' / name)
+        shutil.copy(FIXTURES / 'images' / fixture, run.directory / 'images' / name)
 
 
 def furnish(run):

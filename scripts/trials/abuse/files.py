@@ -13,7 +13,7 @@ from abuse.limits import under
 REFUSED = frozenset({DATA, IO, RECIPE})
 LITTLE_MEMORY = under('-v', 2000000)
 HALF, MORE = 'training.max_duration=12ba', 'run.allow_changes=[training.max_duration]'
-PICTURES = 'data={format: image_folder, train: pictures, augment: [random_resized_crop: 8], workers: 1}'
+IMAGES = 'data={format: image_folder, train: images, augment: [random_resized_crop: 8], workers: 1}'
 NINE = ', '.join(['*{0}'] * 9)
 
 
@@ -121,9 +121,9 @@ def weights(run, content):
 def image(run, content):
     """One of a hundred; more than data.error_budget."""
     for i in range(99):
-        run.write(f'pictures/{"ab"[i % 2]}/{i}.png', png(8, 8, bytes(8 * 25)))
-    run.write('pictures/a/bad.png', content)
-    ends(run, PICTURES, 'model.input=[3, 8, 8]', 'model.layers[3]={linear: 2}', 'training.global_batch_size=10', codes={DATA}, says='bad.png')
+        run.write(f'images/{"ab"[i % 2]}/{i}.png', png(8, 8, bytes(8 * 25)))
+    run.write('images/a/bad.png', content)
+    ends(run, IMAGES, 'model.input=[3, 8, 8]', 'model.layers[3]={linear: 2}', 'training.global_batch_size=10', codes={DATA}, says='bad.png')
 
 
 def special(run, make):

@@ -25,7 +25,7 @@ model:
     - linear: 2
 data:
   format: image_folder
-  train: {pictures}/train
+  train: {images}/train
   workers: 1
   augment: [random_resized_crop: 4, normalize: {{mean: [0], std: [0.2]}}]
 training: {{max_duration: 1ep, global_batch_size: 4, micro_batch_size: 2, ema: {{decay: 0.9}}}}
@@ -42,9 +42,9 @@ def skipped_steps(run):
 
 
 def nan_of_one_rank(trials):
-    pictures = write_images(trials.work / 'guarded-pictures', train=10)
-    (pictures / 'train/bright/white.png').write_bytes(pixel(255))
-    recipe = RECIPE.format(seed=SEED, pictures=pictures)
+    images = write_images(trials.work / 'guarded-images', train=10)
+    (images / 'train/bright/white.png').write_bytes(pixel(255))
+    recipe = RECIPE.format(seed=SEED, images=images)
     pair, alone = (Ranks(trials, f'guarded_{ranks}', recipe).train(ranks) for ranks in (2, 1))
     asked = Ranks(trials, 'guarded_asked', recipe, [f'guards.skip_steps=[{STEP}]']).train(2)
     where = re.search(r'first non-finite value: .* on (rank \d+)', pair.errors)

@@ -42,7 +42,7 @@ class Phases:
 
     def __init__(self, trials):
         self.trials = trials
-        self.recipe = RECIPE.format(write_images(trials.work / 'phases-pictures', train=18, val=6))
+        self.recipe = RECIPE.format(write_images(trials.work / 'phases-images', train=18, val=6))
         self.calls, self.expected = {}, {}
 
     def watch(self, ranks, rank):
@@ -64,8 +64,8 @@ class Phases:
         save = ('fsync', '.saving-step-') if rank == 0 else ('broadcast', 'mpi/1')
         name, about, end = {'before it joins': ('init', 'mpi/', steps[0]), 'start-up': ('broadcast', 'mpi/1', steps[0]),
                             'computing': ('execute', 'dnnl/', step), 'reduction': ('sum', 'mpi/4', None), 'save': (*save, None),
-                            'waiting for data': ('open', 'phases-pictures/train', None),
-                            'evaluation': ('open', 'phases-pictures/val', None), END: ('finalize', 'mpi/', None)}[phase]
+                            'waiting for data': ('open', 'phases-images/train', None),
+                            'evaluation': ('open', 'phases-images/val', None), END: ('finalize', 'mpi/', None)}[phase]
         same = [i for i, call in enumerate(calls) if call[0] == name and about in call[1]]
         # The last one before the end, or the first one of that step or later.
         chosen = [i for i in same if i < end][-1:] if end else [i for i in same if i >= step][:1]

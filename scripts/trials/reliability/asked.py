@@ -18,10 +18,10 @@ STOP_MASK = 1 << (signal.SIGTERM - 1)
 SLOW = ['data.synthetic.train_samples=8000', 'training.global_batch_size=8000', 'training.max_duration=50ba',
         'model.layers[0].conv2d.out_channels=64', 'model.layers[4].conv2d.out_channels=96',
         'data.synthetic.val_samples=8', 'lr_scheduler.warmup=1ba']
-PICTURES = '''version: 1
-run: {name: pictures, seed: 1, output_dir: run}
+IMAGES = '''version: 1
+run: {name: images, seed: 1, output_dir: run}
 model: {input: [3, 4, 4], layers: [flatten, linear: 2]}
-data: {format: image_folder, train: pictures, augment: [random_resized_crop: 4], workers: 1}
+data: {format: image_folder, train: images, augment: [random_resized_crop: 4], workers: 1}
 training: {max_duration: 100ep, global_batch_size: 10}
 optimizer: {name: sgd, lr: 0.5}
 logging: {interval: 1ba}
@@ -81,10 +81,10 @@ def wall_time(trials):
 
 
 def image_run(trials, name, *words):
-    run = Run(trials, name, PICTURES, words)
+    run = Run(trials, name, IMAGES, words)
     for folder, grey in (('bright', 200), ('dark', 20)):
         for i in range(20):
-            run.write(f'pictures/{folder}/{i}.png', pixel(grey + i))
+            run.write(f'images/{folder}/{i}.png', pixel(grey + i))
     return run
 
 
@@ -106,7 +106,7 @@ def search_without_data(trials):
     40 is read once, to know the data again at a resume."""
     run = image_run(trials, 'search', 'data.workers=0', 'optimizer.lr=1e38')
     run.finish(codes={NUMERIC}, environment=preload(trials.faults, path='.png', calls='open', action=errno.EIO, at=61, always=1))
-    for text in ('the loss became NaN at step 2', 'the search failed: pictures/', 'cannot be read: Input/output error'):
+    for text in ('the loss became NaN at step 2', 'the search failed: images/', 'cannot be read: Input/output error'):
         run.require(text in run.errors, f'it does not say "{text}"')
     return 'NaN in a step whose data is gone: 70, naming both'
 

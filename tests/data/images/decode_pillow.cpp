@@ -14,7 +14,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Equals;
 
-const std::string kFolder = TRAINER_SOURCE_DIR "/tests/fixtures/pictures/";
+const std::string kFolder = TRAINER_SOURCE_DIR "/tests/fixtures/images/";
 
 std::string stored_image(const std::string& name) {
   std::ifstream file(kFolder + name, std::ios::binary);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/progress.h"
+#include "mpi/progress_thread.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Between two questions whether something is done: at first short, since small sums take microseconds.
+/// Between two tests for completion: short at first, since small sums take microseconds.
 constexpr std::chrono::microseconds kShortestSleep(5), kLongestSleep(100);
 
 std::string text_of(int code) {
@@ -24,17 +24,17 @@ std::string text_of(int code) {
 
 }  // namespace
 
-Progress::Progress(std::chrono::seconds patience, std::function<void(const std::string&)> on_late)
-    : patience_(patience), on_late_(std::move(on_late)), thread_([this] { run(); }) {
+ProgressThread::ProgressThread(std::chrono::seconds timeout, std::function<void(const std::string&)> on_late)
+    : timeout_(timeout), on_late_(std::move(on_late)), thread_([this] { run(); }) {
   await("the start of all ranks", [&] { return has_started_; });
 }
 
-Progress::~Progress() {
+ProgressThread::~ProgressThread() {
   end();
   thread_.join();
 }
 
-void Progress::end() {
+void ProgressThread::end() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -44,16 +44,16 @@ void Progress::end() {
 }
 
 /// For MPI's start and end, which block.
-void Progress::await(const char* what, const std::function<bool()>& is_there) {
+void ProgressThread::await(const char* what, const std::function<bool()>& is_there) {
   std::unique_lock lock(mutex_);
-  if (!done_.wait_for(lock, patience_, is_there)) on_late_(late_text(what));
+  if (!done_.wait_for(lock, timeout_, is_there)) on_late_(late_text(what));
 }
 
-std::string Progress::late_text(const std::string& what) const {
-  return fmt::format("{} has not come within {} s", what, patience_.count());
+std::string ProgressThread::late_text(const std::string& what) const {
+  return fmt::format("{} has not come within {} s", what, timeout_.count());
 }
 
-void Progress::put(std::shared_ptr<Work> work) {
+void ProgressThread::put(std::shared_ptr<Work> work) {
   work->since = Clock::now();
   {
     const std::lock_guard lock(mutex_);
@@ -62,13 +62,13 @@ void Progress::put(std::shared_ptr<Work> work) {
   changed_.notify_all();
 }
 
-void Progress::wait(const Work& work) {
+void ProgressThread::wait(const Work& work) {
   if (work.is_done) return;
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return work.is_done.load(); });
 }
 
-void Progress::run() {
+void ProgressThread::run() {
   int thread_level = 0;
   Position position;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &thread_level);
@@ -95,14 +95,14 @@ void Progress::run() {
   done_.notify_all();
 }
 
-void Progress::work() {
+void ProgressThread::work() {
   std::chrono::microseconds sleep = kShortestSleep;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       if (active_.empty()) changed_.wait(lock, [&] { return ends_ || !put_.empty(); });
       if (ends_) break;
-      begin_waiting();
+      start_waiting();
     }
     if (poll()) {
       sleep = kShortestSleep;
@@ -113,8 +113,8 @@ void Progress::work() {
   }
 }
 
-/// Has what was put started. Holds the lock, which nobody else needs for long.
-void Progress::begin_waiting() {
+/// Starts the work that was put. Holds the lock, which nobody else needs for long.
+void ProgressThread::start_waiting() {
   for (const std::shared_ptr<Work>& work : put_) {
     if (const int code = work->start(work->requests); code != MPI_SUCCESS)
       on_late_(fmt::format("{} cannot begin: {}", work->what, text_of(code)));
@@ -122,8 +122,8 @@ void Progress::begin_waiting() {
   active_.splice(active_.end(), put_);
 }
 
-/// Whether something was done.
-bool Progress::poll() {
+/// Whether some work was completed.
+bool ProgressThread::poll() {
   bool any = false;
   for (auto place = active_.begin(); place != active_.end();) {
     Work& work = **place;
@@ -132,7 +132,7 @@ bool Progress::poll() {
         MPI_Testall(static_cast<int>(work.requests.size()), work.requests.data(), &all, MPI_STATUSES_IGNORE);
     if (code != MPI_SUCCESS) on_late_(fmt::format("{}: {}", work.what, text_of(code)));
     if (all == 0) {
-      if (Clock::now() - work.since > patience_) on_late_(late_text(work.what));
+      if (Clock::now() - work.since > timeout_) on_late_(late_text(work.what));
       ++place;
       continue;
     }

@@ -16,7 +16,7 @@
 
 namespace trainer::mpi {
 
-/// Something that all ranks do together, by any number of MPI's requests.
+/// A collective of all ranks, made of any number of MPI requests.
 struct Work {
   std::string what;                                     ///< for messages: "the sum of bucket 3"
   std::function<int(std::vector<MPI_Request>&)> start;  ///< called once, by the thread; MPI's code
@@ -25,21 +25,21 @@ struct Work {
   std::atomic<bool> is_done = false;
 };
 
-/// The one thread that calls MPI, which it starts and ends. Work begins in the order in which it is put, and
-/// nothing blocks: Open MPI makes progress only while it is called, so the thread asks, and sleeps in between
-/// to leave the core to the computation.
-class Progress {
+/// The one thread that calls MPI, and starts and ends it. Work starts in the order in which it is put, and
+/// nothing blocks. Open MPI makes progress only while it is called, so the thread polls, and sleeps in
+/// between to leave the core to the computation.
+class ProgressThread {
  public:
   struct Position {
     int rank = 0, ranks = 0;
     std::string problem;  ///< why MPI did not start
   };
 
-  /// `on_late` is called, and does not return, if work, the start or the end is not done after `patience`.
-  Progress(std::chrono::seconds patience, std::function<void(const std::string&)> on_late);
-  ~Progress();
+  /// `on_late` is called, and does not return, if work, the start or the end is not done after `timeout`.
+  ProgressThread(std::chrono::seconds timeout, std::function<void(const std::string&)> on_late);
+  ~ProgressThread();
 
-  /// Ends MPI if all work is done; otherwise leaves it, for other ranks may never come to the end.
+  /// Ends MPI if all work is done. Otherwise does not, since other ranks may never reach the end.
   void end();
 
   const Position& position() const { return position_; }
@@ -54,9 +54,9 @@ class Progress {
   void await(const char* what, const std::function<bool()>& is_there);
   std::string late_text(const std::string& what) const;
   bool poll();
-  void begin_waiting();
+  void start_waiting();
 
-  std::chrono::seconds patience_;
+  std::chrono::seconds timeout_;
   std::function<void(const std::string&)> on_late_;
   Position position_;
   bool has_started_ = false, ends_ = false, has_ended_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/reference/thread_ranks.h"
+#include "tests/reference/thread_group.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,14 +7,14 @@
 
 namespace trainer::test {
 
-void RankTable::vote(size_t rank, int64_t round, const Vote& own) {
+void ThreadGroup::vote(size_t rank, int64_t round, const Vote& own) {
   const std::lock_guard lock(mutex_);
   if (rounds(rank) != round) throw std::logic_error("a vote out of order");
   votes_[rank].push_back(own);
   changed_.notify_all();
 }
 
-Vote RankTable::result(int64_t round) {
+Vote ThreadGroup::result(int64_t round) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
     return std::ranges::all_of(votes_,
@@ -25,15 +25,15 @@ Vote RankTable::result(int64_t round) {
   return all;
 }
 
-int64_t RankTable::put(size_t rank, std::vector<double> numbers) {
+int64_t ThreadGroup::put(size_t rank, std::vector<double> numbers) {
   const std::lock_guard lock(mutex_);
   const int64_t sum = begun_[rank]++;
-  numbers_.try_emplace(sum, ranks()).first->second[rank] = std::move(numbers);
+  numbers_.try_emplace(sum, size()).first->second[rank] = std::move(numbers);
   changed_.notify_all();
   return sum;
 }
 
-std::vector<std::vector<double>> RankTable::get(int64_t sum) {
+std::vector<std::vector<double>> ThreadGroup::get(int64_t sum) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock,
                 [&] { return std::ranges::all_of(begun_, [&](int64_t begun) { return begun > sum; }); });
@@ -44,64 +44,64 @@ std::vector<std::vector<double>> RankTable::get(int64_t sum) {
   return all;
 }
 
-void ThreadRank::start(Open& open, int64_t name, std::span<const std::span<float>> numbers) {
+void ThreadProcessGroup::start(Open& open, int64_t name, std::span<const std::span<float>> numbers) {
   std::vector<double> all;
   Begun begun{.number = 0, .memory = {numbers.begin(), numbers.end()}};
   for (const std::span<float>& span : numbers) {
     all.insert(all.end(), span.begin(), span.end());
     std::ranges::fill(span, std::numeric_limits<float>::quiet_NaN());
   }
-  begun.number = table_.put(rank_, std::move(all));
+  begun.number = group_.put(rank_, std::move(all));
   if (!open.try_emplace(name, std::move(begun)).second) throw std::logic_error("something is begun twice");
 }
 
 /// Each number becomes combine(all ranks' numbers, its position).
 template <class Combine>
-void ThreadRank::finish(Open& open, int64_t name, const Combine& combine) {
+void ThreadProcessGroup::finish(Open& open, int64_t name, const Combine& combine) {
   const Begun begun = std::move(open.at(name));
   open.erase(name);
-  const auto all = table_.get(begun.number);
+  const auto all = group_.get(begun.number);
   size_t i = 0;
   for (const std::span<float>& span : begun.memory) {
     for (float& value : span) value = combine(all, i++);
   }
 }
 
-void ThreadRank::start_sum(int64_t sum, std::span<const std::span<float>> numbers) {
-  start(sums_, sum, numbers);
+void ThreadProcessGroup::start_all_reduce(int64_t bucket, std::span<const std::span<float>> numbers) {
+  start(reduced_, bucket, numbers);
 }
 
-void ThreadRank::finish_sum(int64_t sum) {
-  finish(sums_, sum, [](const auto& all, size_t i) {
+void ThreadProcessGroup::wait_all_reduce(int64_t bucket) {
+  finish(reduced_, bucket, [](const auto& all, size_t i) {
     auto value = static_cast<float>(all[0][i]);
     for (size_t rank = 1; rank < all.size(); ++rank) value += static_cast<float>(all[rank][i]);
     return value;
   });
 }
 
-void ThreadRank::start_broadcast(int64_t from, std::span<const std::span<float>> numbers) {
-  start(broadcasts_, from, numbers);
+void ThreadProcessGroup::start_broadcast(int64_t root, std::span<const std::span<float>> numbers) {
+  start(broadcast_, root, numbers);
 }
 
-void ThreadRank::finish_broadcast(int64_t from) {
-  finish(broadcasts_, from,
-         [from](const auto& all, size_t i) { return static_cast<float>(all[static_cast<size_t>(from)][i]); });
+void ThreadProcessGroup::wait_broadcast(int64_t root) {
+  finish(broadcast_, root,
+         [root](const auto& all, size_t i) { return static_cast<float>(all[static_cast<size_t>(root)][i]); });
 }
 
-void ThreadRank::add_up(std::span<double> numbers) {
-  const auto all = table_.get(table_.put(rank_, {numbers.begin(), numbers.end()}));
+void ThreadProcessGroup::all_reduce(std::span<double> numbers) {
+  const auto all = group_.get(group_.put(rank_, {numbers.begin(), numbers.end()}));
   for (size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = 0;
     for (const auto& one : all) numbers[i] += one[i];
   }
 }
 
-void ThreadRank::broadcast(std::span<std::byte> bytes, int64_t from) {
+void ThreadProcessGroup::broadcast(std::span<std::byte> bytes, int64_t root) {
   std::vector<double> own;
   for (const std::byte byte : bytes) own.push_back(std::to_integer<int>(byte));
-  const auto all = table_.get(table_.put(rank_, std::move(own)));
+  const auto all = group_.get(group_.put(rank_, std::move(own)));
   for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<std::byte>(static_cast<int>(all[static_cast<size_t>(from)][i]));
+    bytes[i] = static_cast<std::byte>(static_cast<int>(all[static_cast<size_t>(root)][i]));
 }
 
 }  // namespace trainer::test

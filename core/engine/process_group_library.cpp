@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/engine/communicator_library.h"
+#include "core/engine/process_group_library.h"
 
 #include <fmt/format.h>
 
@@ -21,25 +21,26 @@ OwnLibrary open_library(const std::string& name, const std::function<void(const 
 
 }  // namespace
 
-std::unique_ptr<Communicator> load_communicator(const std::string& name, const CommunicatorRequest& request) {
+std::unique_ptr<ProcessGroup> load_process_group(const std::string& name,
+                                                 const ProcessGroupRequest& request) {
   const auto refuse = [&](const std::string& text) {
     throw Error(ExitCode::no_device, fmt::format("{} ranks on CPUs: {}", request.ranks, text));
   };
   const OwnLibrary library = open_library(name, refuse);
   std::array<char, 1024> reason{};
-  std::unique_ptr<Communicator> communicator;
-  const ExitCode code = library.exported<CommunicatorFactory>(kCommunicatorFactory)(
-      kCommunicatorInterface, request, communicator, reason.data(), reason.size());
+  std::unique_ptr<ProcessGroup> group;
+  const ExitCode code = library.exported<ProcessGroupFactory>(kProcessGroupFactory)(
+      kProcessGroupInterface, request, group, reason.data(), reason.size());
   if (code == ExitCode::no_device) refuse(reason.data());
   if (code != ExitCode::done) throw Error(code, reason.data());
-  return communicator;
+  return group;
 }
 
-std::string describe_communicator(const std::string& name) {
+std::string describe_process_group(const std::string& name) {
   const OwnLibrary library =
       open_library(name, [](const std::string& text) { throw Error(ExitCode::no_device, text); });
   std::array<char, 256> text{};
-  library.exported<CommunicatorDescriber>(kCommunicatorDescriber)(text.data(), text.size());
+  library.exported<ProcessGroupDescriber>(kProcessGroupDescriber)(text.data(), text.size());
   return text.data();
 }
 

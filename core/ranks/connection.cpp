@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/ranks/line.h"
+#include "core/ranks/connection.h"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -37,84 +37,74 @@ Addresses addresses_of(const std::string& host, uint16_t port) {
   return {found, &::freeaddrinfo};
 }
 
-Descriptor socket_for(const addrinfo& address) {
-  return Descriptor(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+FileDescriptor socket_for(const addrinfo& address) {
+  return FileDescriptor(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-void set(int number, int level, int option) {
+void set(int fd, int level, int option) {
   const int on = 1;
-  ::setsockopt(number, level, option, &on, sizeof on);
+  ::setsockopt(fd, level, option, &on, sizeof on);
 }
 
-Endpoint endpoint_of(int number) {
+Endpoint endpoint_of(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
-  if (::getsockname(number, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
       ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), port.data(),
                     port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     throw Error(ExitCode::no_device, "the address on which rank 0 listens cannot be determined");
   return {host.data(), static_cast<uint16_t>(std::stoi(port.data()))};
 }
 
-bool is_connected(int number) {
-  pollfd asked{number, POLLOUT, 0};
+bool is_connected(int fd) {
+  pollfd asked{fd, POLLOUT, 0};
   int problem = 0;
   socklen_t size = sizeof problem;
   return ::poll(&asked, 1, kConnectMilliseconds) == 1 &&
-         ::getsockopt(number, SOL_SOCKET, SO_ERROR, &problem, &size) == 0 && problem == 0;
+         ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) == 0 && problem == 0;
 }
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(number_, other.number_);
-  return *this;
-}
-
 Listener::Listener(const std::string& host, uint16_t port) {
   const Addresses addresses = addresses_of(host, port);
-  descriptor_ = socket_for(*addresses);
-  // A rank 0 that starts again must not wait until the system has forgotten the old connections.
-  set(number(), SOL_SOCKET, SO_REUSEADDR);
-  if (::bind(number(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
-      ::listen(number(), SOMAXCONN) != 0) {
+  socket_ = socket_for(*addresses);
+  // A rank 0 that restarts must not wait until the system has forgotten the old connections.
+  set(fd(), SOL_SOCKET, SO_REUSEADDR);
+  if (::bind(fd(), addresses->ai_addr, addresses->ai_addrlen) != 0 || ::listen(fd(), SOMAXCONN) != 0) {
     throw Error(
         ExitCode::no_device,
         fmt::format("rank 0 cannot listen on {} port {}: {}; set MASTER_ADDR to an address of this host and "
                     "MASTER_PORT to a port that is free",
                     host, port, std::strerror(errno)));
   }
-  endpoint_ = endpoint_of(number());
+  endpoint_ = endpoint_of(fd());
 }
 
-Descriptor Listener::accept() const {
-  Descriptor guest(::accept4(number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (guest.number() >= 0) set(guest.number(), IPPROTO_TCP, TCP_NODELAY);
-  return guest;
+FileDescriptor Listener::accept() const {
+  FileDescriptor accepted(::accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (accepted.get() >= 0) set(accepted.get(), IPPROTO_TCP, TCP_NODELAY);
+  return accepted;
 }
 
-Descriptor connect_to(const Endpoint& endpoint) {
+FileDescriptor connect_to(const Endpoint& endpoint) {
   const Addresses addresses = addresses_of(endpoint.host, endpoint.port);
   for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
-    Descriptor line = socket_for(*each);
-    if (line.number() < 0) continue;
-    const int status = ::connect(line.number(), each->ai_addr, each->ai_addrlen);
-    if (status != 0 && (errno != EINPROGRESS || !is_connected(line.number()))) continue;
-    set(line.number(), IPPROTO_TCP, TCP_NODELAY);
-    return line;
+    FileDescriptor socket = socket_for(*each);
+    if (socket.get() < 0) continue;
+    const int status = ::connect(socket.get(), each->ai_addr, each->ai_addrlen);
+    if (status != 0 && (errno != EINPROGRESS || !is_connected(socket.get()))) continue;
+    set(socket.get(), IPPROTO_TCP, TCP_NODELAY);
+    return socket;
   }
-  return Descriptor();
+  return FileDescriptor();
 }
 
-bool Line::receive() {
+bool Connection::receive() {
   std::array<char, kReadAtOnce> bytes{};
-  const ssize_t count = ::recv(number(), bytes.data(), bytes.size(), 0);
+  const ssize_t count = ::recv(fd(), bytes.data(), bytes.size(), 0);
   if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
   if (count == 0) return false;
   heard_ = Clock::now();
@@ -122,15 +112,15 @@ bool Line::receive() {
   return true;
 }
 
-void Line::send(const std::string& frame) {
+void Connection::send(const std::string& frame) {
   waiting_ += frame;
   flush();
 }
 
-/// Frames that a lost connection cannot send are left: receive() reports that.
-void Line::flush() {
+/// A lost connection leaves frames unsent: receive() reports it.
+void Connection::flush() {
   while (has_more()) {
-    const ssize_t count = ::send(number(), waiting_.data() + sent_, waiting_.size() - sent_, MSG_NOSIGNAL);
+    const ssize_t count = ::send(fd(), waiting_.data() + sent_, waiting_.size() - sent_, MSG_NOSIGNAL);
     if (count <= 0) return;
     sent_ += static_cast<size_t>(count);
   }

@@ -4,13 +4,13 @@
 #include <memory>
 #include <string>
 
-#include "core/engine/communicator_library.h"
+#include "core/engine/process_group_library.h"
 
 namespace trainer::mpi {
 
 /// The ranks of MPI_COMM_WORLD. Throws Error (exit 69) if MPI does not start, or does not see the ranks
 /// that the launcher describes.
-std::unique_ptr<Communicator> open(const CommunicatorRequest& request);
+std::unique_ptr<ProcessGroup> open(const ProcessGroupRequest& request);
 
 /// Which MPI this was built for, and which one it finds now. Does not start MPI.
 std::string describe();

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/membership.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/checksum.h"
+#include "core/base/error.h"
+#include "core/engine/group_operations.h"
+#include "core/engine/process_group_library.h"
+#include "core/host/process.h"
+#include "core/ranks/launch.h"
+#include "core/run/run_directory.h"
+#include "core/run/run_state.h"
+#include "core/session/device.h"
+#include "core/session/socket_process_group.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::chrono::seconds kPeerExitTimeout(5);
+/// More than rank 0 has for its peers.
+constexpr std::chrono::seconds kRank0ExitTimeout(7);
+
+/// What ranks need to join rank 0. MPI passes it on as "HOST PORT SECRET".
+struct Rendezvous {
+  Endpoint endpoint;
+  Secret secret;
+};
+
+/// Ranks that mpirun has started can join through MPI.
+bool is_of_mpi(const RankIdentity& identity) {
+  return identity.source.starts_with("OMPI_");
+}
+
+constexpr const char* kOfEnvironment = "environment";
+
+std::string to_text(const Rendezvous& rendezvous, bool with_secret) {
+  return fmt::format("{} {} {}", rendezvous.endpoint.host, rendezvous.endpoint.port,
+                     with_secret ? to_hex(rendezvous.secret) : kOfEnvironment);
+}
+
+Rendezvous parse_rendezvous(const std::string& text) {
+  std::istringstream words(text);
+  words.exceptions(std::ios::badbit);  // if memory runs out
+  Rendezvous rendezvous;
+  std::string secret;
+  words >> rendezvous.endpoint.host >> rendezvous.endpoint.port >> secret;
+  const std::optional<Secret> own = secret_of_environment();
+  if (!own && secret == kOfEnvironment)
+    throw Error(ExitCode::usage,
+                "TRAINER_SECRET is set for rank 0, but not for this rank: set it for all, or for none");
+  rendezvous.secret = own ? *own : from_hex(secret).value();
+  return rendezvous;
+}
+
+}  // namespace
+
+Membership::Membership(const RunSpec& spec, const RankIdentity& identity) : identity_(identity) {
+  const Recipe& recipe = spec.recipe();
+  if (identity_.is_alone()) {
+    group_ = std::make_unique<SingleProcess>();
+    return;
+  }
+  const std::chrono::seconds timeout(recipe.parallelism.timeout.seconds);
+  const bool by_mpi = is_of_mpi(identity_) || choose_device(recipe.device).type == "cpu";
+  has_mpi_ = by_mpi;
+  try {
+    by_mpi ? join_by_mpi(timeout) : join_by_address(spec, timeout);
+  } catch (const std::exception& problem) {
+    leave_with(problem);
+    throw;
+  }
+}
+
+PeerConnectionsRequest Membership::connections_request(const Secret& secret, std::chrono::seconds timeout) {
+  return {.identity = identity_,
+          .host = host_name(),
+          .secret = secret,
+          .timeout = timeout,
+          .status = [this] { return group_->status(); },
+          .on_lost = [this](ExitCode code, const std::string& why) { on_lost(code, why); }};
+}
+
+/// MPI passes on the address of rank 0, and the secret if the environment has none.
+void Membership::join_by_mpi(std::chrono::seconds timeout) {
+  group_ = load_process_group(
+      "mpi", {.rank = identity_.rank,
+              .ranks = identity_.ranks,
+              .timeout = 3 * timeout,
+              .on_lost = [this](const std::string& text) { leave(ExitCode::peer_lost, text); }});
+  std::optional<Listener> listener;
+  const std::string text = broadcast_from_rank_0(*group_, [&] {
+    listener.emplace(listening_address(identity_), 0);
+    const std::optional<Secret> given = secret_of_environment();
+    return to_text({listener->endpoint(), given ? *given : random_bytes()}, !given);
+  });
+  const Rendezvous rendezvous = parse_rendezvous(text);
+  const PeerConnectionsRequest request = connections_request(rendezvous.secret, timeout);
+  peers_ = listener ? std::make_unique<PeerConnections>(request, std::move(*listener))
+                    : std::make_unique<PeerConnections>(request, rendezvous.endpoint);
+  open_peers_ = peers_.get();
+  if (is_rank_0()) report_rendezvous_to_launcher();
+}
+
+/// The launcher gives the address of rank 0; the secret is in the environment, or in the run's directory.
+void Membership::join_by_address(const RunSpec& spec, std::chrono::seconds timeout) {
+  const Recipe& recipe = spec.recipe();
+  auto group = std::make_unique<SocketProcessGroup>(identity_);
+  SocketProcessGroup& over_sockets = *group;
+  group_ = std::move(group);
+  const Endpoint rank_0 = rendezvous_endpoint(identity_);
+  std::optional<Secret> secret = secret_of_environment();
+  if (!secret) {
+    const std::filesystem::path directory = recipe.output_directory();
+    // Another run's directory, or a finished run, gets no file. Every rank finds that out by itself.
+    const auto state = RunDirectory::look(directory, recipe.identity(), recipe.run.allow_changes);
+    is_finished_ = state == RunDirectory::State::finished;
+    if (is_finished_) return;
+    if (is_rank_0()) std::filesystem::create_directories(directory);
+    secret = secret_of_file(directory / kSecretFile, is_rank_0(), 3 * timeout);
+  }
+  const PeerConnectionsRequest request = connections_request(*secret, timeout);
+  peers_ = is_rank_0() ? std::make_unique<PeerConnections>(request, Listener(rank_0.host, rank_0.port))
+                       : std::make_unique<PeerConnections>(request, rank_0);
+  over_sockets.use(*peers_);
+  open_peers_ = peers_.get();
+}
+
+void Membership::require_device(const std::string& type, const std::string& of_rank_0) const {
+  if (!has_peers()) return;
+  const auto refuse = [&](const std::string& text) {
+    throw Error(ExitCode::no_device, fmt::format("rank {} on {} {}", identity_.rank, host_name(), text));
+  };
+  if (type != of_rank_0)
+    refuse(fmt::format("would train on {}, but rank 0 trains on {}; set device.type", type, of_rank_0));
+  if (type == "cpu" && !has_mpi_)
+    refuse(
+        "was not started by MPI, which adds up the steps of CPUs; set device.type=cpu, or start with mpirun");
+}
+
+/// The ranks watch each other until all have reached the end. The group outlives the connections, which ask
+/// it for this rank's status.
+Membership::~Membership() {
+  group_->shut_down();
+  open_peers_ = nullptr;
+  peers_.reset();
+}
+
+/// A lost rank ends this one. A rank that has failed has voted so: this one then ends by itself and writes
+/// its files.
+void Membership::on_lost(ExitCode code, const std::string& text) {
+  if (code != ExitCode::peer_lost) {
+    reason_.set_value(text);
+    std::this_thread::sleep_for(kPeerExitTimeout);
+  }
+  leave(code, text);
+}
+
+/// Ends the process at once, and takes the other ranks along.
+void Membership::leave(ExitCode code, const std::string& text) const {
+  if (leaves_.exchange(true)) std::this_thread::sleep_for(std::chrono::hours(1));  // another thread does
+  std::string reason = text;
+  if (PeerConnections* peers = open_peers_; peers != nullptr) {
+    const std::string straggler = peers->straggler();
+    const bool is_named = text.starts_with("rank ") || text.find("; it waits for ") != std::string::npos;
+    if (code == ExitCode::peer_lost && !is_named && !straggler.empty())
+      reason += "; it waits for " + straggler;
+    peers->announce_exit(code, reason);
+  }
+  const std::string self = fmt::format("rank {} on {}", identity_.rank, host_name());
+  if (!reason.starts_with(self)) reason += fmt::format("; {} leaves", self);
+  const bool has_begun = group_ && group_->status().step > 0;
+  if (code == ExitCode::peer_lost && has_begun) reason += ", and the run can resume from its checkpoint";
+  const std::string line = fmt::format("trainer: error: {}\n", reason);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  // A launcher kills the others once one has failed; rank 0 still writes the end of the run.
+  if (PeerConnections* peers = open_peers_; peers != nullptr && !is_rank_0() && code != ExitCode::peer_lost)
+    peers->await_exit_of_rank_0(kRank0ExitTimeout);
+  ::_exit(static_cast<int>(code));
+}
+
+int64_t Membership::threads() const {
+  return std::max<int64_t>(1, ::sysconf(_SC_NPROCESSORS_ONLN) / identity_.local_ranks);
+}
+
+RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& identity) {
+  const std::optional<AutoCount>& asked = recipe->parallelism.data;
+  if (asked && asked->count && *asked->count != identity.ranks) {
+    fail_at(recipe->origin_of("parallelism.data"),
+            fmt::format("is {}, but the launcher started {} ranks ({}); write auto, or start as many",
+                        *asked->count, identity.ranks, identity.source));
+  }
+  return {std::move(recipe), {identity.rank, identity.ranks}, identity.local_ranks};
+}
+
+RunSpec planned_spec(std::shared_ptr<const Recipe> recipe) {
+  const std::optional<AutoCount>& asked = recipe->parallelism.data;
+  const int64_t ranks = asked ? asked->count.value_or(1) : 1;
+  return {std::move(recipe), {.rank = 0, .ranks = ranks}};
+}
+
+void require_one_process(const std::string& what) {
+  const RankIdentity identity = launched_as();
+  if (identity.is_alone()) return;
+  throw Error(ExitCode::usage, fmt::format("{} is done by one process, but the launcher started {} ({})",
+                                           what, identity.ranks, identity.source));
+}
+
+void Membership::leave_with(const std::exception& problem) const {
+  if (!has_peers()) return;
+  const Failure failure = failure_of(problem);
+  leave(failure.code, failure.text);
+}
+
+Failure Membership::failure_of(const std::exception& problem) const {
+  Failure failure = trainer::failure_of(problem);
+  if (!has_peers()) return failure;
+  const bool is_of_other = dynamic_cast<const PeerError*>(&problem) != nullptr;
+  if (is_of_other && reason_of_other_.wait_for(kPeerExitTimeout) == std::future_status::ready)
+    return {failure.code, reason_of_other_.get()};
+  const auto self = fmt::format("rank {} on {}", identity_.rank, host_name());
+  if (!failure.text.starts_with(self)) failure.text = self + ": " + failure.text;
+  return failure;
+}
+
+std::string Membership::prefix() const {
+  return is_rank_0() ? "" : fmt::format("rank {}: ", identity_.rank);
+}
+
+void Membership::require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const {
+  if (!has_peers()) return;
+  const std::string text = to_text(plan);
+  const auto sum = fmt::format("{:016x}", checksum(std::as_bytes(std::span(text.data(), text.size()))));
+  const std::string own = to_json(RunState{.facts = facts});
+  const std::string first = broadcast_from_rank_0(*group_, [&] { return sum + own; });
+  run_on_all(*group_, [&] {
+    if (first.substr(0, sum.size()) == sum) return;
+    std::string different;
+    for (const auto& [name, there] : parse_run_state(first.substr(sum.size()), "rank 0's facts").facts) {
+      if (const std::string& here = facts[name]; here != there)
+        different += fmt::format("; {} is {} here and {} there", name, here, there);
+    }
+    throw Error(
+        ExitCode::recipe,
+        fmt::format("rank {} on {} has another plan than rank 0{}; start the same program on hosts of "
+                    "one kind, with the same device.threads",
+                    identity_.rank, host_name(), different));
+  });
+}
+
+void Membership::require_same_samples(const DataSource& own, const std::string& split) const {
+  if (!has_peers()) return;
+  const std::string text =
+      broadcast_from_rank_0(*group_, [&] { return to_json(RunState{.data = own.fingerprint()}); });
+  run_on_all(*group_, [&] {
+    if (is_rank_0()) return;
+    const Fingerprint first = parse_run_state(text, "rank 0's samples").data;
+    const auto difference = fingerprint_difference(first, own.fingerprint());
+    if (!difference) return;
+    throw Error(ExitCode::recipe, fmt::format("rank {} on {} has other samples than rank 0: data.{}: {}",
+                                              identity_.rank, host_name(), split, *difference));
+  });
+}
+
+}  // namespace trainer

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/data/source.h"
+#include "core/engine/executable.h"
+#include "core/engine/process_group.h"
+#include "core/ranks/identity.h"
+#include "core/ranks/peer_connections.h"
+#include "core/recipe/run_spec.h"
+
+namespace trainer {
+
+/// This process's place among the ranks of a run. Rank 0 alone has the run's directory; the others get its
+/// choices and its tensors.
+class Membership {
+ public:
+  /// Joins the other ranks. Throws Error: exit 64 or 69 if they cannot join, 78 if the run's directory
+  /// belongs to another run. From then on this process ends if another rank is lost or has failed, and names
+  /// it.
+  Membership(const RunSpec& spec, const RankIdentity& identity);
+  ~Membership();
+
+  bool has_peers() const { return !identity_.is_alone(); }
+  bool is_rank_0() const { return identity_.rank == 0; }
+  /// Whether each rank has found the run finished before it joined the others. Then nothing else may be
+  /// called.
+  bool is_finished() const { return is_finished_; }
+  int64_t local_rank() const { return identity_.local_rank; }
+  ProcessGroup& group() const { return *group_; }
+  /// For recipes that leave device.threads open: this rank's share of its host's cores. The launcher may
+  /// allow fewer.
+  int64_t threads() const;
+  /// Among several ranks: prints what went wrong and ends the process with its exit code, which ends the
+  /// others. Does not wait for them, as MPI_Finalize would. Returns if this process is alone.
+  void leave_with(const std::exception& problem) const;
+  /// The failure that an exception stands for, in the words of the rank that has failed. Waits a few seconds
+  /// for these.
+  Failure failure_of(const std::exception& problem) const;
+  /// "rank 3: "; "" on rank 0.
+  std::string prefix() const;
+
+  /// Throws Error (exit 69) if these ranks cannot train on that type of device, or if rank 0 trains on
+  /// another one, `of_rank_0`.
+  void require_device(const std::string& type, const std::string& of_rank_0) const;
+  /// Throws Error (exit 78) on a rank whose plan differs from that of rank 0, with the facts of the planner
+  /// that differ.
+  void require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const;
+  /// The same for samples; `split` is for the message.
+  void require_same_samples(const DataSource& own, const std::string& split) const;
+
+ private:
+  void join_by_mpi(std::chrono::seconds timeout);
+  void join_by_address(const RunSpec& spec, std::chrono::seconds timeout);
+  PeerConnectionsRequest connections_request(const Secret& secret, std::chrono::seconds timeout);
+  void on_lost(ExitCode code, const std::string& text);
+  [[noreturn]] void leave(ExitCode code, const std::string& text) const;
+
+  RankIdentity identity_;
+  bool has_mpi_ = false, is_finished_ = false;
+  mutable std::atomic<bool> leaves_ = false;
+  std::promise<std::string> reason_;  ///< of another rank that has failed
+  std::shared_future<std::string> reason_of_other_ = reason_.get_future();
+  std::unique_ptr<ProcessGroup> group_;
+  std::atomic<PeerConnections*> open_peers_ = nullptr;
+  std::unique_ptr<PeerConnections> peers_;
+};
+
+/// The specification for this process among those that a launcher has started. Throws Error (exit 78) if
+/// parallelism.data is another number, or if the ranks cannot share a batch evenly.
+RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& identity);
+
+/// The same for rank 0 of parallelism.data ranks that were not started.
+RunSpec planned_spec(std::shared_ptr<const Recipe> recipe);
+
+/// Throws Error (exit 64) if a launcher has started several processes of a command for one.
+void require_one_process(const std::string& what);
+
+}  // namespace trainer

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/nccl_collectives.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "core/base/error.h"
+#include "cuda/check.h"
+#include "cuda/nccl.h"
+
+namespace trainer::cuda {
+namespace {
+
+using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+
+Event make_mark() {
+  return make<Event>("making an event", cudaEventCreateWithFlags, unsigned{cudaEventDisableTiming});
+}
+
+/// Ends NCCL's communicator without waiting for other ranks, which may be lost.
+struct AbortComm {
+  void operator()(Nccl::Comm* comm) const { static_cast<void>(nccl().abort(comm)); }
+};
+using OwnComm = std::unique_ptr<Nccl::Comm, AbortComm>;
+
+/// NCCL returns an error number, and has a text about the last error.
+void check_nccl(Nccl::Result status, const char* what, ExitCode code) {
+  if (status == 0) return;
+  // If another rank is lost, the peer connections end this process meanwhile, and name that rank.
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  const char* more = nccl().last_error(nullptr);
+  throw Error(code, fmt::format("{}: NCCL {} failed with \"{}\"{}{}", what, nccl_version(nccl()),
+                                nccl().error_string(status), more == nullptr || *more == '\0' ? "" : ": ",
+                                more == nullptr ? "" : more));
+}
+
+OwnComm join_all(ProcessGroup& group) {
+  Nccl::UniqueId id{};
+  if (group.rank() == 0)
+    check_nccl(nccl().get_unique_id(&id), "the start of the ranks' collectives", ExitCode::no_device);
+  group.broadcast(id.bytes, 0);
+  Nccl::Comm* comm = nullptr;
+  check_nccl(nccl().init_rank(&comm, static_cast<int>(group.size()), id, static_cast<int>(group.rank())),
+             "joining the ranks' GPUs (each rank needs a GPU of its own)", ExitCode::no_device);
+  return OwnComm(comm);
+}
+
+class NcclCollectives final : public GpuCollectives {
+ public:
+  NcclCollectives(ProcessGroup& group, cudaStream_t stream)
+      : group_(group),
+        stream_(stream),
+        beside_(make<Stream>("making a stream", cudaStreamCreateWithFlags, unsigned{cudaStreamNonBlocking})),
+        computed_(make_mark()) {}
+
+  const ProcessGroup& group() const override { return group_; }
+
+  void join() override { comm_ = join_all(group_); }
+
+  void start_all_reduce(int64_t bucket, std::span<const std::span<float>> numbers) override {
+    start(reduced_[bucket], numbers, kReducing, [&](const std::span<float>& each) {
+      return nccl().all_reduce(each.data(), each.data(), each.size(), Nccl::kFloat32, Nccl::kSum, comm_.get(),
+                               beside_.get());
+    });
+  }
+
+  void wait_all_reduce(int64_t bucket) override {
+    check(cudaStreamWaitEvent(stream_, reduced_.at(bucket).get(), 0), kReducing);
+  }
+
+  void start_broadcast(int64_t root, std::span<const std::span<float>> numbers) override {
+    start(broadcast_[root], numbers, kBroadcasting, [&](const std::span<float>& each) {
+      return nccl().broadcast(each.data(), each.data(), each.size(), Nccl::kFloat32, static_cast<int>(root),
+                              comm_.get(), beside_.get());
+    });
+  }
+
+  void wait_broadcast(int64_t root) override {
+    check(cudaStreamWaitEvent(stream_, broadcast_.at(root).get(), 0), kBroadcasting);
+  }
+
+ private:
+  /// Collectives that NCCL starts at once. It ends even if one of them fails: otherwise NCCL would start no
+  /// other.
+  class Group {
+   public:
+    explicit Group(const char* what) : what_(what) {
+      check_nccl(nccl().group_start(), what_, ExitCode::internal);
+    }
+    ~Group() {
+      if (!has_ended_) static_cast<void>(nccl().group_end());
+    }
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+    void end() {
+      has_ended_ = true;
+      check_nccl(nccl().group_end(), what_, ExitCode::internal);
+    }
+
+   private:
+    const char* what_;
+    bool has_ended_ = false;
+  };
+
+  static constexpr const char* kReducing = "adding up over the ranks";
+  static constexpr const char* kBroadcasting = "broadcasting to the ranks";
+
+  /// Captured, both streams and their marks become a part of the graph.
+  template <class Enqueue>
+  void start(Event& done, std::span<const std::span<float>> numbers, const char* what, Enqueue enqueue) {
+    check(cudaEventRecord(computed_.get(), stream_), what);
+    check(cudaStreamWaitEvent(beside_.get(), computed_.get(), 0), what);
+    Group group(what);
+    for (const std::span<float>& each : numbers) check_nccl(enqueue(each), what, ExitCode::internal);
+    group.end();
+    if (done == nullptr) done = make_mark();
+    check(cudaEventRecord(done.get(), beside_.get()), what);
+  }
+
+  ProcessGroup& group_;
+  cudaStream_t stream_;
+  OwnComm comm_;
+  Stream beside_;                                 ///< where collectives run
+  Event computed_;                                ///< the numbers of the one that starts
+  std::map<int64_t, Event> reduced_, broadcast_;  ///< by bucket; by root
+};
+
+}  // namespace
+
+std::unique_ptr<GpuCollectives> make_nccl_collectives(ProcessGroup& group, cudaStream_t stream) {
+  return std::make_unique<NcclCollectives>(group, stream);
+}
+
+}  // namespace trainer::cuda
