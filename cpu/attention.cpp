@@ -12,20 +12,20 @@ namespace {
 
 namespace in = attention_input;
 
-attention::Use attention_use(const AttentionRule& rule, const OpContext& c) {
-  return {.rule = rule,
-          .sizes = AttentionSizes(rule, c.inputs[in::kQ].shape, c.inputs[in::kK].shape),
+attention::Use attention_use(const AttentionSettings& settings, const OpContext& c) {
+  return {.settings = settings,
+          .sizes = AttentionSizes(settings, c.inputs[in::kQ].shape, c.inputs[in::kK].shape),
           .dtype = c.inputs[in::kQ].dtype,
           .kernels = &attention::best_kernels(),
           .threads = omp_get_max_threads()};
 }
 
 std::unique_ptr<attention::Forward> attention_forward(const OpContext& c) {
-  return make_forward(attention_use(static_cast<const Attention&>(c.op).rule, c));
+  return make_forward(attention_use(static_cast<const Attention&>(c.op).settings, c));
 }
 
 std::unique_ptr<attention::Backward> attention_backward(const OpContext& c) {
-  return make_backward(attention_use(static_cast<const AttentionBackward&>(c.op).rule, c));
+  return make_backward(attention_use(static_cast<const AttentionBackward&>(c.op).settings, c));
 }
 
 Choice attention_choice(const OpContext& c, const OpenLayouts& inputs, int64_t workspace_floats) {

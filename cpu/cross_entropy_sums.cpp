@@ -90,22 +90,22 @@ struct LossOfTargets {
   double loss = 0, weight = 0, valid_targets = 0;
 };
 
-LossOfTargets loss_of_targets(const TargetRun& run, const CrossEntropyRule& rule,
+LossOfTargets loss_of_targets(const TargetRun& run, const CrossEntropySettings& settings,
                               const ClassWeights& weights) {
   TileFloats largest, sum;
   softmax_of(run, largest, sum);
-  const double smoothing = rule.label_smoothing;
+  const double smoothing = settings.label_smoothing;
   LossOfTargets sums;
   for (int64_t i = 0; i < run.count; ++i) {
     const int32_t label = run.label[i];
-    if (label == rule.ignored()) continue;
+    if (label == settings.ignored()) continue;
     const WeightedTarget<double> target{weights.of[label], smoothing,
                                         smoothing / static_cast<double>(run.classes)};
     double weighted = 0;
     for (int64_t c = 0; smoothing > 0 && c < run.classes; ++c) weighted += weights.of[c] * run.logit(i, c);
     const double log_sum = std::log(static_cast<double>(sum[i])) + largest[i], own = run.logit(i, label);
     const double loss = target.loss(log_sum, own, weights.sum, weighted);
-    sums.loss += rule.gamma == 0 ? loss : loss * Focus<double>(rule.gamma, own - log_sum).loss;
+    sums.loss += settings.gamma == 0 ? loss : loss * Focus<double>(settings.gamma, own - log_sum).loss;
     sums.weight += target.own;
     ++sums.valid_targets;
   }
@@ -156,17 +156,17 @@ float gradient_focus(const TargetRun& run, int64_t i, double gamma, float larges
 }
 
 /// dx may be the logits' own memory.
-void write_gradient(const TargetRun& run, const CrossEntropyRule& rule, const ClassWeights& weights,
+void write_gradient(const TargetRun& run, const CrossEntropySettings& settings, const ClassWeights& weights,
                     float scale, float* dx) {
   GradientFactors f{};
   TileFloats sum{}, sharp{};
   softmax_of(run, f.largest, sum);
-  const auto smoothing = static_cast<float>(rule.label_smoothing);
+  const auto smoothing = static_cast<float>(settings.label_smoothing);
   const float even = smoothing / static_cast<float>(run.classes);
   for (int64_t i = 0; i < run.count; ++i) {
-    const bool is_valid = run.label[i] != rule.ignored();
+    const bool is_valid = run.label[i] != settings.ignored();
     const WeightedTarget<float> target{is_valid ? weights.of[run.label[i]] : 0.0f, smoothing, even};
-    const float own = is_valid ? scale * gradient_focus(run, i, rule.gamma, f.largest[i], sum[i]) : scale;
+    const float own = is_valid ? scale * gradient_focus(run, i, settings.gamma, f.largest[i], sum[i]) : scale;
     f.share[i] = is_valid ? own * target.share(static_cast<float>(weights.sum)) / sum[i] : 0.0f;
     f.even[i] = own * even;
     sharp[i] = own * target.sharp();
@@ -177,7 +177,7 @@ void write_gradient(const TargetRun& run, const CrossEntropyRule& rule, const Cl
     gradient_by_rows(run, f, weights.of, dx);
   }
   for (int64_t i = 0; i < run.count; ++i) {
-    if (run.label[i] != rule.ignored()) dx[run.label[i] * run.stride_c + i * run.stride_i] -= sharp[i];
+    if (run.label[i] != settings.ignored()) dx[run.label[i] * run.stride_c + i * run.stride_i] -= sharp[i];
   }
 }
 
@@ -185,40 +185,41 @@ void write_gradient(const TargetRun& run, const CrossEntropyRule& rule, const Cl
 /// Samples of weight 0 do not count, even with NaN.
 std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, const Choice&,
                                                    const Slots& slots) {
-  return kernel([=, rule = static_cast<const CrossEntropySums&>(context.op).rule,
-                 runs = TargetRuns(context.inputs[CrossEntropySums::kLogits].shape),
-                 classes =
-                     ClassWeightSlot(slots.inputs[CrossEntropySums::kClassWeights],
-                                     LogitSizes(context.inputs[CrossEntropySums::kLogits].shape).classes)] {
-    const ClassWeights class_weights = classes.now();
-    const float* weights = at<const float>(slots.inputs[CrossEntropySums::kWeights]);
-    auto* parts = at<LossOfTargets>(slots.workspace);
-    parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySums::kLogits]),
-                                      at<const int32_t>(slots.inputs[CrossEntropySums::kLabels]));
-        parts[r] = weights[runs.sample(r)] == 0 ? LossOfTargets{} : loss_of_targets(run, rule, class_weights);
-      }
-    });
-    LossOfTargets sums;
-    for (int64_t r = 0; r < runs.runs; ++r) {
-      const double weight = weights[runs.sample(r)];
-      sums.loss += weight * parts[r].loss;
-      sums.weight += weight * parts[r].weight;
-      sums.valid_targets += weight * parts[r].valid_targets;
-    }
-    const double values[] = {sums.loss, sums.weight, sums.valid_targets};
-    for (size_t i = 0; i < std::size(values); ++i) {
-      if (slots.outputs[i] != nullptr)
-        *at<float>(slots.outputs[i]) =
-            static_cast<float>(values[i] / static_cast<double>(runs.sizes.positions));
-    }
-  });
+  return kernel(
+      [=, settings = static_cast<const CrossEntropySums&>(context.op).settings,
+       runs = TargetRuns(context.inputs[CrossEntropySums::kLogits].shape),
+       classes = ClassWeightSlot(slots.inputs[CrossEntropySums::kClassWeights],
+                                 LogitSizes(context.inputs[CrossEntropySums::kLogits].shape).classes)] {
+        const ClassWeights class_weights = classes.now();
+        const float* weights = at<const float>(slots.inputs[CrossEntropySums::kWeights]);
+        auto* parts = at<LossOfTargets>(slots.workspace);
+        parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
+          for (int64_t r = begin; r < end; ++r) {
+            const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySums::kLogits]),
+                                          at<const int32_t>(slots.inputs[CrossEntropySums::kLabels]));
+            parts[r] = weights[runs.sample(r)] == 0 ? LossOfTargets{}
+                                                    : loss_of_targets(run, settings, class_weights);
+          }
+        });
+        LossOfTargets sums;
+        for (int64_t r = 0; r < runs.runs; ++r) {
+          const double weight = weights[runs.sample(r)];
+          sums.loss += weight * parts[r].loss;
+          sums.weight += weight * parts[r].weight;
+          sums.valid_targets += weight * parts[r].valid_targets;
+        }
+        const double values[] = {sums.loss, sums.weight, sums.valid_targets};
+        for (size_t i = 0; i < std::size(values); ++i) {
+          if (slots.outputs[i] != nullptr)
+            *at<float>(slots.outputs[i]) =
+                static_cast<float>(values[i] / static_cast<double>(runs.sizes.positions));
+        }
+      });
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& context, const Choice&,
                                                             const Slots& slots) {
-  return kernel([=, rule = static_cast<const CrossEntropySumsBackward&>(context.op).rule,
+  return kernel([=, settings = static_cast<const CrossEntropySumsBackward&>(context.op).settings,
                  runs = TargetRuns(context.inputs[CrossEntropySumsBackward::kLogits].shape),
                  classes = ClassWeightSlot(
                      slots.inputs[CrossEntropySumsBackward::kClassWeights],
@@ -231,7 +232,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& con
         const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySumsBackward::kLogits]),
                                       at<const int32_t>(slots.inputs[CrossEntropySumsBackward::kLabels]));
         write_gradient(
-            run, rule, class_weights,
+            run, settings, class_weights,
             scale * at<const float>(slots.inputs[CrossEntropySumsBackward::kWeights])[runs.sample(r)],
             at<float>(slots.outputs[CrossEntropySumsBackward::kDlogits]) + run.first);
       }

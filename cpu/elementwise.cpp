@@ -37,11 +37,11 @@ TRAINER_MULTIVERSION void mul_range(const T* a, const T* b, T* y, int64_t count)
 
 /// One sample's elements, four to a block.
 template <class T>
-TRAINER_MULTIVERSION void dropout_range(DropoutRule rule, int32_t sample, int32_t step, const T* x, T* y,
-                                        int64_t count) {
+TRAINER_MULTIVERSION void dropout_range(DropoutSettings settings, int32_t sample, int32_t step, const T* x,
+                                        T* y, int64_t count) {
   alignas(64) float factors[kDrawnElements];
   for (int64_t begin = 0; begin < count; begin += kDrawnElements) {
-    draw_factors(rule, begin / 4, sample, step, factors);
+    draw_factors(settings, begin / 4, sample, step, factors);
     const int64_t piece = std::min(kDrawnElements, count - begin);
 #pragma omp simd
     for (int64_t i = 0; i < piece; ++i) put(float(x[begin + i]) * factors[i], y[begin + i]);
@@ -103,7 +103,7 @@ std::unique_ptr<Kernel> compile_binary(const OpContext& context, const Choice& c
 }
 
 std::unique_ptr<Kernel> compile_dropout(const OpContext& context, const Choice&, const Slots& slots) {
-  const DropoutRule rule = static_cast<const Dropout&>(context.op).rule;
+  const DropoutSettings settings = static_cast<const Dropout&>(context.op).settings;
   const int64_t rows = context.inputs[Dropout::kX].shape[0],
                 width = numel(context.inputs[Dropout::kX].shape) / rows;
   return with_storage(context.inputs[Dropout::kX].dtype, [&](auto element) {
@@ -112,7 +112,7 @@ std::unique_ptr<Kernel> compile_dropout(const OpContext& context, const Choice&,
                    step = slots.inputs[Dropout::kStep], y = slots.outputs[Dropout::kY]] {
       parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
-          dropout_range(rule, at<const int32_t>(sample)[row], *at<const int32_t>(step),
+          dropout_range(settings, at<const int32_t>(sample)[row], *at<const int32_t>(step),
                         at<const T>(x) + row * width, at<T>(y) + row * width, width);
         }
       });

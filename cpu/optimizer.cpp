@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> step_kernel(const Rule& rule, const OpContext& context, 
     const float scale = value_or(in[OptimizerStep::kScale], 1);
     if constexpr (Rule::kAdapts) find_ratios(rule, op, parameters, scale, ratios);
     parameters.for_each_block([&](size_t p, const Arrays& arrays, int64_t begin, int64_t end) {
-      const StepSetting& setting = op.settings[p];
+      const ParameterSettings& setting = op.settings[p];
       const auto step = rule.prepare(lr * static_cast<float>(setting.lr_factor), updated);
       update_block(rule, step, static_cast<float>(ratios[p] * setting.weight_decay),
                    static_cast<float>(ratios[p] * scale), arrays.from(begin), end - begin);

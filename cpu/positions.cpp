@@ -87,12 +87,12 @@ TRAINER_MULTIVERSION void turn(const T* a, const T* b, const float* cosines, con
 
 /// One token: its heads, and the features that stay unchanged.
 template <class T>
-void turn_heads(const RotaryRule& rule, int64_t width, const T* x, const float* row, T* y) {
-  const int64_t half = rule.features / 2;
-  const float sign = rule.inverse ? -1.0f : 1.0f;
+void turn_heads(const RotarySettings& settings, int64_t width, const T* x, const float* row, T* y) {
+  const int64_t half = settings.features / 2;
+  const float sign = settings.inverse ? -1.0f : 1.0f;
   if (x != y) std::memcpy(y, x, static_cast<size_t>(width) * sizeof(T));
-  for (int64_t begin = 0; begin < rule.heads * rule.size; begin += rule.size) {
-    if (rule.interleaved) {
+  for (int64_t begin = 0; begin < settings.heads * settings.size; begin += settings.size) {
+    if (settings.interleaved) {
       turn<T, 2>(x + begin, x + begin + 1, row, row + half, sign, y + begin, y + begin + 1, half);
     } else {
       turn<T, 1>(x + begin, x + begin + half, row, row + half, sign, y + begin, y + begin + half, half);
@@ -101,10 +101,10 @@ void turn_heads(const RotaryRule& rule, int64_t width, const T* x, const float* 
 }
 
 std::unique_ptr<Kernel> compile_rotary(const OpContext& c, const Choice&, const Slots& slots) {
-  const RotaryRule rule = static_cast<const Rotary&>(c.op).rule;
+  const RotarySettings settings = static_cast<const Rotary&>(c.op).settings;
   return token_kernel(
       c, slots, [=, width = c.inputs[position_input::kX].shape[2]](const auto* x, const float* row, auto* y) {
-        turn_heads(rule, width, x, row, y);
+        turn_heads(settings, width, x, row, y);
       });
 }
 

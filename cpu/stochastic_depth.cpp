@@ -24,7 +24,7 @@ Choice select_dropping(const OpContext& context, const OpenLayouts& inputs) {
 }
 
 std::unique_ptr<Kernel> compile_dropping(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const DropoutRule rule = static_cast<const StochasticDepth&>(context.op).rule;
+  const DropoutSettings settings = static_cast<const StochasticDepth&>(context.op).settings;
   const int64_t samples = context.inputs[StochasticDepth::kX].shape[0];
   const int64_t width =
       stored_elements(choice.inputs[StochasticDepth::kX], context.inputs[StochasticDepth::kX].shape) /
@@ -36,7 +36,7 @@ std::unique_ptr<Kernel> compile_dropping(const OpContext& context, const Choice&
       parallel_rows(samples, width, [=](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           const float factor =
-              StochasticDepth::factor(rule, at<const int32_t>(sample)[n], *at<const int32_t>(step));
+              StochasticDepth::factor(settings, at<const int32_t>(sample)[n], *at<const int32_t>(step));
           scale_range(factor, at<const T>(x) + n * width, at<T>(y) + n * width, width);
         }
       });

@@ -16,13 +16,13 @@ namespace in = attention_input;
 
 /// All but the addresses.
 AttentionCall call_of(const OpContext& context) {
-  const AttentionRule& rule = attention_rule(context.op);
-  const AttentionSizes e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
+  const AttentionSettings& settings = attention_settings(context.op);
+  const AttentionSizes e(settings, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
   AttentionCall call;
-  call.rule = rule;
-  call.drops = rule.dropout.has_value();
-  if (rule.dropout) call.dropout = *rule.dropout, call.kept = rule.dropout->kept();
-  call.scale = static_cast<float>(rule.factor(e.size));
+  call.settings = settings;
+  call.drops = settings.dropout.has_value();
+  if (settings.dropout) call.dropout = *settings.dropout, call.kept = settings.dropout->kept();
+  call.scale = static_cast<float>(settings.factor(e.size));
   call.samples = static_cast<int>(e.samples);
   call.queries = static_cast<int>(e.queries);
   call.keys = static_cast<int>(e.keys);
@@ -41,7 +41,7 @@ struct KeysAndValues {
 
   explicit KeysAndValues(const OpContext& context) {
     const TensorSpec& q = context.inputs[in::kQ];
-    const AttentionSizes e(attention_rule(context.op), q.shape, context.inputs[in::kK].shape);
+    const AttentionSizes e(attention_settings(context.op), q.shape, context.inputs[in::kK].shape);
     packed = e.packed;
     k_bytes = e.k_begin() * bytes_per_element(q.dtype);
     v_bytes = e.v_begin() * bytes_per_element(q.dtype);
@@ -110,9 +110,9 @@ std::optional<std::string> why_not_attention(const Gpu& gpu, const OpContext& co
 
 }  // namespace
 
-const AttentionRule& attention_rule(const Operation& op) {
-  if (const auto* forward = dynamic_cast<const Attention*>(&op)) return forward->rule;
-  return static_cast<const AttentionBackward&>(op).rule;
+const AttentionSettings& attention_settings(const Operation& op) {
+  if (const auto* forward = dynamic_cast<const Attention*>(&op)) return forward->settings;
+  return static_cast<const AttentionBackward&>(op).settings;
 }
 
 void add_attention(Handlers& handlers) {

@@ -20,8 +20,8 @@ struct Sequences {
 /// Inputs of attention and their sizes. `start`, `first` and, without dropout, `sample` and `step` may be
 /// nullptr.
 struct AttentionCall {
-  AttentionRule rule;
-  DropoutRule dropout;  ///< if the rule has one
+  AttentionSettings settings;
+  DropoutSettings dropout;  ///< if there is one
   bool drops = false;
   float kept = 1;   ///< factor of the elements that dropout keeps
   float scale = 1;  ///< of the scores
@@ -37,7 +37,7 @@ struct AttentionGradients {
   void *dq, *dk, *dv;
 };
 
-const AttentionRule& attention_rule(const Operation& op);
+const AttentionSettings& attention_settings(const Operation& op);
 
 /// An upper bound of the blocks of the largest launch; a GPU takes 2^31 - 1.
 double attention_blocks(const AttentionCall& call);

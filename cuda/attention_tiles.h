@@ -207,7 +207,7 @@ __device__ inline SeenKeys seen_by(const AttentionCall& call, int sample, int qu
   if (query >= call.queries) return {0, 0};
   const int64_t position = (call.first == nullptr ? 0 : *call.first) + int64_t{query};
   const int64_t start = call.start == nullptr ? 0 : call.start[int64_t{sample} * call.queries + query];
-  const AttentionRule::Keys keys = call.rule.keys_of(position, call.keys, start);
+  const AttentionSettings::Keys keys = call.settings.keys_of(position, call.keys, start);
   return {static_cast<int>(keys.first), static_cast<int>(keys.end)};
 }
 
@@ -237,7 +237,7 @@ __device__ inline unsigned draw_dropped(const AttentionCall& call, int sample, i
 #pragma unroll 1
   for (int i = 0; i < kSide * kSide; ++i) {
     const QueryKey of = place(i / kSide, i % kSide);
-    const int64_t element = AttentionRule::element(head, of.query, of.key, call.queries, call.keys);
+    const int64_t element = AttentionSettings::element(head, of.query, of.key, call.queries, call.keys);
     const Words words = call.dropout.block(element / 4, index, step);
     const uint32_t low = element % 2 == 0 ? words.v[0] : words.v[1];
     const uint32_t high = element % 2 == 0 ? words.v[2] : words.v[3];

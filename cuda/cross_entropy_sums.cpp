@@ -22,7 +22,7 @@ Choice select_cross_entropy_sums(const Gpu& gpu, const OpContext& context, const
 
 /// As the operation `Op` reads them.
 template <class Op>
-TargetRows target_rows(const Shape& logits, const CrossEntropyRule& rule, const Slots& slots) {
+TargetRows target_rows(const Shape& logits, const CrossEntropySettings& settings, const Slots& slots) {
   const LogitSizes sizes(logits);
   const LogitRows rows{sizes.samples,
                        sizes.positions,
@@ -31,8 +31,8 @@ TargetRows target_rows(const Shape& logits, const CrossEntropyRule& rule, const 
                        at<const float>(slots.inputs[Op::kWeights]),
                        nullptr,
                        nullptr};
-  return {rows, optional_at<const float>(slots.inputs[Op::kClassWeights]), rule.ignored(),
-          rule.label_smoothing, rule.gamma};
+  return {rows, optional_at<const float>(slots.inputs[Op::kClassWeights]), settings.ignored(),
+          settings.label_smoothing, settings.gamma};
 }
 
 TargetSums outputs_at(const Slots& slots) {
@@ -42,10 +42,10 @@ TargetSums outputs_at(const Slots& slots) {
 
 std::unique_ptr<Kernel> compile_cross_entropy_sums(const Gpu& gpu, const OpContext& context, const Choice&,
                                                    const Slots& slots) {
-  return kernel(context, [=, rule = static_cast<const CrossEntropySums&>(context.op).rule,
+  return kernel(context, [=, settings = static_cast<const CrossEntropySums&>(context.op).settings,
                           logits = context.inputs[CrossEntropySums::kLogits], stream = gpu.stream.get()] {
-    return launch_cross_entropy_sums(target_rows<CrossEntropySums>(logits.shape, rule, slots), logits.dtype,
-                                     *slots.inputs[CrossEntropySums::kLogits], *slots.workspace,
+    return launch_cross_entropy_sums(target_rows<CrossEntropySums>(logits.shape, settings, slots),
+                                     logits.dtype, *slots.inputs[CrossEntropySums::kLogits], *slots.workspace,
                                      outputs_at(slots), stream);
   });
 }
@@ -53,10 +53,10 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums(const Gpu& gpu, const OpConte
 std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const Gpu& gpu, const OpContext& context,
                                                             const Choice&, const Slots& slots) {
   return kernel(context,
-                [=, rule = static_cast<const CrossEntropySumsBackward&>(context.op).rule,
+                [=, settings = static_cast<const CrossEntropySumsBackward&>(context.op).settings,
                  logits = context.inputs[CrossEntropySumsBackward::kLogits], stream = gpu.stream.get()] {
                   return launch_cross_entropy_sums_backward(
-                      target_rows<CrossEntropySumsBackward>(logits.shape, rule, slots), logits.dtype,
+                      target_rows<CrossEntropySumsBackward>(logits.shape, settings, slots), logits.dtype,
                       *slots.inputs[CrossEntropySumsBackward::kLogits],
                       at<const float>(slots.inputs[CrossEntropySumsBackward::kDloss]),
                       *slots.outputs[CrossEntropySumsBackward::kDlogits], stream);

@@ -19,14 +19,14 @@ Choice select_depth(const Gpu&, const OpContext& context, const OpenLayouts& inp
 
 template <class Op>
 std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Slots& slots,
-                                cudaError_t (*start)(const DropoutRule&, const Samples&, const void*, void*,
-                                                     cudaStream_t)) {
+                                cudaError_t (*start)(const DropoutSettings&, const Samples&, const void*,
+                                                     void*, cudaStream_t)) {
   const TensorSpec& x = context.inputs[Dropout::kX];
-  return kernel(context, [=, rule = static_cast<const Op&>(context.op).rule, count = x.shape[0],
+  return kernel(context, [=, settings = static_cast<const Op&>(context.op).settings, count = x.shape[0],
                           width = numel(x.shape) / x.shape[0], dtype = x.dtype, stream = gpu.stream.get()] {
     const Samples samples{count, width, dtype, at<const int32_t>(slots.inputs[Dropout::kSample]),
                           at<const int32_t>(slots.inputs[Dropout::kStep])};
-    return start(rule, samples, *slots.inputs[Dropout::kX], *slots.outputs[Dropout::kY], stream);
+    return start(settings, samples, *slots.inputs[Dropout::kX], *slots.outputs[Dropout::kY], stream);
   });
 }
 

@@ -10,22 +10,22 @@ namespace trainer::cuda {
 namespace {
 
 struct ElementFactors {
-  DropoutRule rule;
+  DropoutSettings settings;
   __device__ Octet operator()(int64_t first, int32_t sample, int32_t step) const {
     Octet factors;
     for (int half = 0; half < 2; ++half) {
-      const Words words = rule.block(first / 4 + half, sample, step);
+      const Words words = settings.block(first / 4 + half, sample, step);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) factors.v[4 * half + i] = rule.factor(words.v[i]);
+      for (int i = 0; i < 4; ++i) factors.v[4 * half + i] = settings.factor(words.v[i]);
     }
     return factors;
   }
 };
 
 struct SampleFactor {
-  DropoutRule rule;
+  DropoutSettings settings;
   __device__ Octet operator()(int64_t, int32_t sample, int32_t step) const {
-    const float factor = StochasticDepth::factor(rule, sample, step);
+    const float factor = StochasticDepth::factor(settings, sample, step);
     return {factor, factor, factor, factor, factor, factor, factor, factor};
   }
 };
@@ -63,14 +63,14 @@ cudaError_t launch_scaling(const Factors& factors, const Samples& samples, const
 
 }  // namespace
 
-cudaError_t launch_dropout(const DropoutRule& rule, const Samples& samples, const void* x, void* y,
+cudaError_t launch_dropout(const DropoutSettings& settings, const Samples& samples, const void* x, void* y,
                            cudaStream_t stream) {
-  return launch_scaling(ElementFactors{rule}, samples, x, y, stream);
+  return launch_scaling(ElementFactors{settings}, samples, x, y, stream);
 }
 
-cudaError_t launch_stochastic_depth(const DropoutRule& rule, const Samples& samples, const void* x, void* y,
-                                    cudaStream_t stream) {
-  return launch_scaling(SampleFactor{rule}, samples, x, y, stream);
+cudaError_t launch_stochastic_depth(const DropoutSettings& settings, const Samples& samples, const void* x,
+                                    void* y, cudaStream_t stream) {
+  return launch_scaling(SampleFactor{settings}, samples, x, y, stream);
 }
 
 }  // namespace trainer::cuda

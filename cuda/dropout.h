@@ -20,10 +20,10 @@ struct Samples {
 // y may be x.
 
 /// Word e % 4 of the block e / 4 decides about element e of a sample.
-cudaError_t launch_dropout(const DropoutRule& rule, const Samples& samples, const void* x, void* y,
+cudaError_t launch_dropout(const DropoutSettings& settings, const Samples& samples, const void* x, void* y,
                            cudaStream_t stream);
 /// Word 0 of block 0 decides about all of a sample.
-cudaError_t launch_stochastic_depth(const DropoutRule& rule, const Samples& samples, const void* x, void* y,
-                                    cudaStream_t stream);
+cudaError_t launch_stochastic_depth(const DropoutSettings& settings, const Samples& samples, const void* x,
+                                    void* y, cudaStream_t stream);
 
 }  // namespace trainer::cuda

@@ -38,16 +38,16 @@ constexpr int kUndocumentedFrom = 100;
 /// Cases that cuDNN cannot handle, or not as we do: dropout draws other numbers, documents need a mask in
 /// memory.
 bool is_plain(const OpContext& context, const AttentionSizes& e) {
-  const AttentionRule& rule = attention_rule(context.op);
-  return is_low(context.inputs[in::kQ].dtype) && !rule.dropout && rule.window == 0 &&
+  const AttentionSettings& settings = attention_settings(context.op);
+  return is_low(context.inputs[in::kQ].dtype) && !settings.dropout && settings.window == 0 &&
          !is_given(context.inputs[in::kFirstPosition]) && !is_given(context.inputs[in::kStart]) &&
          e.size <= kLargestHead && e.size % kHeadMultiple == 0 && e.queries > 1;
 }
 
 /// The graph for cuDNN, if it is used at all.
 std::optional<AttentionGraph> graph_of(const Gpu& gpu, const OpContext& context) {
-  const AttentionRule& rule = attention_rule(context.op);
-  const AttentionSizes e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
+  const AttentionSettings& settings = attention_settings(context.op);
+  const AttentionSizes e(settings, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
   if (!is_plain(context, e)) return std::nullopt;
   const bool forward = dynamic_cast<const Attention*>(&context.op) != nullptr;
   const bool repeats = !forward && gpu.deterministic;
@@ -62,7 +62,7 @@ std::optional<AttentionGraph> graph_of(const Gpu& gpu, const OpContext& context)
                         .size = e.size,
                         .q_row = e.q_row(),
                         .kv_row = e.kv_row(),
-                        .causal = rule.causal,
+                        .causal = settings.causal,
                         .log_sum = forward && context.has_output(Attention::kLogSum),
                         .deterministic = repeats};
 }
@@ -109,7 +109,7 @@ struct Numbers {
 
 std::vector<BoundTensor> tensors_of(const OpContext& context, const AttentionGraph& graph, const Slots& slots,
                                     const Numbers& numbers) {
-  const AttentionSizes e(attention_rule(context.op), context.inputs[in::kQ].shape,
+  const AttentionSizes e(attention_settings(context.op), context.inputs[in::kQ].shape,
                          context.inputs[in::kK].shape);
   const int64_t bytes = bytes_per_element(graph.dtype);
   const auto keys = [&](Uid key, Uid value, const std::vector<void* const*>& of) -> std::vector<BoundTensor> {
@@ -138,7 +138,7 @@ std::vector<BoundTensor> tensors_of(const OpContext& context, const AttentionGra
 std::unique_ptr<Kernel> compile_plan(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                      const Slots& slots) {
   const AttentionGraph graph = *graph_of(gpu, context);
-  auto numbers = std::make_shared<const Numbers>(attention_rule(context.op).factor(graph.size));
+  auto numbers = std::make_shared<const Numbers>(attention_settings(context.op).factor(graph.size));
   BoundPlan plan(gpu.cudnn->plan(graph, choice.algorithm), tensors_of(context, graph, slots, *numbers),
                  slots.workspace, InBetween(graph).all);
   // Kernels add to these sums. NVIDIA's front end clears them only up to release 9.5, but that later ones do

@@ -38,7 +38,8 @@ __global__ void __launch_bounds__(kThreads)
   partial[blockIdx.x] = sum;
 }
 
-__global__ void finish_clip(const Squares* partial, int64_t count, ClipRule rule, float* scale, float* norm) {
+__global__ void finish_clip(const Squares* partial, int64_t count, ClipSettings rule, float* scale,
+                            float* norm) {
   wait_for_previous_kernels();
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
@@ -108,8 +109,8 @@ static cudaError_t launch_sums(std::span<const ParameterPointers> parameters, Sq
       });
 }
 
-cudaError_t launch_clip(const ClipRule& rule, std::span<const ParameterPointers> parameters, void* workspace,
-                        float* scale, float* norm, cudaStream_t stream) {
+cudaError_t launch_clip(const ClipSettings& rule, std::span<const ParameterPointers> parameters,
+                        void* workspace, float* scale, float* norm, cudaStream_t stream) {
   Squares* partial = sums_in(workspace, parameters.size());
   int64_t count = 0;
   const cudaError_t status = launch_sums(parameters, partial, count, stream);

@@ -10,12 +10,12 @@ int64_t norm_workspace_bytes(std::span<const int64_t> counts);
 
 /// scale = max_norm / (norm + eps), at most 1 unless it lengthens; norm = the joint 2-norm of all g, and may
 /// be nullptr.
-struct ClipRule {
+struct ClipSettings {
   double max_norm, eps;
   bool lengthens;
 };
-cudaError_t launch_clip(const ClipRule& rule, std::span<const ParameterPointers> parameters, void* workspace,
-                        float* scale, float* norm, cudaStream_t stream);
+cudaError_t launch_clip(const ClipSettings& rule, std::span<const ParameterPointers> parameters,
+                        void* workspace, float* scale, float* norm, cudaStream_t stream);
 
 /// With scaled gradients: found = 1 if any is not finite, else 0; norm = their joint 2-norm without the
 /// scale; factor = min(1, max_norm / (norm + 1e-6)) / scale. found and norm may be nullptr.

@@ -110,7 +110,7 @@ std::unique_ptr<Kernel> compile_clip(const Gpu& gpu, const OpContext& context, c
   std::vector<ParameterPointers> gradients(context.inputs.size());
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].count = numel(context.inputs[i].shape);
   const auto& op = static_cast<const ClipByNorm&>(context.op);
-  const ClipRule rule{.max_norm = op.max_norm, .eps = op.eps, .lengthens = op.lengthens};
+  const ClipSettings rule{.max_norm = op.max_norm, .eps = op.eps, .lengthens = op.lengthens};
   return kernel(context, [=, stream = gpu.stream.get()]() mutable {
     for (size_t i = 0; i < gradients.size(); ++i) gradients[i].g = at<const float>(slots.inputs[i]);
     return launch_clip(rule, gradients, *slots.workspace, at<float>(slots.outputs[ClipByNorm::kScale]),

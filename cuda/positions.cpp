@@ -70,11 +70,11 @@ std::unique_ptr<Kernel> compile_rotary(const Gpu& gpu, const OpContext& context,
   const TensorSpec& x = context.inputs[position_input::kX];
   const PositionSlots positions{slots.inputs[position_input::kFirstPosition],
                                 slots.inputs[position_input::kStart], x.shape[1]};
-  return kernel(context, [=, rule = static_cast<const Rotary&>(context.op).rule,
+  return kernel(context, [=, settings = static_cast<const Rotary&>(context.op).settings,
                           tokens = RotaryTokens{{}, x.shape[0] * x.shape[1], x.shape[2]}, dtype = x.dtype,
                           stream = gpu.stream.get()]() mutable {
     tokens.row_of = positions.rows();
-    return launch_rotary(rule, tokens, dtype, *slots.inputs[position_input::kX],
+    return launch_rotary(settings, tokens, dtype, *slots.inputs[position_input::kX],
                          at<const float>(slots.inputs[position_input::kTable]), *slots.outputs[Rotary::kY],
                          stream);
   });

@@ -90,18 +90,19 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t launch_rotary(const RotaryRule& rule, const RotaryTokens& tokens, DType dtype, const void* x,
-                          const float* table, void* y, cudaStream_t stream) {
+cudaError_t launch_rotary(const RotarySettings& settings, const RotaryTokens& tokens, DType dtype,
+                          const void* x, const float* table, void* y, cudaStream_t stream) {
   const bool copies = x != y;
-  const RotaryPieces pieces{.width = tokens.width,
-                            .heads = static_cast<int>(rule.heads),
-                            .size = static_cast<int>(rule.size),
-                            .features = static_cast<int>(rule.features),
-                            .interleaved = rule.interleaved,
-                            .inverse = rule.inverse,
-                            .turned = pieces_of(rule.interleaved ? rule.features : rule.features / 2),
-                            .kept = copies ? pieces_of(rule.size - rule.features) : 0,
-                            .behind = copies ? pieces_of(tokens.width - rule.heads * rule.size) : 0};
+  const RotaryPieces pieces{
+      .width = tokens.width,
+      .heads = static_cast<int>(settings.heads),
+      .size = static_cast<int>(settings.size),
+      .features = static_cast<int>(settings.features),
+      .interleaved = settings.interleaved,
+      .inverse = settings.inverse,
+      .turned = pieces_of(settings.interleaved ? settings.features : settings.features / 2),
+      .kept = copies ? pieces_of(settings.size - settings.features) : 0,
+      .behind = copies ? pieces_of(tokens.width - settings.heads * settings.size) : 0};
   const int64_t count = tokens.tokens * pieces.of_token();
   return with_storage(dtype, [&](auto element) {
     using T = decltype(element);

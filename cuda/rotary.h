@@ -16,7 +16,7 @@ struct RotaryTokens {
 };
 
 /// The operation Rotary; x and y (tokens, width) are of this type, and may be one.
-cudaError_t launch_rotary(const RotaryRule& rule, const RotaryTokens& tokens, DType dtype, const void* x,
-                          const float* table, void* y, cudaStream_t stream);
+cudaError_t launch_rotary(const RotarySettings& settings, const RotaryTokens& tokens, DType dtype,
+                          const void* x, const float* table, void* y, cudaStream_t stream);
 
 }  // namespace trainer::cuda

@@ -130,7 +130,7 @@ class Writer {
   GenerationSettings settings() const {
     GenerationSettings settings{.tokens = wanted_.tokens,
                                 .vocabulary = tokenizer_.tokenizer->vocabulary(),
-                                .rule = {wanted_.temperature, wanted_.top_k, wanted_.top_p},
+                                .sampling = {wanted_.temperature, wanted_.top_k, wanted_.top_p},
                                 .seed = static_cast<uint64_t>(wanted_.seed)};
     if (!wanted_.keep_going) settings.end = tokenizer_.end_of_text;
     return settings;
@@ -179,7 +179,8 @@ int generate_command(const Arguments& arguments) {
   StopSignals signals(StopSignals::kPass);
   const GenerateArguments& wanted = arguments.generate;
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  forward_program(recipe, Purpose::generate);  // refuses an unsuitable network before anything is read
+  forward_program(recipe,
+                  {.purpose = Purpose::generate});  // refuses an unsuitable network before anything is read
   const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
   const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer);
   const GenerationSize size{.sequences = wanted.samples,

@@ -66,8 +66,8 @@ Start TrainedNetwork::open(const RunSpec& spec) {
   return start;
 }
 
-void TrainedNetwork::load(const RunSpec& spec, const JobOptions& options) {
-  job_ = make_job(spec, *backend_.planner, options);
+void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
+  job_ = make_job(spec, *backend_.planner, request);
   require_memory(*backend_.planner, *job_);
   executable_ = std::make_unique<Executable>(job_->plan, *backend_.device, spec.recipe().runtime.cuda_graph);
   executable_->on_failed_capture([](const std::string& reason) { print_warning(uncaptured(reason)); });
@@ -83,14 +83,14 @@ TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optio
   if (spec.searches_micro_batch()) spec = make_fitting_job(spec, *backend_.planner).spec;
   if (most_rows && *most_rows < spec.batch().micro_batch) spec = spec.with_micro_batch(*most_rows);
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
-  load(spec, {.purpose = purpose, .averages = averages});
+  load(spec, {.use = {.purpose = purpose, .averages = averages}});
   if (averages) load_averages(*executable_, files_.averages);
 }
 
 TrainedNetwork::TrainedNetwork(const RunSpec& spec, const GenerationSize& size)
     : files_(weights_of(spec.recipe())) {
   open(spec);
-  load(spec, {.purpose = Purpose::generate, .generation = size});
+  load(spec, {.use = {.purpose = Purpose::generate, .generation = size}});
 }
 
 }  // namespace trainer

@@ -34,7 +34,7 @@ class TrainedNetwork {
   /// Opens the device that suits the weights; returns the settings that the run was saved with.
   Start open(const RunSpec& spec);
   /// Plans, takes memory and loads the weights.
-  void load(const RunSpec& spec, const JobOptions& options);
+  void load(const RunSpec& spec, const JobRequest& request);
 
   TrainedFiles files_;
   Tuning tuning_;

@@ -37,28 +37,29 @@ class AttentionLayer final : public Layer {
       fail_at(origin_of("sliding_window"), "is for causal attention only; set causal: true");
     std::vector<TensorId> given(in::kInputCount, kNone);
     std::ranges::copy(x, given.begin() + in::kQ);
-    AttentionRule rule{.heads = heads_,
-                       .kv_heads = kv_heads_.value_or(heads_),
-                       .causal = causal_,
-                       .window = sliding_window_.value_or(0),
-                       .scale = scale_.value_or(0)};
+    AttentionSettings settings{.heads = heads_,
+                               .kv_heads = kv_heads_.value_or(heads_),
+                               .causal = causal_,
+                               .window = sliding_window_.value_or(0),
+                               .scale = scale_.value_or(0)};
     if (!causal_ && context.document_start != kNone)
       fail_at(origin, "documents are kept apart in causal attention only; set causal: true");
     given[in::kStart] = context.document_start;
     if (context.training && dropout_ > 0) {
-      rule.dropout = DropoutRule{.p = dropout_, .key = random_key(context.seed, "dropout " + context.name)};
+      settings.dropout =
+          DropoutSettings{.p = dropout_, .key = random_key(context.seed, "dropout " + context.name)};
       given[in::kSample] = context.sample_index;
       given[in::kStep] = context.step;
     }
-    if (context.cached_positions > 0) read_from_cache(context, given, rule);
-    return {context.build.emit<Attention>(given, rule)};
+    if (context.cached_positions > 0) read_from_cache(context, given, settings);
+    return {context.build.emit<Attention>(given, settings)};
   }
 
  private:
   /// In generation: keys and values join those of the tokens before, and all are read from there.
   static void read_from_cache(LayerContext& context, std::vector<TensorId>& given,
-                              const AttentionRule& rule) {
-    if (given[in::kK] == kNone) unpack(context.build, given, rule);
+                              const AttentionSettings& settings) {
+    if (given[in::kK] == kNone) unpack(context.build, given, settings);
     if (given[in::kV] == kNone) return;  // refused as it would be in training
     given[in::kK] = append(context, "cached_keys", given[in::kK]);
     given[in::kV] = append(context, "cached_values", given[in::kV]);
@@ -66,12 +67,12 @@ class AttentionLayer final : public Layer {
   }
 
   /// Queries, keys and values that are adjacent in `q`, each alone.
-  static void unpack(Builder& build, std::vector<TensorId>& given, const AttentionRule& rule) {
+  static void unpack(Builder& build, std::vector<TensorId>& given, const AttentionSettings& settings) {
     const TensorId packed = given[in::kQ];
     const Shape shape = build.shape(packed);
-    const int64_t heads = rule.heads + 2 * rule.kv_heads;
+    const int64_t heads = settings.heads + 2 * settings.kv_heads;
     if (shape.size() != 3 || shape[2] % heads != 0) return;
-    const int64_t size = shape[2] / heads, q = rule.heads * size, kv = rule.kv_heads * size;
+    const int64_t size = shape[2] / heads, q = settings.heads * size, kv = settings.kv_heads * size;
     given[in::kQ] = build.emit<Slice>({packed}, 2, 0, q);
     given[in::kK] = build.emit<Slice>({packed}, 2, q, kv);
     given[in::kV] = build.emit<Slice>({packed}, 2, q + kv, kv);

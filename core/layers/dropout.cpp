@@ -14,8 +14,8 @@ class DropoutLayer final : public Layer {
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     if (!context.training || p_ == 0) return {x[0]};
-    const DropoutRule rule{.p = p_, .key = random_key(context.seed, "dropout " + context.name)};
-    return {context.build.emit<Dropout>({x[0], context.sample_index, context.step}, rule)};
+    const DropoutSettings settings{.p = p_, .key = random_key(context.seed, "dropout " + context.name)};
+    return {context.build.emit<Dropout>({x[0], context.sample_index, context.step}, settings)};
   }
 
  private:

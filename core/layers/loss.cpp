@@ -61,7 +61,8 @@ class LabelLoss : public Loss {
 
   /// Of one label for each position, by the operation that also supports gamma; `how` lacks only
   /// ignore_index.
-  LossSums build_sums(Builder& build, TensorId logits, const Targets& targets, CrossEntropyRule how) const {
+  LossSums build_sums(Builder& build, TensorId logits, const Targets& targets,
+                      CrossEntropySettings how) const {
     if (targets.other_labels != kNone) {
       fail_at(!normalizes_by_valid_targets() ? origin
                                              : origin_of(ignore_index_ ? "ignore_index" : "class_weights"),

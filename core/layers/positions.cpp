@@ -98,15 +98,15 @@ class RotaryLayer final : public Layer {
       fail_at(origin_of("heads"),
               fmt::format("{} features cannot be divided equally among {} heads", shape[2], heads_));
     }
-    const RotaryRule rule = rule_for(shape[2] / heads_);
+    const RotarySettings settings = rule_for(shape[2] / heads_);
     const int64_t positions = std::max(shape[1], context.cached_positions);
     return {context.build.emit<Rotary>(
-        {x[0], table(context, rule.features, positions), context.first_position, context.document_start},
-        rule)};
+        {x[0], table(context, settings.features, positions), context.first_position, context.document_start},
+        settings)};
   }
 
  private:
-  RotaryRule rule_for(int64_t size) const {
+  RotarySettings rule_for(int64_t size) const {
     const int64_t rotated = rotated_.value_or(heads_), features = features_.value_or(size);
     if (rotated > heads_)
       fail_at(origin_of("rotated"), fmt::format("must be at most {}, the heads that there are", heads_));

@@ -24,8 +24,9 @@ class StochasticDepthLayer final : public Layer {
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const double p = p_ * share();
     if (!context.training || p == 0) return {x[0]};
-    const DropoutRule rule{.p = p, .key = random_key(context.seed, "stochastic_depth " + context.name)};
-    return {context.build.emit<StochasticDepth>({x[0], context.sample_index, context.step}, rule)};
+    const DropoutSettings settings{.p = p,
+                                   .key = random_key(context.seed, "stochastic_depth " + context.name)};
+    return {context.build.emit<StochasticDepth>({x[0], context.sample_index, context.step}, settings)};
   }
 
  private:

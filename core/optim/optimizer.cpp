@@ -73,10 +73,10 @@ void Optimizer::check_groups(const std::vector<std::string>& parameters) const {
   diagnostics.throw_if_any();
 }
 
-StepSetting Optimizer::setting_of(const Tensor& parameter, const update::Rule& rule) const {
+ParameterSettings Optimizer::setting_of(const Tensor& parameter, const update::Rule& rule) const {
   const bool spared = is_spared(parameter);
   const bool adapts = !spared && std::visit([](const auto& one) { return one.kAdapts; }, rule);
-  StepSetting setting{.weight_decay = spared ? 0 : weight_decay, .lr_factor = 1, .adapts = adapts};
+  ParameterSettings setting{.weight_decay = spared ? 0 : weight_decay, .lr_factor = 1, .adapts = adapts};
   const auto group =
       std::ranges::find_if(groups, [&](const auto& each) { return matches(each->pattern, parameter.name); });
   if (group == groups.end()) return setting;
@@ -97,7 +97,7 @@ void Optimizer::append_rule(Builder& build, const StepInputs& inputs, const upda
                             const std::vector<ParameterGradient>& parameters, double lr_factor) const {
   Program& program = build.program();
   const update::MomentNames moments = std::visit([](const auto& one) { return one.moments(); }, rule);
-  std::vector<StepSetting> settings;
+  std::vector<ParameterSettings> settings;
   std::vector<TensorId> all = {inputs.lr, inputs.updates, inputs.scale, inputs.skip};
   std::vector<TensorId> changed;
   for (const ParameterGradient& pair : parameters) {

@@ -54,7 +54,7 @@ class Optimizer : public Component {
                    const std::vector<ParameterGradient>& parameters, double lr_factor = 1) const;
 
  private:
-  StepSetting setting_of(const Tensor& parameter, const update::Rule& rule) const;
+  ParameterSettings setting_of(const Tensor& parameter, const update::Rule& rule) const;
   /// Whether no_decay lists the parameter's kind.
   bool is_spared(const Tensor& parameter) const;
 };

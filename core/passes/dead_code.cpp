@@ -47,7 +47,7 @@ Pass dead_code() {
           .after = {"update", "average_weights", "given_averages"}};
 }
 
-std::optional<Pass> dead_code_pass(const PassOptions&) {
+std::optional<Pass> dead_code_pass(const PassSettings&) {
   return dead_code();
 }
 

@@ -67,7 +67,7 @@ Pass fold_batch_norm() {
       .run = run};
 }
 
-std::optional<Pass> fold_batch_norm_pass(const PassOptions&) {
+std::optional<Pass> fold_batch_norm_pass(const PassSettings&) {
   return fold_batch_norm();
 }
 

@@ -231,7 +231,7 @@ Pass fuse_classifier(int64_t piece_bytes) {
           .after = {"autodiff", "fuse_residual", "fuse_relu", "fuse_gradient_sum"}};
 }
 
-std::optional<Pass> fuse_classifier_pass(const PassOptions&) {
+std::optional<Pass> fuse_classifier_pass(const PassSettings&) {
   constexpr int64_t kPieceBytes = int64_t{128} << 20;
   return fuse_classifier(kPieceBytes);
 }

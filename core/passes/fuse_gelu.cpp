@@ -102,10 +102,10 @@ Pass fuse_gelu(const Planner& planner) {
           .after = {"autodiff"}};
 }
 
-std::optional<Pass> fuse_gelu_pass(const PassOptions& options) {
-  const bool recomputes = options.recompute.kind != Recompute::Kind::none;
-  if (options.planner == nullptr || recomputes) return std::nullopt;
-  return fuse_gelu(*options.planner);
+std::optional<Pass> fuse_gelu_pass(const PassSettings& settings) {
+  const bool recomputes = settings.recompute.kind != Recompute::Kind::none;
+  if (settings.planner == nullptr || recomputes) return std::nullopt;
+  return fuse_gelu(*settings.planner);
 }
 
 }  // namespace trainer

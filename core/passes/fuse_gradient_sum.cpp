@@ -72,8 +72,8 @@ Pass fuse_gradient_sum() {
           .after = {"autodiff"}};
 }
 
-std::optional<Pass> fuse_gradient_sum_pass(const PassOptions& options) {
-  return options.trains ? std::optional(fuse_gradient_sum()) : std::nullopt;
+std::optional<Pass> fuse_gradient_sum_pass(const PassSettings& settings) {
+  return settings.trains ? std::optional(fuse_gradient_sum()) : std::nullopt;
 }
 
 }  // namespace trainer

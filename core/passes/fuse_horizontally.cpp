@@ -256,9 +256,9 @@ Pass fuse_horizontally(const Planner& planner) {
           .after = {"dead_code"}};
 }
 
-std::optional<Pass> fuse_horizontally_pass(const PassOptions& options) {
-  if (!options.trains || options.planner == nullptr) return std::nullopt;
-  return fuse_horizontally(*options.planner);
+std::optional<Pass> fuse_horizontally_pass(const PassSettings& settings) {
+  if (!settings.trains || settings.planner == nullptr) return std::nullopt;
+  return fuse_horizontally(*settings.planner);
 }
 
 }  // namespace trainer

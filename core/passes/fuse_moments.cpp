@@ -61,9 +61,9 @@ Pass fuse_moments(const Planner& planner) {
           .after = {"autodiff", "sync_batch_norm", "gram_batch_norm"}};
 }
 
-std::optional<Pass> fuse_moments_pass(const PassOptions& options) {
-  if (!options.trains || options.planner == nullptr) return std::nullopt;
-  return fuse_moments(*options.planner);
+std::optional<Pass> fuse_moments_pass(const PassSettings& settings) {
+  if (!settings.trains || settings.planner == nullptr) return std::nullopt;
+  return fuse_moments(*settings.planner);
 }
 
 }  // namespace trainer

@@ -107,9 +107,9 @@ Pass fuse_product_sum(const Planner& planner) {
           .after = {"autodiff", "fuse_classifier", "accumulate", "data_parallel"}};
 }
 
-std::optional<Pass> fuse_product_sum_pass(const PassOptions& options) {
-  if (!options.trains || options.planner == nullptr) return std::nullopt;
-  return fuse_product_sum(*options.planner);
+std::optional<Pass> fuse_product_sum_pass(const PassSettings& settings) {
+  if (!settings.trains || settings.planner == nullptr) return std::nullopt;
+  return fuse_product_sum(*settings.planner);
 }
 
 }  // namespace trainer

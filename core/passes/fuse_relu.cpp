@@ -79,7 +79,7 @@ Pass fuse_relu() {
           .run = run};
 }
 
-std::optional<Pass> fuse_relu_pass(const PassOptions&) {
+std::optional<Pass> fuse_relu_pass(const PassSettings&) {
   return fuse_relu();
 }
 

@@ -68,7 +68,7 @@ Pass fuse_residual() {
           .run = run};
 }
 
-std::optional<Pass> fuse_residual_pass(const PassOptions&) {
+std::optional<Pass> fuse_residual_pass(const PassSettings&) {
   return fuse_residual();
 }
 

@@ -286,9 +286,9 @@ Pass gram_batch_norm(const Planner& planner, int64_t least_saved) {
           .after = {"autodiff", "sync_batch_norm"}};
 }
 
-std::optional<Pass> gram_batch_norm_pass(const PassOptions& options) {
-  if (!options.trains || options.planner == nullptr) return std::nullopt;
-  return gram_batch_norm(*options.planner, options.least_saved);
+std::optional<Pass> gram_batch_norm_pass(const PassSettings& settings) {
+  if (!settings.trains || settings.planner == nullptr) return std::nullopt;
+  return gram_batch_norm(*settings.planner, settings.least_saved);
 }
 
 }  // namespace trainer

@@ -106,8 +106,8 @@ Pass keep_low_weights() {
           .after = {"mixed_precision", "accumulate"}};
 }
 
-std::optional<Pass> keep_low_weights_pass(const PassOptions& options) {
-  return options.trains || options.generates ? std::optional(keep_low_weights()) : std::nullopt;
+std::optional<Pass> keep_low_weights_pass(const PassSettings& settings) {
+  return settings.trains || settings.generates ? std::optional(keep_low_weights()) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -109,9 +109,9 @@ Pass pad_channels(const Planner& planner) {
           .after = {"read_pixels"}};
 }
 
-std::optional<Pass> pad_channels_pass(const PassOptions& options) {
-  if (!options.trains || options.planner == nullptr || options.pixels.empty()) return std::nullopt;
-  return pad_channels(*options.planner);
+std::optional<Pass> pad_channels_pass(const PassSettings& settings) {
+  if (!settings.trains || settings.planner == nullptr || settings.pixels.empty()) return std::nullopt;
+  return pad_channels(*settings.planner);
 }
 
 }  // namespace trainer

@@ -58,10 +58,10 @@ Pass read_pixels(std::map<std::string, PixelScales> scales) {
           .after = {"mixed_precision"}};
 }
 
-std::optional<Pass> read_pixels_pass(const PassOptions& options) {
-  if (options.pixels.empty()) return std::nullopt;
-  Pass pass = read_pixels(options.pixels);
-  pass.optional = options.samples.empty();  // samples on the device are bytes
+std::optional<Pass> read_pixels_pass(const PassSettings& settings) {
+  if (settings.pixels.empty()) return std::nullopt;
+  Pass pass = read_pixels(settings.pixels);
+  pass.optional = settings.samples.empty();  // samples on the device are bytes
   return pass;
 }
 

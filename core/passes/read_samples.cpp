@@ -58,8 +58,8 @@ Pass read_samples(std::map<std::string, SampleSet> sets) {
           .after = {"read_pixels"}};
 }
 
-std::optional<Pass> read_samples_pass(const PassOptions& options) {
-  return options.samples.empty() ? std::nullopt : std::optional(read_samples(options.samples));
+std::optional<Pass> read_samples_pass(const PassSettings& settings) {
+  return settings.samples.empty() ? std::nullopt : std::optional(read_samples(settings.samples));
 }
 
 }  // namespace trainer

@@ -174,8 +174,8 @@ Pass recompute(const Recompute& setting) {
           .after = {"autodiff"}};
 }
 
-std::optional<Pass> recompute_pass(const PassOptions& options) {
-  return options.trains ? std::optional(recompute(options.recompute)) : std::nullopt;
+std::optional<Pass> recompute_pass(const PassSettings& settings) {
+  return settings.trains ? std::optional(recompute(settings.recompute)) : std::nullopt;
 }
 
 }  // namespace trainer

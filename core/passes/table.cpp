@@ -3,11 +3,11 @@
 
 namespace trainer {
 
-std::vector<Pass> passes_at(Place place, const PassOptions& options) {
+std::vector<Pass> passes_at(Place place, const PassSettings& settings) {
   std::vector<Pass> passes;
-#define TRAINER_ADD_ROW(its_place, function)                                              \
-  if (place == Place::its_place) {                                                        \
-    if (std::optional<Pass> pass = function(options)) passes.push_back(std::move(*pass)); \
+#define TRAINER_ADD_ROW(its_place, function)                                               \
+  if (place == Place::its_place) {                                                         \
+    if (std::optional<Pass> pass = function(settings)) passes.push_back(std::move(*pass)); \
   }
   TRAINER_PASSES(TRAINER_ADD_ROW)
 #undef TRAINER_ADD_ROW

@@ -8,7 +8,7 @@
 namespace trainer {
 
 /// The conditions that select a program's optional passes.
-struct PassOptions {
+struct PassSettings {
   bool trains = true;                         ///< false: only the forward part is built
   bool generates = false;                     ///< it continues sequences token by token
   std::map<std::string, PixelScales> pixels;  ///< by entry; empty: images come as numbers
@@ -22,7 +22,7 @@ struct PassOptions {
 enum class Place { forward, inputs, backward, micro_batch, accumulated, reduced, finished };
 
 /// The table of passes, one line for each, in their order: its place, and a function in its own file. It
-/// returns the pass, or nothing if the options give it no work.
+/// returns the pass, or nothing if the settings give it no work.
 // clang-format off
 #define TRAINER_PASSES(row) \
   row(forward, fuse_residual_pass) \
@@ -43,11 +43,11 @@ enum class Place { forward, inputs, backward, micro_batch, accumulated, reduced,
   row(finished, fuse_horizontally_pass)
 // clang-format on
 
-#define TRAINER_DECLARE_ROW(place, function) std::optional<Pass> function(const PassOptions& options);
+#define TRAINER_DECLARE_ROW(place, function) std::optional<Pass> function(const PassSettings& settings);
 TRAINER_PASSES(TRAINER_DECLARE_ROW)
 #undef TRAINER_DECLARE_ROW
 
-/// Passes of a place that the options select, in order.
-std::vector<Pass> passes_at(Place place, const PassOptions& options);
+/// Passes of a place that the settings select, in order.
+std::vector<Pass> passes_at(Place place, const PassSettings& settings);
 
 }  // namespace trainer

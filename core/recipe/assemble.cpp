@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-TaskSetting task_setting(const RunSpec& run) {
+TaskContext task_context(const RunSpec& run) {
   const Recipe& recipe = run.recipe();
   return {.input = recipe.model.input,
           .input_kind = recipe.model.kind(),
@@ -90,17 +90,16 @@ Reported reported_by(const RunSpec& run, bool detailed) {
   return reported;
 }
 
-ForwardSpec forward_spec(const RunSpec& run, Purpose purpose, const GenerationSize& generation) {
+ForwardSpec forward_spec(const RunSpec& run, const ProgramUse& use) {
   const Recipe& recipe = run.recipe();
-  ForwardSpec spec{.purpose = purpose,
+  ForwardSpec spec{.use = use,
                    .network = &recipe.model,
                    .loss = recipe.loss.get(),
-                   .task = task_setting(run),
+                   .task = task_context(run),
                    .samples = run.batch().micro_batch,
                    .seed = run.seed(),
-                   .masks_documents = recipe.data.tokens.mask_documents,
-                   .generation = generation};
-  spec.reported = [run, detailed = purpose == Purpose::evaluate] { return reported_by(run, detailed); };
+                   .masks_documents = recipe.data.tokens.mask_documents};
+  spec.reported = [run, detailed = use.purpose == Purpose::evaluate] { return reported_by(run, detailed); };
   return spec;
 }
 
@@ -108,14 +107,14 @@ ForwardSpec forward_spec(const RunSpec& run, Purpose purpose, const GenerationSi
 
 std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) {
   const Recipe& recipe = run.recipe();
-  StepSpec spec{.forward = forward_spec(run, request.purpose, request.generation),
-                .passes = {.trains = request.purpose == Purpose::train,
-                           .generates = request.purpose == Purpose::generate,
+  StepSpec spec{.forward = forward_spec(run, request.use),
+                .passes = {.trains = request.use.purpose == Purpose::train,
+                           .generates = request.use.purpose == Purpose::generate,
                            .recompute = *recipe.memory.parsed_recompute(),
                            .planner = request.planner},
                 .precision = recipe.training.parsed_precision(),
                 .left_out = request.disabled};
-  if (!spec.passes.trains) return inference(spec, request.averages);
+  if (!spec.passes.trains) return inference(spec);
   if (request.is_async && recipe.data.images.mix.mixup == 0) spec.passes.pixels = pixel_scales(recipe);
   spec.passes.samples = request.samples;
   spec.micro_batches = run.batch().micro_batches();
@@ -131,10 +130,10 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   return training_step(spec);
 }
 
-Program forward_program(const RunSpec& run, Purpose purpose, const GenerationSize& generation) {
+Program forward_program(const RunSpec& run, const ProgramUse& use) {
   Program program;
-  run_passes(program, forward_stages(forward_spec(run, purpose, generation)));
-  if (purpose == Purpose::train) check_groups(*run.recipe().optimizer, program);
+  run_passes(program, forward_stages(forward_spec(run, use)));
+  if (use.purpose == Purpose::train) check_groups(*run.recipe().optimizer, program);
   return program;
 }
 
@@ -152,7 +151,7 @@ std::vector<Metric> evaluated_metrics(const RunSpec& run, bool averages) {
 }
 
 void check_prediction(const RunSpec& run) {
-  task_of(run).check_prediction(task_setting(run));
+  task_of(run).check_prediction(task_context(run));
 }
 
 BatchInputs batch_contents(const RunSpec& run, const Program& program) {

@@ -14,9 +14,7 @@ namespace trainer {
 
 /// Inputs of a program besides the specification.
 struct ProgramRequest {
-  Purpose purpose = Purpose::train;
-  GenerationSize generation = {};
-  bool averages = false;                     ///< without training: averages are given, and evaluated too
+  ProgramUse use;
   std::vector<float> lr_table;               ///< one learning rate per update
   bool is_async = false;                     ///< such a device gets images as bytes: a quarter of the copy
   std::map<std::string, SampleSet> samples;  ///< on the device, by entry; usually none
@@ -30,8 +28,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request);
 
 /// The forward part alone, with loss and metrics. Shapes that do not fit throw Error (exit 78) at their
 /// layer.
-Program forward_program(const RunSpec& run, Purpose purpose = Purpose::train,
-                        const GenerationSize& generation = {});
+Program forward_program(const RunSpec& run, const ProgramUse& use = {});
 
 /// The network's task, determined by its output and the loss.
 const Task& task_of(const RunSpec& run);

@@ -28,7 +28,7 @@ std::string weights_of(const Program& program, const Node& node) {
 }
 
 std::optional<Head> head_of(const RunSpec& run) {
-  const Program program = forward_program(run, Purpose::predict);
+  const Program program = forward_program(run, {.purpose = Purpose::predict});
   const std::vector<Node>& nodes = program.entries.back().nodes;
   const auto last = std::find_if(nodes.rbegin(), nodes.rend(),
                                  [&](const Node& node) { return !weights_of(program, node).empty(); });

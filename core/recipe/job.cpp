@@ -35,8 +35,8 @@ LoopSettings loop_settings(const Job& job) {
                         .tokens_of_sample = job.spec.tokens_of_batch() / global_batch};
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
-  if (measures(job.purpose)) {
-    const bool averages = job.purpose == Purpose::train ? settings.averages : job.averages;
+  if (measures(job.use.purpose)) {
+    const bool averages = job.use.purpose == Purpose::train ? settings.averages : job.use.averages;
     settings.metrics = evaluated_metrics(job.spec, averages);
     settings.matrix = {class_count(job.spec), task_of(job.spec).has_label_sets()};
   }
@@ -70,12 +70,12 @@ LoopSettings loop_settings(const Job& job) {
   return settings;
 }
 
-CheckpointPolicy checkpoint_policy(const Job& job) {
+CheckpointSettings checkpoint_settings(const Job& job) {
   const Recipe& recipe = job.spec.recipe();
   const CheckpointSection& wanted = recipe.checkpoint;
-  CheckpointPolicy policy{.keep_latest = wanted.keep_latest,
-                          .keep_best = wanted.keep_best,
-                          .allow_changes = recipe.run.allow_changes};
+  CheckpointSettings policy{.keep_latest = wanted.keep_latest,
+                            .keep_best = wanted.keep_best,
+                            .allow_changes = recipe.run.allow_changes};
   if (const auto* span = std::get_if<TimeSpan>(&wanted.interval.value)) {
     policy.every_seconds = static_cast<double>(span->seconds);
   } else if (job.train) {
@@ -119,12 +119,12 @@ MemoryBudget memory_budget(const Job& job) {
     break;
   }
   const int64_t rows = job.spec.batch().micro_batch;
-  const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
+  const int64_t feeds = job.use.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
   auto& host = job.plan.is_async ? budget.host : budget.kinds;
   // Generation makes no batches: it reads only a few tokens.
-  if (job.purpose != Purpose::generate) {
+  if (job.use.purpose != Purpose::generate) {
     const int64_t ring =
         DataPipeline::ring_bytes(batch_contents(job.spec, job.program), rows, loading_of(job));
     add_bytes(host, "batches", shares_ring(job.plan) ? ring : feeds * ring);
@@ -165,8 +165,7 @@ int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t avai
   const BatchSplit& batch = job.spec.batch();
   for (int64_t rows = batch.micro_batch - 1; rows >= 1; --rows) {
     if (batch.rank_batch() % rows != 0) continue;
-    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner,
-                                 {.purpose = job.purpose, .averages = job.averages});
+    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner, {.use = job.use});
     if (planned_bytes(smaller.memory) + program <= available) return rows;
   }
   return 0;
@@ -206,19 +205,17 @@ Loading loading_of(const Job& job) {
   return {.workers = data.workers, .prefetch = data.prefetch, .kept = InputFeed::kept(job.plan)};
 }
 
-Job make_job(const RunSpec& spec, const Planner& planner, const JobOptions& options) {
+Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& options) {
   const Recipe& recipe = spec.recipe();
-  Job job{.spec = spec, .purpose = options.purpose, .averages = options.averages};
-  forward_program(spec, options.purpose, options.generation);  // refuses a bad recipe before files are read
-  const bool trains = options.purpose == Purpose::train;
+  Job job{.spec = spec, .use = options.use};
+  forward_program(spec, options.use);  // refuses a bad recipe before files are read
+  const bool trains = options.use.purpose == Purpose::train;
   if (trains) job.train = peek_split(spec, Split::train);
-  if (measures(options.purpose) && has_split(recipe.data, Split::val))
+  if (measures(options.use.purpose) && has_split(recipe.data, Split::val))
     job.validation = peek_split(spec, Split::val);
   job.settings = loop_settings(job);
-  job.checkpoints = checkpoint_policy(job);
-  ProgramRequest request{.purpose = options.purpose,
-                         .generation = options.generation,
-                         .averages = options.averages,
+  job.checkpoints = checkpoint_settings(job);
+  ProgramRequest request{.use = options.use,
                          .lr_table = lr_table(spec, job.settings),
                          .is_async = planner.is_async(),
                          .disabled = options.disabled_passes,
@@ -232,7 +229,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobOptions& opti
   return job;
 }
 
-Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobOptions& options) {
+Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobRequest& options) {
   if (!spec.searches_micro_batch()) return make_job(spec, planner, options);
   int64_t program = 0;
   const int64_t all = spec.batch().rank_batch();
@@ -283,7 +280,7 @@ std::string memory_advice(const Planner& planner, const Job& job, int64_t availa
   }
   if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
     text += fmt::format("\ntry data.cache=none, which keeps {} of samples on the host", human_bytes(samples));
-  if (job.purpose == Purpose::generate)
+  if (job.use.purpose == Purpose::generate)
     return text + "\ntry fewer --samples or --tokens, which the cache grows with";
   const int64_t rows = fitting_micro_batch(planner, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)

@@ -26,31 +26,28 @@ struct Job {
   RunSpec spec;
   std::optional<SourceInfo> train, validation;  ///< nothing if the files are missing
   LoopSettings settings;                        ///< lengths are 0 if they depend on missing data
-  CheckpointPolicy checkpoints;
+  CheckpointSettings checkpoints;
   Program program;
   Plan plan;
   MemoryBudget memory;
   bool found_micro_batch = false;  ///< training.micro_batch_size was auto
-  Purpose purpose = Purpose::train;
-  bool averages = false;  ///< evaluate: averages are given, which are evaluated too
+  ProgramUse use;
 };
 
 /// Options and observers for the way from recipe to plan.
-struct JobOptions {
+struct JobRequest {
   std::vector<std::string> disabled_passes;
   PassObserver observe;
   bool plan = true;  ///< false: only the program is needed; plan and memory stay empty
-  Purpose purpose = Purpose::train;
-  bool averages = false;  ///< as Job's
-  GenerationSize generation = {};
+  ProgramUse use;
 };
 
 /// Throws Error: exit 78 if the recipe cannot work, 65 if a data file's header is bad.
-Job make_job(const RunSpec& spec, const Planner& planner, const JobOptions& options = {});
+Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& request = {});
 
 /// The same if training.micro_batch_size may be auto. The job's specification then has the largest divisor of
 /// the rank's samples with a plan that fits into memory, or 1 if none fits.
-Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobOptions& options = {});
+Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobRequest& request = {});
 
 /// Bytes of the device that one rank of a run may take: device.memory, or its part of all there is.
 int64_t available_bytes(const RunSpec& spec, const Planner& planner);

@@ -36,18 +36,18 @@ RunIdentity identity_with(const std::string& mathematics) {
   return parse_identity(mathematics).value_or(RunIdentity{.mathematics = mathematics});
 }
 
-StateImage::Memory image_memory(const Plan& plan, const CheckpointPolicy& policy) {
+StateImage::Memory image_memory(const Plan& plan, const CheckpointSettings& policy) {
   return policy.in_background() || plan.is_async ? StateImage::Memory::own : StateImage::Memory::shared;
 }
 
 }  // namespace
 
-int64_t Checkpoints::memory_bytes(const Plan& plan, const CheckpointPolicy& policy) {
+int64_t Checkpoints::memory_bytes(const Plan& plan, const CheckpointSettings& policy) {
   const bool copies = image_memory(plan, policy) == StateImage::Memory::own;
   return plan.elsewhere_bytes + (copies ? StateImage::image_bytes(plan) : 0);
 }
 
-Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy policy,
+Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointSettings policy,
                          const LoopSettings& settings, RunState facts, Log& log,
                          std::function<void()> durable, std::function<void()> require_held)
     : executable_(executable),

@@ -23,7 +23,7 @@
 namespace trainer {
 
 /// When to save, and which saves to keep.
-struct CheckpointPolicy {
+struct CheckpointSettings {
   int64_t every_steps = 0;                 ///< 0: not by steps
   double every_seconds = 0;                ///< 0: not by time
   int64_t keep_latest = 2;                 ///< at least 2
@@ -44,14 +44,14 @@ class Checkpoints final : public Checkpointer {
   /// before a checkpoint. `require_held` throws Error if the run's directory is no longer this
   /// process's: nothing is then renamed or removed there.
   Checkpoints(
-      Executable& executable, std::filesystem::path root, CheckpointPolicy policy,
+      Executable& executable, std::filesystem::path root, CheckpointSettings policy,
       const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable,
       std::function<void()> require_held = [] {});
   ~Checkpoints() override { wait(); }
 
   /// Host memory that checkpoints take in a run with this policy, including the executable's memory for other
   /// ranks.
-  static int64_t memory_bytes(const Plan& plan, const CheckpointPolicy& policy);
+  static int64_t memory_bytes(const Plan& plan, const CheckpointSettings& policy);
 
   /// Of a checkpoint, approximately.
   static int64_t checkpoint_bytes(const Plan& plan) { return plan.persistent_bytes + plan.elsewhere_bytes; }
@@ -95,7 +95,7 @@ class Checkpoints final : public Checkpointer {
 
   Executable& executable_;
   std::filesystem::path root_;
-  CheckpointPolicy policy_;
+  CheckpointSettings policy_;
   LoopSettings settings_;
   RunState facts_;
   Log& log_;

@@ -13,14 +13,14 @@ namespace trainer {
 /// Rank 0 saves and restores; the others take part.
 class RankCheckpoints final : public Checkpointer {
  public:
-  /// `own` is null on other ranks than 0; the policy is that of all ranks.
+  /// `own` is null on other ranks than 0; the settings are those of all ranks.
   RankCheckpoints(const Membership& membership, Executable& executable, Checkpointer* own,
-                  const CheckpointPolicy& policy)
-      : membership_(membership), executable_(executable), own_(own), policy_(policy) {}
+                  const CheckpointSettings& settings)
+      : membership_(membership), executable_(executable), own_(own), settings_(settings) {}
 
-  bool is_due(int64_t step) const override { return policy_.is_due(step); }
+  bool is_due(int64_t step) const override { return settings_.is_due(step); }
   bool is_overdue() const override { return own_ != nullptr && own_->is_overdue(); }
-  bool is_best(const LoopState& state) const override { return policy_.is_best(state); }
+  bool is_best(const LoopState& state) const override { return settings_.is_best(state); }
   void save(const LoopState& state) override;
   void report() override;
   void save_now(const LoopState& state) override;
@@ -32,7 +32,7 @@ class RankCheckpoints final : public Checkpointer {
   const Membership& membership_;
   Executable& executable_;
   Checkpointer* own_;
-  CheckpointPolicy policy_;
+  CheckpointSettings settings_;
 };
 
 }  // namespace trainer

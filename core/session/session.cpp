@@ -3,310 +3,20 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
-#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/engine/group_operations.h"
-#include "core/engine/state_transfer.h"
 #include "core/host/process.h"
 #include "core/host/slurm.h"
 #include "core/host/time_limit.h"
-#include "core/recipe/classes.h"
-#include "core/recipe/feed.h"
-#include "core/recipe/initial_weights.h"
-#include "core/run/status.h"
-#include "core/run/tuning_file.h"
-#include "core/run/weights.h"
 #include "core/session/membership.h"
-#include "core/session/rank_checkpoints.h"
-#include "core/session/report.h"
 #include "core/session/settings.h"
-#include "core/storage/atomic_file.h"
-#include "core/train/device_samples.h"
-#include "core/train/replicas.h"
+#include "core/session/training.h"
 
 namespace trainer {
 namespace {
 
 /// A shared file system may hold the lock of a lost node until it notices the loss.
-constexpr std::chrono::seconds kPatienceAfterRestart(120);
-
-/// How often a run checks that its directory is still in place.
-constexpr double kLookSeconds = 1;
-
-/// Allocates the device's memory. If another process has taken some of it, the error names what would fit
-/// now.
-std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& job) {
-  try {
-    return std::make_unique<Executable>(job.plan, *backend.device, job.spec.recipe().runtime.cuda_graph);
-  } catch (const Error& problem) {
-    if (problem.code() != ExitCode::out_of_memory) throw;
-    throw Error(
-        ExitCode::out_of_memory,
-        fmt::format("{}; the plan needs {}:{}", problem.what(), human_bytes(job.memory.total()),
-                    memory_advice(*backend.planner, job, available_bytes(job.spec, *backend.planner))));
-  }
-}
-
-/// Handles the findings of this process's first step; returns what to log.
-std::vector<std::string> fill(Executable& executable, const Job& job, const Start& start) {
-  executable.hold_elsewhere();
-  initialize(executable, job.spec.seed());
-  if (start.from) {
-    load_checkpoint(executable, start.from->checkpoint, guards_of(job.spec, start));
-    return {};
-  }
-  std::vector<std::string> lines = load_initial_weights(job.spec.recipe(), executable);
-  if (job.settings.averages) start_averages(executable);
-  return lines;
-}
-
-/// The context that all parts of a run share.
-struct Parts {
-  const Backend& backend;
-  const Job& job;
-  const Tuning& tuning;
-  const Start& start;
-  const Membership& membership;
-  RunDirectory& directory;
-  StopSignals& signals;
-  TimeLimit& limit;
-  Progress& progress;
-  Log& log;
-};
-
-void warn_of(const std::string& trouble, const Parts& run) {
-  if (!trouble.empty()) run.log.warn(trouble);
-}
-
-/// Warns if the previous process also started here, and was killed before it could save.
-void warn_of_no_progress(const Parts& run) {
-  const std::optional<RunStatus> last = read_status(run.directory.file(kStatusFile));
-  if (!last || last->state != RunStatus::State::running || last->began_at != run.start.step()) return;
-  warn_of(run.limit.was_too_short(), run);
-}
-
-/// Logs how the run starts, with what its parts report (`other_data`, `loaded`).
-void announce_start(const Parts& run, const DataSource& train, const std::optional<std::string>& other_data,
-                    const std::vector<std::string>& loaded) {
-  announce(run.job, *run.backend.planner, run.directory, run.start, run.tuning, run.log);
-  if (other_data) run.log.warn(*other_data);
-  for (const std::string& line : loaded) run.log.info(line);
-  if (run.start.from) return;
-  if (const auto note = unused_outputs(run.job.spec, train)) run.log.warn(*note);
-}
-
-/// Writes the confusion matrix of the last evaluation, if a metric is a function of it. A failure does not
-/// end the run.
-void save_confusion(const RunDirectory& directory, int64_t step, const Evaluation& evaluation,
-                    const std::vector<std::string>& class_names, Log& log) try {
-  const auto matrices = evaluation.matrices();
-  if (matrices.empty()) return;
-  Json json = {{"step", step}};
-  for (const auto& [prefix, matrix] : matrices) json[prefix + "confusion"] = to_json(*matrix, class_names);
-  write_atomically(directory.file("confusion.json"), json.dump(-1, Json::NotUtf8::replace) + "\n");
-} catch (const Error& problem) {
-  log.warn(problem.what());
-}
-
-/// All steps are done: writes the results.
-void finish(const Parts& run, const Executable& executable, const TrainingLoop& loop,
-            const LoopResult& result, const UnreadableList& unreadable, const StoredMetadata& about) {
-  const RunDirectory& directory = run.directory;
-  directory.require_held();
-  save_weights(executable, directory.file(kModelFile), about);
-  if (run.job.settings.averages) save_averages(executable, directory.file(kAveragesFile), about);
-  write_summary(directory.file("summary.json"), summary_of(run.job, loop.state(), result, unreadable.size()));
-  run.log.info(closing_line(run.job, loop.state(), result));
-  if (!result.throttling.empty()) run.log.warn("the device was " + result.throttling);
-  run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
-}
-
-/// Warns the next process that checkpoints since the last comparison may hold wrong weights. A failure to
-/// write that does not keep it from resuming.
-void note_wrong_weights(const Parts& run, const std::exception& problem) try {
-  if (dynamic_cast<const ReplicasDiffer*>(&problem) != nullptr)
-    note_difference(checkpoint_root(run.directory.path()), problem.what());
-} catch (const std::exception& other) {
-  run.log.warn(other.what());
-}
-
-/// Runs the loop to its end, and writes the run's end to its directory. A run that ends early, perhaps
-/// because of too many unreadable samples, still names those it found.
-ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& loop,
-                  const Checkpoints& checkpoints, UnreadableList& unreadable, StatusKeeper& status,
-                  const StoredMetadata& about) try {
-  status.running(run.start.step());
-  const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
-  const LoopResult result = loop.result();
-  // The others wait, so a failure here ends all of them.
-  run_on_all(run.membership.group(), [&] {
-    if (stopped_for.empty()) finish(run, executable, loop, result, unreadable, about);
-  });
-  if (stopped_for.empty())
-    return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done,
-                      ending_of(run.job, loop.state()));
-  run.log.info(fmt::format("saved after step {} of {}; start the same command again to resume",
-                           loop.state().step, run.job.settings.steps));
-  const bool came_further =
-      loop.state().step > run.start.step() || loop.state().validated > run.start.validated();
-  if (!run.signals.asked() && !came_further) warn_of(run.limit.too_short(checkpoints.longest_seconds()), run);
-  return status.end(RunStatus::State::saved, loop.state().step, ExitCode::requeue, stopped_for);
-} catch (const std::exception& problem) {
-  run.directory.require_in_place();  // otherwise that is the reason, and no place for what follows
-  note_wrong_weights(run, problem);
-  const Failure failure = run.membership.failure_of(problem);
-  status.end(RunStatus::State::failed, loop.state().step, failure.code, failure.text);
-  unreadable.report();
-  throw;
-}
-
-/// The parts that compute a run's steps. They are the same on every rank, except for its share of the
-/// samples.
-struct Machine {
-  Feed train, validation;
-  std::unique_ptr<Executable> executable;
-};
-
-/// Samples that an earlier process could not read count against the budget as well.
-void count_unreadable(Machine& machine, const LoopState& earlier) {
-  for (const auto& [split, feed] :
-       {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
-    const auto found = earlier.unreadable.find(split);
-    if (feed->source && found != earlier.unreadable.end()) feed->source->count_unreadable(found->second);
-  }
-}
-
-/// Every rank reads its own copy of the samples.
-void require_same_samples(const Membership& membership, const Machine& machine) {
-  membership.require_same_samples(*machine.train.source, "train");
-  if (machine.validation.source) membership.require_same_samples(*machine.validation.source, "val");
-}
-
-/// `list`: where unreadable samples are listed; empty on ranks that list none.
-Machine open_machine(const Backend& backend, const Job& job, const std::filesystem::path& list) {
-  Machine machine;
-  machine.train = open_feed(job, *backend.device, Split::train, list);
-  machine.validation = open_feed(job, *backend.device, Split::val, list, machine.train.pipeline.get());
-  machine.executable = open_executable(backend, job);
-  return machine;
-}
-
-/// Trains in the directory that this process has locked.
-ExitCode train(const Parts& run, int64_t profiled_steps) {
-  const Job& job = run.job;
-  const RunSpec& spec = job.spec;
-  const RunDirectory& directory = run.directory;
-  const std::filesystem::path list = directory.file("bad_samples.txt");
-  Machine machine;
-  RunState lasting;
-  std::optional<std::string> other_data;
-  std::vector<std::string> loaded;
-  std::optional<DeviceSamples> samples;
-  run_on_all(run.membership.group(), [&] {
-    machine = open_machine(run.backend, job, list);
-    const DataSource& source = *machine.train.source;
-    lasting = lasting_state(spec, *run.backend.planner, run.tuning, source, machine.validation.source.get());
-    other_data = require_same_data(spec, run.start, lasting.data);
-    require_steps_left(spec, run.start, job.settings.steps);
-    machine.executable->on_failed_capture(
-        [&](const std::string& reason) { run.log.warn(uncaptured(reason)); });
-    loaded = fill(*machine.executable, job, run.start);
-    if (job.program.find(input_name::kSampleNumbers) != kNone)
-      samples.emplace(*machine.executable, source, machine.validation.source.get());
-    if (run.start.from && !other_data) count_unreadable(machine, run.start.from->state.loop);
-    run.directory.begin(spec.recipe().to_yaml(false), run.start.step(), run.start.validated(), run.log);
-  });
-  Executable& executable = *machine.executable;
-  require_same_samples(run.membership, machine);
-  broadcast_state(run.membership.group(), executable);
-  if (spec.recipe().runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
-  announce_start(run, *machine.train.source, other_data, loaded);
-  MetricsSinks metrics(directory.path(), spec.recipe().logging.formats, validation_metrics(job.settings),
-                       [&](const std::string& problem) { run.log.warn(problem); });
-  UnreadableList unreadable(list, run.log, run.start.from.has_value());
-  for (const auto& [split, feed] :
-       {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
-    if (feed->source) unreadable.watch(*feed->source, split);
-  }
-  Trace trace(directory.file("trace.json"), profiled_steps);
-  const auto require_held = [&] { directory.require_held(); };
-  Checkpoints checkpoints(
-      executable, checkpoint_root(directory.path()), job.checkpoints, job.settings, lasting, run.log,
-      [&] {
-        metrics.sync();
-        directory.require_in_place();
-      },
-      require_held);
-  checkpoints.begin_at(run.start.step(), guards_of(spec, run.start));
-  if (run.start.from && run.start.is_own) checkpoints.go_on_from(*run.start.from);
-  checkpoints.save_first_by(run.limit.first_save());
-  run.limit.expect_saves_of(Checkpoints::checkpoint_bytes(job.plan));
-  warn_of_no_progress(run);
-  StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step());
-  RankCheckpoints shared(run.membership, executable, &checkpoints, job.checkpoints);
-  const auto on_evaluation = [&, names = machine.train.source->class_names()](int64_t step,
-                                                                              const Evaluation& evaluation) {
-    directory.require_in_place();
-    save_confusion(directory, step, evaluation, names, run.log);
-  };
-  TrainingLoop loop(executable, run.membership.group(), *machine.train.pipeline,
-                    machine.validation.pipeline.get(), job.settings,
-                    {.metrics = metrics,
-                     .progress = run.progress,
-                     .log = run.log,
-                     .unreadable = unreadable,
-                     .on_step =
-                         [&, next = 0.0](int64_t step) mutable {
-                           if (const double now = steady_seconds(); now >= next) {
-                             next = now + kLookSeconds;
-                             directory.require_in_place();
-                           }
-                           status.running(step);
-                         },
-                     .trace = profiled_steps > 0 ? &trace : nullptr,
-                     .on_evaluation = on_evaluation},
-                    &shared, [&] {
-                      if (run.signals.asked()) return run.signals.name();
-                      return run.limit.reason(checkpoints.longest_seconds());
-                    });
-  run.signals.watch_loop();
-  return conclude(run, executable, loop, checkpoints, unreadable, status, lasting.about);
-}
-
-/// Trains on another rank than 0, which writes nothing.
-ExitCode follow(const Backend& backend, const Job& job, const Start& start, const Membership& membership,
-                StopSignals& signals, Log& log, int64_t profiled_steps) {
-  Machine machine;
-  run_on_all(membership.group(), [&] {
-    machine = open_machine(backend, job, {});
-    machine.executable->on_failed_capture([&](const std::string& reason) { log.warn(uncaptured(reason)); });
-  });
-  require_same_samples(membership, machine);
-  broadcast_state(membership.group(), *machine.executable);
-  UnreadableList unreadable({}, log);
-  for (const auto& [split, feed] :
-       {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
-    if (feed->source) unreadable.watch(*feed->source, split);
-  }
-  MetricsSinks metrics;
-  Trace trace({}, profiled_steps);
-  Progress silent({.fd = -1, .plain_interval_s = std::numeric_limits<double>::infinity()});
-  RankCheckpoints checkpoints(membership, *machine.executable, nullptr, job.checkpoints);
-  TrainingLoop loop(*machine.executable, membership.group(), *machine.train.pipeline,
-                    machine.validation.pipeline.get(), job.settings,
-                    {.metrics = metrics,
-                     .progress = silent,
-                     .log = log,
-                     .unreadable = unreadable,
-                     .trace = profiled_steps > 0 ? &trace : nullptr},
-                    &checkpoints, [&] { return signals.asked() ? signals.name() : std::string(); });
-  signals.watch_loop();
-  const std::string stopped_for = loop.run(start.from ? start.from->state.loop : LoopState{});
-  barrier(membership.group());
-  return stopped_for.empty() ? ExitCode::done : ExitCode::requeue;
-}
+constexpr std::chrono::seconds kRestartTimeout(120);
 
 /// The start of the run that rank 0 has chosen.
 Start shared_start(const RunSpec& spec, const Membership& membership) {
@@ -341,16 +51,16 @@ std::unique_ptr<RunDirectory> open_directory(const RunSpec& spec, const Start& s
 
 /// Runs this rank's part.
 ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSignals& signals,
-                  Progress& progress, const SessionOptions& options, const Membership& membership) {
+                  Progress& progress, const SessionRequest& request, const Membership& membership) {
   ProcessGroup& all = membership.group();
-  require_same_settings(given, options, all);
+  require_same_settings(given, request, all);
   Log log(progress, membership.prefix());
   TimeLimit limit(given.recipe().run.max_wall_time, log);
   signals.end_after(limit.seconds_left());
   run_on_all(all, [&] { require_data(given.recipe()); });
   // The previous process may still be saving.
   if (membership.is_rank_0() && slurm_has_restarted())
-    await_free(given.recipe().output_directory(), kPatienceAfterRestart, log);
+    await_free(given.recipe().output_directory(), kRestartTimeout, log);
   const Start start = shared_start(given, membership);
   const RunSpec resumed = with_earlier_micro_batch(given, start);
   const ResumePoint* from = start.from ? &*start.from : nullptr;
@@ -367,7 +77,7 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
     log.info(fmt::format("device: {} ({})", choice.type, choice.reason));
     backend = open_device(spec, tuning, choice, membership.has_peers() ? &all : nullptr);
     set_precision(spec, *backend->planner);
-    job = make_fitting_job(spec, *backend->planner, {.disabled_passes = options.disabled_passes});
+    job = make_fitting_job(spec, *backend->planner, {.disabled_passes = request.disabled_passes});
     require_memory(*backend->planner, *job);
   };
   // The others take over what rank 0 has timed and tried.
@@ -392,20 +102,20 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
     return directory ? "" : "finished";
   });
   if (!finished.empty()) {
-    if (options.profiled_steps > 0 && membership.is_rank_0())
+    if (request.profiled_steps > 0 && membership.is_rank_0())
       log.warn("a finished run has no steps left to profile; train another one: run.output_dir=PATH");
     return ExitCode::done;
   }
   if (!membership.is_rank_0())
-    return follow(*backend, *job, start, membership, signals, log, options.profiled_steps);
+    return follow(*backend, *job, start, membership, signals, log, request.profiled_steps);
   return train({*backend, *job, tuning, start, membership, *directory, signals, limit, progress, log},
-               options.profiled_steps);
+               request.profiled_steps);
 }
 
 }  // namespace
 
 ExitCode run_session(std::shared_ptr<const Recipe> recipe, const OpenDevice& open_device,
-                     StopSignals& signals, Progress& progress, const SessionOptions& options) {
+                     StopSignals& signals, Progress& progress, const SessionRequest& request) {
   signals.set_grace(recipe->run.grace_period);
   const RankIdentity identity = launched_as();
   const RunSpec spec = launched_spec(std::move(recipe), identity);
@@ -416,7 +126,7 @@ ExitCode run_session(std::shared_ptr<const Recipe> recipe, const OpenDevice& ope
     return ExitCode::done;
   }
   try {
-    return run_rank(spec, open_device, signals, progress, options, membership);
+    return run_rank(spec, open_device, signals, progress, request, membership);
   } catch (const std::exception& problem) {
     signals.ignore();  // a launcher ends the other ranks as soon as one has left
     membership.leave_with(problem);

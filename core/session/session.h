@@ -12,7 +12,7 @@
 
 namespace trainer {
 
-struct SessionOptions {
+struct SessionRequest {
   std::vector<std::string> disabled_passes;
   int64_t profiled_steps = 0;  ///< into trace.json; 0: none
 };
@@ -21,6 +21,6 @@ struct SessionOptions {
 /// stop. Returns the exit code: done, or requeue if the same call can resume it. Throws Error if the run
 /// cannot start or has failed; the directory's status then says so too.
 ExitCode run_session(std::shared_ptr<const Recipe> recipe, const OpenDevice& open_device,
-                     StopSignals& signals, Progress& progress, const SessionOptions& options = {});
+                     StopSignals& signals, Progress& progress, const SessionRequest& request = {});
 
 }  // namespace trainer

@@ -54,10 +54,10 @@ RunIdentity parsed(const std::string& text) {
 
 }  // namespace
 
-RunIdentity shared_settings(const RunSpec& spec, const SessionOptions& options) {
+RunIdentity shared_settings(const RunSpec& spec, const SessionRequest& request) {
   Value all = spec.recipe().settings();
-  all.entries.push_back(entry("--profile", std::to_string(options.profiled_steps)));
-  all.entries.push_back(entry("--disable-pass", fmt::format("{}", fmt::join(options.disabled_passes, ","))));
+  all.entries.push_back(entry("--profile", std::to_string(request.profiled_steps)));
+  all.entries.push_back(entry("--disable-pass", fmt::format("{}", fmt::join(request.disabled_passes, ","))));
   all.entries.push_back(entry("--version", kVersion));
   return identity_of(all);
 }
@@ -68,9 +68,9 @@ std::vector<Difference> setting_differences(const RunIdentity& first, const RunI
   return forbidden_differences(first, own, {"device.index", "device.memory", "device.threads"});
 }
 
-void require_same_settings(const RunSpec& spec, const SessionOptions& options, ProcessGroup& group) {
+void require_same_settings(const RunSpec& spec, const SessionRequest& request, ProcessGroup& group) {
   if (group.size() == 1) return;
-  const std::string own = shared_settings(spec, options).mathematics;
+  const std::string own = shared_settings(spec, request).mathematics;
   const std::string first = broadcast_from_rank_0(group, [&] { return host_name() + "\n" + own; });
   run_on_all(group, [&] {
     const size_t end = first.find('\n');

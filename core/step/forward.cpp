@@ -34,7 +34,7 @@ void add_network(Program& program, const ForwardSpec& spec, TensorId input, cons
                              .step = step_counter(program),
                              .document_start = program.find(input_name::kDocumentStart)};
   logits[name] = spec.network->build(context, input).back();
-  if (spec.purpose == Purpose::predict) entry.outputs.push_back({output_name::kLogits, logits[name]});
+  if (spec.use.purpose == Purpose::predict) entry.outputs.push_back({output_name::kLogits, logits[name]});
   program.entries.push_back(std::move(entry));
 }
 
@@ -59,11 +59,11 @@ void check_freeze(const Program& program, const ForwardSpec& spec) {
 void add_forward(Program& program, const ForwardSpec& spec, Logits& logits) {
   const TensorId input = declare_input(program, spec);
   program.input(input_name::kSampleIndex, {{spec.samples}, DType::i32});
-  if (spec.masks_documents && spec.purpose != Purpose::predict)
+  if (spec.masks_documents && spec.use.purpose != Purpose::predict)
     program.input(input_name::kDocumentStart, {{spec.samples, spec.network->input[0]}, DType::i32});
   const auto add = [&](const char* name) { add_network(program, spec, input, name, logits); };
-  if (spec.purpose == Purpose::train) add(entry_name::kTrainStep);
-  add(spec.purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
+  if (spec.use.purpose == Purpose::train) add(entry_name::kTrainStep);
+  add(spec.use.purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
   check_freeze(program, spec);
 }
 
@@ -93,7 +93,7 @@ void check_vocabulary(const Program& program, int64_t outputs) {
 
 Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits) {
   const auto run = [spec, logits](Program& program) {
-    if (spec.purpose == Purpose::generate) {
+    if (spec.use.purpose == Purpose::generate) {
       add_generation(program, spec, *logits);
     } else {
       add_forward(program, spec, *logits);

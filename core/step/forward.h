@@ -24,6 +24,13 @@ struct GenerationSize {
   int64_t piece = 0;      ///< positions of `prefill`; 0: derived from the positions
 };
 
+/// The use of a program.
+struct ProgramUse {
+  Purpose purpose = Purpose::train;
+  GenerationSize generation = {};
+  bool averages = false;  ///< evaluation: running averages of another run are given, and evaluated too
+};
+
 /// The outputs of evaluation.
 struct Reported {
   std::vector<Metric> metrics;  ///< the loss first
@@ -32,18 +39,17 @@ struct Reported {
 
 /// Inputs of the forward part of a program. Network and loss must outlive the stages.
 struct ForwardSpec {
-  Purpose purpose = Purpose::train;
+  ProgramUse use;
   const Network* network = nullptr;
   const Loss* loss = nullptr;
-  TaskSetting task;
+  TaskContext task;
   int64_t samples = 1;                 ///< of a micro-batch
   uint64_t seed = 0;                   ///< of the run
   bool masks_documents = false;        ///< tokens attend to their own document only
   std::function<Reported()> reported;  ///< called after the loss is built, so that its errors come first
-  GenerationSize generation;
 
   /// Whether the network's output is compared with targets.
-  bool has_targets() const { return purpose == Purpose::train || purpose == Purpose::evaluate; }
+  bool has_targets() const { return use.purpose == Purpose::train || use.purpose == Purpose::evaluate; }
 };
 
 /// The network's output in each entry, which the loss is computed from.

@@ -94,7 +94,7 @@ class Sharding {
     part.inputs.resize(OptimizerStep::kFirstParameter);
     part.outputs.clear();
     part.origin = build_.origin();
-    std::vector<StepSetting> settings;
+    std::vector<ParameterSettings> settings;
     for (const size_t p : share) {
       settings.push_back(op_.settings[p]);
       const auto in = update_.inputs.begin() + static_cast<ptrdiff_t>(op_.input_of(p));

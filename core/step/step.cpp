@@ -16,11 +16,11 @@ namespace {
 /// Stages and the optional passes between them, in order.
 class Sequence {
  public:
-  explicit Sequence(const PassOptions& options) : options_(options) {}
+  explicit Sequence(const PassSettings& settings) : settings_(settings) {}
 
   void stage(Pass pass) { all_.push_back(std::move(pass)); }
   void passes(Place place) {
-    for (Pass& pass : passes_at(place, options_)) stage(std::move(pass));
+    for (Pass& pass : passes_at(place, settings_)) stage(std::move(pass));
   }
 
   /// The program that was assembled, without these passes.
@@ -45,7 +45,7 @@ class Sequence {
     all_.erase(found);
   }
 
-  const PassOptions& options_;
+  const PassSettings& settings_;
   std::vector<Pass> all_;
 };
 
@@ -92,7 +92,7 @@ std::vector<Pass> forward_stages(const ForwardSpec& spec) {
   return stages;
 }
 
-std::vector<Pass> inference(const StepSpec& spec, bool evaluates_averages) {
+std::vector<Pass> inference(const StepSpec& spec) {
   const std::optional<DType> low = low_type(spec.precision);
   Sequence step(spec.passes);
   for (Pass& stage : forward_stages(spec.forward)) step.stage(std::move(stage));
@@ -103,7 +103,7 @@ std::vector<Pass> inference(const StepSpec& spec, bool evaluates_averages) {
   step.passes(Place::micro_batch);
   step.passes(Place::accumulated);
   step.passes(Place::reduced);
-  if (evaluates_averages) step.stage(given_averages());
+  if (spec.forward.use.averages) step.stage(given_averages());
   step.passes(Place::finished);
   return step.without(spec.left_out);
 }

@@ -15,7 +15,7 @@ namespace trainer {
 /// The inputs of a program's construction.
 struct StepSpec {
   ForwardSpec forward;
-  PassOptions passes;  ///< with the device's planner
+  PassSettings passes;  ///< with the device's planner
   Precision precision = Precision::fp32;
   int64_t micro_batches = 1;                 ///< that one rank computes in a step
   int64_t ranks = 1;                         ///< that train together
@@ -34,8 +34,7 @@ std::vector<Pass> training_step(const StepSpec& spec);
 /// The first stages alone: the forward part, and the loss unless there are no targets.
 std::vector<Pass> forward_stages(const ForwardSpec& spec);
 
-/// The same for a program that is not trained: evaluation, prediction, generation. `evaluates_averages`:
-/// weights have running averages from another run, and these are evaluated too.
-std::vector<Pass> inference(const StepSpec& spec, bool evaluates_averages = false);
+/// The same for a program that is not trained: evaluation, prediction, generation.
+std::vector<Pass> inference(const StepSpec& spec);
 
 }  // namespace trainer

@@ -32,11 +32,11 @@ class Classification final : public Task {
     return kind == TargetKind::label && (output.size() < 3 || output.size() > 4);
   }
 
-  Targets declare_inputs(Program& program, const TaskSetting& setting, bool training) const override {
-    const Shape rows{setting.output[0]};
+  Targets declare_inputs(Program& program, const TaskContext& context, bool training) const override {
+    const Shape rows{context.output[0]};
     Targets targets{.labels = program.input(input_name::kLabels, {rows, DType::i32}),
                     .weights = program.input(input_name::kWeights, {rows, DType::f32})};
-    if (training && setting.mixes) {
+    if (training && context.mixes) {
       targets.other_labels = program.input(input_name::kOtherLabels, {rows, DType::i32});
       targets.mix_weights = program.input(input_name::kMixWeights, {rows, DType::f32});
     }
@@ -47,11 +47,11 @@ class Classification final : public Task {
   const std::vector<MetricSum>& sums() const override { return top_sums(); }
   int64_t classes(const Shape& output) const override { return output[1]; }
 
-  void check_prediction(const TaskSetting& setting) const override {
-    if (setting.output.size() == 2) return;
-    fail_at(setting.origin_of("model"),
+  void check_prediction(const TaskContext& context) const override {
+    if (context.output.size() == 2) return;
+    fail_at(context.origin_of("model"),
             fmt::format("predict prints one class for each image; the network's output {} has another form",
-                        to_string(setting.output)));
+                        to_string(context.output)));
   }
 
   std::vector<PredictedField> predict(std::span<const float> output,

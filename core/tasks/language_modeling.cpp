@@ -23,18 +23,18 @@ double bits_per_byte(std::span<const double> sums, double samples) {
   return mean_of_samples(sums, samples) / std::numbers::ln2 * sums[1] / sums[2];
 }
 
-void check_positions(const TaskSetting& setting) {
-  const std::string output = to_string(setting.output);
-  if (setting.input_kind != InputKind::tokens) {
-    fail_at(setting.origin_of("model"),
+void check_positions(const TaskContext& context) {
+  const std::string output = to_string(context.output);
+  if (context.input_kind != InputKind::tokens) {
+    fail_at(context.origin_of("model"),
             fmt::format("the network's output {} has classes for each position of a sequence, which needs "
                         "model.input_kind: tokens; for one class for each sample take one position of it",
                         output));
   }
-  if (setting.output[1] != setting.input[0]) {
-    fail_at(setting.origin_of("model"),
+  if (context.output[1] != context.input[0]) {
+    fail_at(context.origin_of("model"),
             fmt::format("the network's output {} must have as many positions as its input, {}", output,
-                        setting.input[0]));
+                        context.input[0]));
   }
 }
 
@@ -46,9 +46,9 @@ class LanguageModeling final : public Task {
     return kind == TargetKind::label && output.size() == 3;
   }
 
-  Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
-    check_positions(setting);
-    const Shape& output = setting.output;
+  Targets declare_inputs(Program& program, const TaskContext& context, bool) const override {
+    check_positions(context);
+    const Shape& output = context.output;
     return {.labels = program.input(input_name::kLabels, {{output[0], output[1]}, DType::i32}),
             .weights = program.input(input_name::kWeights, {{output[0]}, DType::f32})};
   }
@@ -73,13 +73,13 @@ class LanguageModeling final : public Task {
   const std::vector<MetricSum>& sums() const override { return top_sums(); }
   int64_t classes(const Shape& output) const override { return output[2]; }
 
-  void check_prediction(const TaskSetting& setting) const override {
+  void check_prediction(const TaskContext& context) const override {
     fail_at(
-        setting.origin_of("model"),
+        context.origin_of("model"),
         fmt::format(
             "predict prints one class for each image; the network's output {} has one for each token: use "
             "trainer generate",
-            to_string(setting.output)));
+            to_string(context.output)));
   }
 
   std::vector<PredictedField> predict(std::span<const float>, const PredictionRequest&) const override {

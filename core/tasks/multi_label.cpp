@@ -11,24 +11,24 @@
 namespace trainer {
 namespace {
 
-void check_output(const TaskSetting& setting) {
-  if (setting.input_kind == InputKind::tokens) {
-    fail_at(setting.origin_of("loss.name"),
+void check_output(const TaskContext& context) {
+  if (context.input_kind == InputKind::tokens) {
+    fail_at(context.origin_of("loss.name"),
             "binary_cross_entropy is for images; for a network of tokens use cross_entropy");
   }
-  if (setting.output.size() == 2) return;
-  fail_at(setting.origin_of("model"),
+  if (context.output.size() == 2) return;
+  fail_at(context.origin_of("model"),
           fmt::format("binary_cross_entropy needs one output for each class, (N, classes), got {}; end the "
                       "network with flatten and linear",
-                      to_string(setting.output)));
+                      to_string(context.output)));
 }
 
-void check_data(const TaskSetting& setting) {
-  if (setting.gives_label_sets) return;
-  fail_at(setting.origin_of("data.format"),
+void check_data(const TaskContext& context) {
+  if (context.gives_label_sets) return;
+  fail_at(context.origin_of("data.format"),
           fmt::format("{} has one label for each sample, and loss.name: binary_cross_entropy needs a set of "
                       "labels; use image_folder with data.labels, a CSV file with a column for each class",
-                      setting.format));
+                      context.format));
 }
 
 /// Of a logit, in double.
@@ -43,11 +43,11 @@ class MultiLabel final : public Task {
   std::string_view name() const override { return "multi_label"; }
   bool applies_to(const Shape&, TargetKind kind) const override { return kind == TargetKind::label_set; }
 
-  Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
-    check_output(setting);
-    check_data(setting);
-    return {.values = program.input(input_name::kTargets, {setting.output, DType::f32}),
-            .weights = program.input(input_name::kWeights, {{setting.output[0]}, DType::f32})};
+  Targets declare_inputs(Program& program, const TaskContext& context, bool) const override {
+    check_output(context);
+    check_data(context);
+    return {.values = program.input(input_name::kTargets, {context.output, DType::f32}),
+            .weights = program.input(input_name::kWeights, {{context.output[0]}, DType::f32})};
   }
 
   const std::vector<Metric>& metrics() const override { return label_set_metrics(); }
@@ -61,7 +61,7 @@ class MultiLabel final : public Task {
   int64_t classes(const Shape& output) const override { return output[1]; }
   bool has_label_sets() const override { return true; }
 
-  void check_prediction(const TaskSetting& setting) const override { check_output(setting); }
+  void check_prediction(const TaskContext& context) const override { check_output(context); }
 
   /// The classes with a probability above 1/2, and the probability of all.
   std::vector<PredictedField> predict(std::span<const float> output,

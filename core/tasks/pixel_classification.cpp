@@ -10,24 +10,24 @@
 namespace trainer {
 namespace {
 
-void check_recipe(const TaskSetting& setting) {
-  const Shape &input = setting.input, &logits = setting.output;
+void check_recipe(const TaskContext& context) {
+  const Shape &input = context.input, &logits = context.output;
   const std::string output = to_string(logits);
-  if (!setting.gives_label_maps) {
+  if (!context.gives_label_maps) {
     fail_at(
-        setting.origin_of("data.format"),
+        context.origin_of("data.format"),
         fmt::format("{} has no label maps, which the network's output {} (a class for each pixel) needs; end "
                     "the network with flatten and linear, or use {}",
-                    setting.format, output, fmt::join(setting.formats_of_label_maps, ", ")));
+                    context.format, output, fmt::join(context.formats_of_label_maps, ", ")));
   }
   if (input.size() != 3 || Shape{logits[2], logits[3]} != Shape{input[1], input[2]}) {
-    fail_at(setting.origin_of("model"),
+    fail_at(context.origin_of("model"),
             fmt::format("the network's output {} must have the height and width of its input, {}, to be "
                         "compared with label maps",
                         output, input.size() == 3 ? to_string({input[1], input[2]}) : to_string(input)));
   }
-  if (setting.mixes) {
-    fail_at(setting.origin_of("data.mix"),
+  if (context.mixes) {
+    fail_at(context.origin_of("data.mix"),
             fmt::format("needs one label for each image; the network's output {} has a class for each pixel",
                         output));
   }
@@ -41,9 +41,9 @@ class PixelClassification final : public Task {
     return kind == TargetKind::label && output.size() == 4;
   }
 
-  Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
-    check_recipe(setting);
-    const Shape& output = setting.output;
+  Targets declare_inputs(Program& program, const TaskContext& context, bool) const override {
+    check_recipe(context);
+    const Shape& output = context.output;
     return {.labels = program.input(input_name::kLabels, {{output[0], output[2], output[3]}, DType::i32}),
             .weights = program.input(input_name::kWeights, {{output[0]}, DType::f32})};
   }
@@ -52,11 +52,11 @@ class PixelClassification final : public Task {
   const std::vector<MetricSum>& sums() const override { return top_sums(); }
   int64_t classes(const Shape& output) const override { return output[1]; }
 
-  void check_prediction(const TaskSetting& setting) const override {
+  void check_prediction(const TaskContext& context) const override {
     fail_at(
-        setting.origin_of("model"),
+        context.origin_of("model"),
         fmt::format("predict prints one class for each image; the network's output {} has one for each pixel",
-                    to_string(setting.output)));
+                    to_string(context.output)));
   }
 
   std::vector<PredictedField> predict(std::span<const float>, const PredictionRequest&) const override {

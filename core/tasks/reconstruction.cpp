@@ -8,22 +8,22 @@
 namespace trainer {
 namespace {
 
-void check_reconstruction(const TaskSetting& setting) {
-  if (setting.input_kind != InputKind::pixels) {
-    fail_at(setting.origin_of("loss.name"),
+void check_reconstruction(const TaskContext& context) {
+  if (context.input_kind != InputKind::pixels) {
+    fail_at(context.origin_of("loss.name"),
             "mse compares the network's output with the images that it reads; for a network of tokens use "
             "cross_entropy");
   }
-  const Shape of_sample(setting.output.begin() + 1, setting.output.end());
-  if (of_sample != setting.input) {
-    fail_at(setting.origin_of("model"),
+  const Shape of_sample(context.output.begin() + 1, context.output.end());
+  if (of_sample != context.input) {
+    fail_at(context.origin_of("model"),
             fmt::format(
                 "with loss.name: mse the network's output must have the shape of its input, {}, got {}; end "
                 "the network with a layer of that shape",
-                to_string(setting.input), to_string(of_sample)));
+                to_string(context.input), to_string(of_sample)));
   }
-  if (setting.mixes) {
-    fail_at(setting.origin_of("data.mix"),
+  if (context.mixes) {
+    fail_at(context.origin_of("data.mix"),
             "mixes labels, and with loss.name: mse there are none; remove data.mix");
   }
 }
@@ -34,10 +34,10 @@ class Reconstruction final : public Task {
   std::string_view name() const override { return "reconstruction"; }
   bool applies_to(const Shape&, TargetKind kind) const override { return kind == TargetKind::input; }
 
-  Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
-    check_reconstruction(setting);
+  Targets declare_inputs(Program& program, const TaskContext& context, bool) const override {
+    check_reconstruction(context);
     return {.values = program.find(input_name::kImages),
-            .weights = program.input(input_name::kWeights, {{setting.output[0]}, DType::f32})};
+            .weights = program.input(input_name::kWeights, {{context.output[0]}, DType::f32})};
   }
 
   const std::vector<Metric>& metrics() const override {
@@ -50,8 +50,8 @@ class Reconstruction final : public Task {
   }
   int64_t classes(const Shape&) const override { return 0; }
 
-  void check_prediction(const TaskSetting& setting) const override {
-    fail_at(setting.origin_of("loss.name"),
+  void check_prediction(const TaskContext& context) const override {
+    fail_at(context.origin_of("loss.name"),
             "predict prints classes of images, and mse trains a network without any; trainer eval gives its "
             "mean squared error");
   }

@@ -21,7 +21,7 @@
 namespace trainer {
 
 /// Facts about a recipe and its network for its task.
-struct TaskSetting {
+struct TaskContext {
   Shape input;  ///< of a sample, as the network's input
   InputKind input_kind = InputKind::pixels;
   Shape output;                                    ///< of the network, micro-batch first
@@ -66,7 +66,7 @@ class Task {
 
   /// Declares the inputs that the network's output is compared with; those of training only in training.
   /// Throws Error (exit 78) if recipe and network do not suit the task.
-  virtual Targets declare_inputs(Program& program, const TaskSetting& setting, bool training) const = 0;
+  virtual Targets declare_inputs(Program& program, const TaskContext& context, bool training) const = 0;
   virtual LossSums build_loss(Builder& build, const Loss& loss, TensorId output,
                               const Targets& targets) const {
     return loss.build(build, output, targets);
@@ -85,7 +85,7 @@ class Task {
   /// Whether a sample has a set of labels, of any size, rather than one.
   virtual bool has_label_sets() const { return false; }
   /// Throws Error (exit 78) if `trainer predict` cannot print anything of this output.
-  virtual void check_prediction(const TaskSetting& setting) const = 0;
+  virtual void check_prediction(const TaskContext& context) const = 0;
   /// Of one sample's output, with finite numbers only.
   virtual std::vector<PredictedField> predict(std::span<const float> output,
                                               const PredictionRequest& request) const = 0;

@@ -86,7 +86,7 @@ void Generation::append(std::span<const int32_t> tokens) {
 void continue_prompt(Generation& generation, std::span<const int32_t> prompt,
                      const GenerationSettings& settings, const TokenSink& sink,
                      const std::function<bool()>& stops) {
-  TokenSampler sampler(settings.rule);
+  TokenSampler sampler(settings.sampling);
   const auto vocabulary = static_cast<size_t>(generation.vocabulary());
   const auto known = std::min(vocabulary, static_cast<size_t>(settings.vocabulary));
   std::vector<int32_t> tokens(static_cast<size_t>(generation.sequences()));

@@ -49,7 +49,7 @@ class Generation {
 struct GenerationSettings {
   int64_t tokens = 0;      ///< largest number of generated tokens
   int64_t vocabulary = 0;  ///< tokens are below it, if the network has more outputs
-  SamplingRule rule;
+  SamplingSettings sampling;
   uint64_t seed = 0;
   std::optional<int32_t> end;  ///< a sequence ends after this token
 };

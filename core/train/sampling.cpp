@@ -46,7 +46,7 @@ double token_draw(uint64_t seed, int64_t sample, int64_t position) {
 void TokenSampler::weigh(std::span<const float> logits, double largest) {
   weights_.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) {
-    weights_[i] = {std::exp((static_cast<double>(logits[i]) - largest) / rule_.temperature),
+    weights_[i] = {std::exp((static_cast<double>(logits[i]) - largest) / settings_.temperature),
                    static_cast<int32_t>(i)};
   }
 }
@@ -63,8 +63,8 @@ double TokenSampler::keep_next() {
 double TokenSampler::keep_largest() {
   kept_.clear();
   std::ranges::make_heap(weights_, comes_later);
-  const bool is_limited = rule_.top_k > 0 && rule_.top_k < static_cast<int64_t>(weights_.size());
-  const size_t most = is_limited ? static_cast<size_t>(rule_.top_k) : weights_.size();
+  const bool is_limited = settings_.top_k > 0 && settings_.top_k < static_cast<int64_t>(weights_.size());
+  const size_t most = is_limited ? static_cast<size_t>(settings_.top_k) : weights_.size();
   double total = 0;  // of those that top_k leaves
   if (is_limited) {
     while (kept_.size() < most) total += keep_next();
@@ -73,7 +73,7 @@ double TokenSampler::keep_largest() {
   }
   double sum = 0;
   size_t count = 0;
-  while (count < most && (count == 0 || sum < rule_.top_p * total)) {
+  while (count < most && (count == 0 || sum < settings_.top_p * total)) {
     if (count == kept_.size()) keep_next();
     sum += kept_[count++].first;
   }
@@ -83,9 +83,9 @@ double TokenSampler::keep_largest() {
 
 int32_t TokenSampler::pick(std::span<const float> logits, double draw) {
   const size_t largest = largest_of(logits);
-  if (rule_.temperature == 0) return static_cast<int32_t>(largest);
+  if (settings_.temperature == 0) return static_cast<int32_t>(largest);
   weigh(logits, logits[largest]);
-  const bool all = rule_.top_k == 0 && rule_.top_p >= 1;
+  const bool all = settings_.top_k == 0 && settings_.top_p >= 1;
   const double total = all ? sum_of(weights_) : keep_largest();
   const std::vector<Weighted>& from = all ? weights_ : kept_;
   double left = draw * total;

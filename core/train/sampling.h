@@ -9,7 +9,7 @@
 namespace trainer {
 
 /// How a token is drawn from logits.
-struct SamplingRule {
+struct SamplingSettings {
   double temperature = 1;  ///< logits are divided by it; 0: the token with the largest logit
   int64_t top_k = 0;       ///< only this many of the largest; 0: all
   double top_p = 1;  ///< of these the fewest with probabilities that add up to at least it (nucleus sampling)
@@ -18,7 +18,7 @@ struct SamplingRule {
 /// Draws tokens. Of equal logits the lower token comes first.
 class TokenSampler {
  public:
-  explicit TokenSampler(const SamplingRule& rule) : rule_(rule) {}
+  explicit TokenSampler(const SamplingSettings& settings) : settings_(settings) {}
 
   /// `draw` is in [0, 1). The softmax is in double. Throws Error (exit 70) if a logit is NaN or no
   /// largest one is finite.
@@ -31,7 +31,7 @@ class TokenSampler {
 
   /// exp((logit - largest) / temperature) of a token: the tokens' order.
   using Weighted = std::pair<double, int32_t>;
-  SamplingRule rule_;
+  SamplingSettings settings_;
   std::vector<Weighted> weights_;  ///< of the last logits: a heap; the kept ones are sorted in place
   std::vector<Weighted> kept_;
 };

@@ -16,7 +16,7 @@ struct BackwardRoom {
       *rows = carver.take(kRows * width);
     for (float** rows : {&k, &v}) *rows = carver.take(kKeys * width);
     for (float** block : {&p, &ds}) *block = carver.take(kKeys * kRows);
-    kept = carver.take(use.rule.dropout ? kKeys * use.panel() : 0);
+    kept = carver.take(use.settings.dropout ? kKeys * use.panel() : 0);
     log_sum = carver.take(kRows);
     delta = carver.take(kRows);
     factor = carver.take(kRows);
@@ -101,7 +101,7 @@ class BackwardBlocks final : public Backward {
   void read(const RowBlock& block, const GivenBackward& given, BackwardRoom& room) const {
     const AttentionSizes& e = use_.sizes;
     const int64_t rows = block.panels() * use_.panel(), width = use_.width();
-    const auto scale = static_cast<float>(use_.rule.factor(e.size));
+    const auto scale = static_cast<float>(use_.settings.factor(e.size));
     read_block(block, given.forward.q, e.q_row(), scale, room.q);
     read_block(block, given.dy, e.heads * e.size, 1.0f, room.dy);
     read_block(block, given.y, e.heads * e.size, 1.0f, room.y);
@@ -125,7 +125,7 @@ class BackwardBlocks final : public Backward {
 
   void add_rows(const RowBlock& block, const Given& given, BackwardRoom& room, const KeySums& sums) const {
     const AttentionSizes& e = use_.sizes;
-    const AttentionRule::Keys all = room.seen.all();
+    const AttentionSettings::Keys all = room.seen.all();
     for (int64_t key = all.first; key < all.end; key += BackwardRoom::kKeys) {
       const KeyBlock keys{.use = use_,
                           .sample = block.sample,
@@ -143,7 +143,7 @@ class BackwardBlocks final : public Backward {
   void differentiate(const RowBlock& block, int64_t p, const KeyBlock& keys, const Given& given,
                      BackwardRoom& room) const {
     const Kernels& kernels = *use_.kernels;
-    const AttentionRule::Keys seen = room.seen.of(p, keys.begin, keys.begin + keys.count);
+    const AttentionSettings::Keys seen = room.seen.of(p, keys.begin, keys.begin + keys.count);
     const int64_t first = seen.first - keys.begin, count = seen.end - seen.first, width = use_.width();
     const int64_t lanes = p * use_.panel(), size = use_.sizes.size;
     constexpr int64_t kRow = BackwardRoom::kRows;
@@ -156,9 +156,9 @@ class BackwardBlocks final : public Backward {
     kernels.multiply({k, width, 1}, count, {q.data, q.row}, 2, size, false, probabilities);
     kernels.multiply({v, width, 1}, count, {dy.data, dy.row}, 2, size, false, ds);
     const Rows kept{room.kept, use_.panel()};
-    if (use_.rule.dropout) draw_kept(block, p, seen, given, {room.kept, use_.panel()});
+    if (use_.settings.dropout) draw_kept(block, p, seen, given, {room.kept, use_.panel()});
     kernels.differentiate(probabilities, ds, count, 2, room.seen.lanes(p, seen), room.log_sum + lanes,
-                          room.delta + lanes, use_.rule.dropout ? &kept : nullptr);
+                          room.delta + lanes, use_.settings.dropout ? &kept : nullptr);
     kernels.multiply({k, 1, width}, size, {ds.data, ds.row}, 2, count, true, columns(room.dq_columns, p));
   }
 
@@ -203,7 +203,7 @@ class BackwardBlocks final : public Backward {
     Panels found{0, 0};
     const int64_t end = std::min(begin + use_.panel(), keys.count);
     for (int64_t p = 0; p < block.panels(); ++p) {
-      const AttentionRule::Keys seen = room.seen.of(p, keys.begin + begin, keys.begin + end);
+      const AttentionSettings::Keys seen = room.seen.of(p, keys.begin + begin, keys.begin + end);
       if (seen.first == seen.end) continue;
       found = {found.end == 0 ? p : found.first, p + 1};
     }

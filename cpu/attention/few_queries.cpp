@@ -93,14 +93,14 @@ class ForwardOfFew final : public Forward {
     const int64_t head = row % e.heads, query = row / e.heads % e.queries, sample = row / e.heads / e.queries;
     const int64_t position = query + (given.first == nullptr ? 0 : *given.first);
     const int64_t start = given.start == nullptr ? 0 : given.start[sample * e.queries + query];
-    const AttentionRule::Keys seen = use_.rule.keys_of(position, e.keys, start);
+    const AttentionSettings::Keys seen = use_.settings.keys_of(position, e.keys, start);
     const int64_t count = std::max<int64_t>(0, seen.end - seen.first);
     const int64_t key = (sample * e.keys + seen.first) * e.kv_row() + head / use_.group() * e.size;
     Carver carver(room);
     float *scores = carver.take(e.keys), *sums = carver.take(e.size);
     const T* q = static_cast<const T*>(given.q) + (sample * e.queries + query) * e.q_row() + head * e.size;
     const float largest =
-        score(q, static_cast<float>(use_.rule.factor(e.size)),
+        score(q, static_cast<float>(use_.settings.factor(e.size)),
               static_cast<const T*>(given.k) + key + e.k_begin(), e.kv_row(), count, e.size, scores);
     const float sum = soften(scores, count, largest);
     mix(scores, count == 0 ? 0.0f : 1 / sum, static_cast<const T*>(given.v) + key + e.v_begin(), e.kv_row(),
@@ -115,7 +115,7 @@ class ForwardOfFew final : public Forward {
 }  // namespace
 
 bool has_few_queries(const Use& use) {
-  return use.sizes.queries <= kFewQueries && !use.rule.dropout;
+  return use.sizes.queries <= kFewQueries && !use.settings.dropout;
 }
 
 std::unique_ptr<Forward> make_forward_of_few(const Use& use) {

@@ -25,7 +25,7 @@ struct ForwardRoom {
     k = carver.take(kKeyBlock * width);
     v = carver.take(kKeyBlock * width);
     scores = carver.take(kKeyBlock * panel);
-    kept = carver.take(use.rule.dropout ? kKeyBlock * panel : 0);
+    kept = carver.take(use.settings.dropout ? kKeyBlock * panel : 0);
     largest = carver.take(kRows);
     sum = carver.take(kRows);
     shrink = carver.take(panel);
@@ -74,13 +74,13 @@ class ForwardBlocks final : public Forward {
     std::fill_n(room.largest, rows, kNothing);
     std::fill_n(room.sum, rows, 0.0f);
     std::fill_n(room.y, rows * use_.width(), 0.0f);
-    read_block(block, given.q, e.q_row(), static_cast<float>(use_.rule.factor(e.size)), room.rows);
+    read_block(block, given.q, e.q_row(), static_cast<float>(use_.settings.factor(e.size)), room.rows);
     for (int64_t p = 0; p < block.panels(); ++p) {
       use_.kernels->transpose({room.rows + p * use_.panel() * use_.width(), use_.width()}, block.rows_of(p),
                               e.size, columns(room.q, p));
     }
     room.seen.find(block, given);
-    const AttentionRule::Keys all = room.seen.all();
+    const AttentionSettings::Keys all = room.seen.all();
     for (int64_t key = all.first; key < all.end; key += kKeyBlock) {
       const KeyBlock keys{.use = use_,
                           .sample = block.sample,
@@ -96,7 +96,7 @@ class ForwardBlocks final : public Forward {
   void add_keys(const RowBlock& block, int64_t p, const KeyBlock& keys, const Given& given,
                 ForwardRoom& room) const {
     const Kernels& kernels = *use_.kernels;
-    const AttentionRule::Keys seen = room.seen.of(p, keys.begin, keys.begin + keys.count);
+    const AttentionSettings::Keys seen = room.seen.of(p, keys.begin, keys.begin + keys.count);
     const int64_t count = seen.end - seen.first, vectors = block.vectors_of(p), width = use_.width();
     if (count == 0) return;
     const float *k = room.k + (seen.first - keys.begin) * width, *v = room.v + (k - room.k);
@@ -106,7 +106,7 @@ class ForwardBlocks final : public Forward {
         kernels.soften(scores, count, vectors, room.seen.lanes(p, seen), room.largest + p * use_.panel(),
                        room.sum + p * use_.panel(), room.shrink);
     if (moved) kernels.scale(y, use_.sizes.size, vectors, room.shrink);
-    if (use_.rule.dropout) {
+    if (use_.settings.dropout) {
       draw_kept(block, p, seen, given, {room.kept, use_.panel()});
       kernels.weigh(scores, count, vectors, {room.kept, use_.panel()});
     }

@@ -34,24 +34,24 @@ int64_t begin_of(const KeyBlock& block, int64_t offset) {
 }
 
 /// Draws the factors of elements [begin, begin + count) of a sample into every `stride`-th float.
-TRAINER_MULTIVERSION void draw_row(DropoutRule rule, int64_t begin, int64_t count, int32_t sample,
+TRAINER_MULTIVERSION void draw_row(DropoutSettings settings, int64_t begin, int64_t count, int32_t sample,
                                    int32_t step, float* to, int64_t stride) {
   alignas(64) float factors[kDrawnElements];
   const int64_t end = begin + count;
   for (int64_t block = begin / 4; 4 * block < end; block += kDrawnBlocks) {
-    draw_factors(rule, block, sample, step, factors);
+    draw_factors(settings, block, sample, step, factors);
     const int64_t from = std::max(begin, 4 * block), until = std::min(end, 4 * block + kDrawnElements);
     for (int64_t i = from; i < until; ++i) to[(i - begin) * stride] = factors[i - 4 * block];
   }
 }
 
-AttentionRule::Keys joined(AttentionRule::Keys a, AttentionRule::Keys b) {
+AttentionSettings::Keys joined(AttentionSettings::Keys a, AttentionSettings::Keys b) {
   if (a.first >= a.end) return b;
   if (b.first >= b.end) return a;
   return {std::min(a.first, b.first), std::max(a.end, b.end)};
 }
 
-int64_t clamped(int64_t key, AttentionRule::Keys keys) {
+int64_t clamped(int64_t key, AttentionSettings::Keys keys) {
   return std::clamp(key, keys.first, keys.end) - keys.first;
 }
 
@@ -102,14 +102,14 @@ void SeenKeys::find(const RowBlock& block, const Given& given) {
   const int64_t position = given.first == nullptr ? 0 : *given.first;
   all_ = {0, 0};
   for (int64_t panel = 0; panel < block.panels(); ++panel) {
-    AttentionRule::Keys of_panel{0, 0};
+    AttentionSettings::Keys of_panel{0, 0};
     const int64_t begin = panel * use_.panel();
     for (int64_t r = begin; r < begin + use_.panel(); ++r) {
-      AttentionRule::Keys keys{0, 0};  // of a lane without a query: none
+      AttentionSettings::Keys keys{0, 0};  // of a lane without a query: none
       if (r < block.count) {
         const int64_t query = block.query(r);
         const int64_t start = given.start == nullptr ? 0 : given.start[block.sample * e.queries + query];
-        keys = use_.rule.keys_of(position + query, e.keys, start);
+        keys = use_.settings.keys_of(position + query, e.keys, start);
         keys.first = std::min(keys.first, keys.end);
       }
       first_[r] = static_cast<int32_t>(keys.first);
@@ -121,13 +121,13 @@ void SeenKeys::find(const RowBlock& block, const Given& given) {
   }
 }
 
-AttentionRule::Keys SeenKeys::of(int64_t panel, int64_t begin, int64_t end) const {
-  const AttentionRule::Keys keys = panels_[panel];
+AttentionSettings::Keys SeenKeys::of(int64_t panel, int64_t begin, int64_t end) const {
+  const AttentionSettings::Keys keys = panels_[panel];
   const int64_t first = std::max(keys.first, begin), last = std::min(keys.end, end);
-  return first < last ? AttentionRule::Keys{first, last} : AttentionRule::Keys{begin, begin};
+  return first < last ? AttentionSettings::Keys{first, last} : AttentionSettings::Keys{begin, begin};
 }
 
-Seen SeenKeys::lanes(int64_t panel, AttentionRule::Keys keys) const {
+Seen SeenKeys::lanes(int64_t panel, AttentionSettings::Keys keys) const {
   Seen seen{.first = first_here_, .end = end_here_, .all_first = 0, .all_end = keys.end - keys.first};
   for (int64_t lane = 0; lane < use_.panel(); ++lane) {
     const int64_t r = panel * use_.panel() + lane, first = clamped(first_[r], keys),
@@ -140,15 +140,15 @@ Seen SeenKeys::lanes(int64_t panel, AttentionRule::Keys keys) const {
   return seen;
 }
 
-void draw_kept(const RowBlock& block, int64_t panel, AttentionRule::Keys keys, const Given& given,
+void draw_kept(const RowBlock& block, int64_t panel, AttentionSettings::Keys keys, const Given& given,
                Sums kept) {
   const AttentionSizes& e = block.use.sizes;
   for (int64_t lane = 0; lane < block.rows_of(panel); ++lane) {
     const int64_t r = panel * block.use.panel() + lane;
     const int64_t element =
-        AttentionRule::element(block.head(r), block.query(r), keys.first, e.queries, e.keys);
-    draw_row(*block.use.rule.dropout, element, keys.end - keys.first, given.sample[block.sample], *given.step,
-             kept.data + lane, kept.row);
+        AttentionSettings::element(block.head(r), block.query(r), keys.first, e.queries, e.keys);
+    draw_row(*block.use.settings.dropout, element, keys.end - keys.first, given.sample[block.sample],
+             *given.step, kept.data + lane, kept.row);
   }
 }
 

@@ -80,21 +80,22 @@ class SeenKeys {
 
   void find(const RowBlock& block, const Given& given);
   /// All keys that any row sees.
-  AttentionRule::Keys all() const { return all_; }
+  AttentionSettings::Keys all() const { return all_; }
   /// Those of them in [begin, end) that a row of the panel sees; empty: begin = end.
-  AttentionRule::Keys of(int64_t panel, int64_t begin, int64_t end) const;
+  AttentionSettings::Keys of(int64_t panel, int64_t begin, int64_t end) const;
   /// The same lane by lane, counted from keys.first on. Valid until the next call.
-  Seen lanes(int64_t panel, AttentionRule::Keys keys) const;
+  Seen lanes(int64_t panel, AttentionSettings::Keys keys) const;
 
  private:
   const Use& use_;
   int32_t *first_, *end_;            ///< of each row
   int32_t *first_here_, *end_here_;  ///< of each lane of a panel
-  AttentionRule::Keys all_{0, 0};
-  AttentionRule::Keys panels_[kMostPanels];
+  AttentionSettings::Keys all_{0, 0};
+  AttentionSettings::Keys panels_[kMostPanels];
 };
 
 /// Dropout's factors of a panel's probabilities: kept[key][lane] for those keys.
-void draw_kept(const RowBlock& block, int64_t panel, AttentionRule::Keys keys, const Given& given, Sums kept);
+void draw_kept(const RowBlock& block, int64_t panel, AttentionSettings::Keys keys, const Given& given,
+               Sums kept);
 
 }  // namespace trainer::cpu::attention

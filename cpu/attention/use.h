@@ -17,7 +17,7 @@ constexpr int64_t kKeyBlock = 128;
 /// One use of attention. Query heads that read the same keys are a group, and the queries of all its heads
 /// are the rows that meet these keys: row r is query r % queries of the group's head r / queries.
 struct Use {
-  AttentionRule rule;
+  AttentionSettings settings;
   AttentionSizes sizes;
   DType dtype;
   const Kernels* kernels;

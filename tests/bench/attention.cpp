@@ -59,11 +59,11 @@ struct Sizes {
 };
 
 void time_attention(const Sizes& x, bool causal, double seconds) {
-  const AttentionRule rule{.heads = x.heads, .kv_heads = x.kv_heads, .causal = causal};
+  const AttentionSettings settings{.heads = x.heads, .kv_heads = x.kv_heads, .causal = causal};
   const Shape q_shape{x.samples, x.queries, x.heads * x.size},
       k_shape{x.samples, x.keys, x.kv_heads * x.size};
-  const Use use{.rule = rule,
-                .sizes = AttentionSizes(rule, q_shape, k_shape),
+  const Use use{.settings = settings,
+                .sizes = AttentionSizes(settings, q_shape, k_shape),
                 .dtype = DType::f32,
                 .kernels = &best_kernels(),
                 .threads = omp_get_max_threads()};
@@ -83,7 +83,7 @@ void time_attention(const Sizes& x, bool causal, double seconds) {
       seconds);
   std::vector<TensorSpec> inputs(attention_input::kInputCount);
   inputs[0].shape = q_shape, inputs[1].shape = inputs[2].shape = k_shape;
-  const double flops = Attention(rule).flops(inputs, {}) / 1e6;
+  const double flops = Attention(settings).flops(inputs, {}) / 1e6;
   fmt::print(
       "{:3} x {:2}/{:2} x {:3}, {:5} of {:5}{}  {:9.3f} ms {:6.1f} GFLOP/s  {:9.3f} ms {:6.1f} GFLOP/s\n",
       x.samples, x.heads, x.kv_heads, x.size, x.queries, x.keys, causal ? " causal" : "       ", there,

@@ -36,7 +36,7 @@ void check_cases(const Backend& gpu) {
 }
 
 OpContext context_of(const Attention& op, const AttentionCase& one, DType dtype) {
-  const int64_t heads = one.rule().heads + 2 * one.rule().kv_heads;
+  const int64_t heads = one.settings().heads + 2 * one.settings().kv_heads;
   OpContext context{.op = op, .inputs = std::vector<TensorSpec>(attention_input::kInputCount), .outputs = {}};
   context.inputs[attention_input::kQ] = {{one.samples, one.queries, heads * one.size}, dtype};
   context.outputs = op.infer(context.inputs);
@@ -44,7 +44,7 @@ OpContext context_of(const Attention& op, const AttentionCase& one, DType dtype)
 }
 
 std::string implementation(const Backend& gpu, DType dtype) {
-  const Attention op(kFusedCases[0].rule());
+  const Attention op(kFusedCases[0].settings());
   return gpu.planner->select(context_of(op, kFusedCases[0], dtype), OpenLayouts(attention_input::kInputCount))
       .implementation;
 }

@@ -29,7 +29,7 @@ TensorId passing_logits(Sketch& sketch, const Shape& shape) {
 }
 
 /// Losses that ignore the label 1 and weight the classes.
-void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& how, bool weighs) {
+void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropySettings& how, bool weighs) {
   const int64_t classes = LogitSizes(shape).classes;
   const Shape labels =
       shape.size() == 4 ? Shape{shape[0], shape[2], shape[3]} : Shape(shape.begin(), shape.end() - 1);
@@ -59,7 +59,7 @@ void add_cross_entropy_sums_cases(std::vector<KernelCase>& cases) {
            }});
     }
     for (const double gamma : {0.5, 2.0}) {
-      const CrossEntropyRule how{.ignore_index = 1, .gamma = gamma};
+      const CrossEntropySettings how{.ignore_index = 1, .gamma = gamma};
       cases.push_back({fmt::format("focal {} {}", to_string(shape), gamma),
                        [=](Sketch& sketch) { draft_sums(sketch, shape, how, gamma < 1); }});
     }

@@ -46,15 +46,15 @@ void for_each_convolution(const Visit& visit) {
 /// Attention of GPT-2 with its gradient, packed.
 template <class Visit>
 void for_each_attention(const Visit& visit) {
-  const AttentionRule rule{.heads = 12, .kv_heads = 12, .causal = true};
+  const AttentionSettings settings{.heads = 12, .kv_heads = 12, .causal = true};
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    const Attention forward(rule);
+    const Attention forward(settings);
     std::vector<TensorSpec> inputs(attention_input::kInputCount);
     inputs[attention_input::kQ] = tensor({4, 1024, 3 * 768}, dtype);
     const std::vector<TensorSpec> outputs = forward.infer(inputs);
     visit({.op = forward, .inputs = inputs, .outputs = outputs});
     inputs.insert(inputs.end(), {outputs[0], outputs[0], outputs[1]});
-    const AttentionBackward backward(rule);
+    const AttentionBackward backward(settings);
     visit({.op = backward, .inputs = inputs, .outputs = backward.infer(inputs)});
   }
 }

@@ -173,7 +173,7 @@ void add_image_cases(std::vector<KernelCase>& cases) {
 }
 
 void add_random_cases(std::vector<KernelCase>& cases) {
-  const DropoutRule rule{.p = 0.3, .key = random_key(5, "layer")};
+  const DropoutSettings rule{.p = 0.3, .key = random_key(5, "layer")};
   for (const Shape& shape : {Shape{5, 31}, Shape{3, 8}, Shape{2, 1033}, Shape{7, 3, 3, 2}}) {
     auto draft = [=](Sketch& sketch, bool whole_samples) {
       const std::vector<TensorId> inputs{sketch.parameter("x", shape),

@@ -41,7 +41,7 @@ void draft_step(Sketch& sketch, const std::shared_ptr<OptimizerStep>& op, const 
 /// The first parameter does not decay; the last has its own rate, and the rule does not adapt to it.
 std::shared_ptr<OptimizerStep> step(const update::Rule& rule, size_t parameters) {
   const bool adapts = std::visit([](const auto& one) { return one.kAdapts; }, rule);
-  std::vector<StepSetting> settings(parameters, {.weight_decay = 0.1, .adapts = adapts});
+  std::vector<ParameterSettings> settings(parameters, {.weight_decay = 0.1, .adapts = adapts});
   settings.front().weight_decay = 0;
   settings.back() = {.weight_decay = 0.1, .lr_factor = 0.5};
   return std::make_shared<OptimizerStep>(rule, settings);

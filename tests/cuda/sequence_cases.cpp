@@ -78,15 +78,15 @@ void add_position_tables(std::vector<KernelCase>& cases) {
 }
 
 void add_rotary(std::vector<KernelCase>& cases) {
-  for (const RotaryRule& rule : {RotaryRule{.heads = 3, .size = 64, .features = 64},
-                                 RotaryRule{.heads = 2, .size = 13, .features = 10},
-                                 RotaryRule{.heads = 1, .size = 32, .features = 16},
-                                 RotaryRule{.heads = 3, .size = 2, .features = 2}}) {
+  for (const RotarySettings& settings : {RotarySettings{.heads = 3, .size = 64, .features = 64},
+                                         RotarySettings{.heads = 2, .size = 13, .features = 10},
+                                         RotarySettings{.heads = 1, .size = 32, .features = 16},
+                                         RotarySettings{.heads = 3, .size = 2, .features = 2}}) {
     for (const bool interleaved : {false, true}) {
       for (const DType type : kTypes) {
-        RotaryRule one = rule;
+        RotarySettings one = settings;
         one.interleaved = interleaved;
-        const Shape x{2, 11, 3 * rule.size};
+        const Shape x{2, 11, 3 * settings.size};
         cases.push_back(
             in_type("rotary " + attributes_text(Rotary(one)), type, x, [=](Sketch& sketch, TensorId in) {
               const std::vector<TensorId> more = positions_of(sketch, x, interleaved ? 3 : 0, interleaved);

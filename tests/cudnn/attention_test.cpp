@@ -24,12 +24,12 @@ using cuda::cudnn::Oracle;
 /// Attention of `samples` times `positions`, packed or not, with its gradient.
 struct Use {
   std::string name;
-  AttentionRule rule;
+  AttentionSettings settings;
   int64_t samples, positions, size;
   bool packed = true;
 
-  int64_t q_row() const { return (rule.heads + (packed ? 2 * rule.kv_heads : 0)) * size; }
-  int64_t kv_row() const { return packed ? q_row() : rule.kv_heads * size; }
+  int64_t q_row() const { return (settings.heads + (packed ? 2 * settings.kv_heads : 0)) * size; }
+  int64_t kv_row() const { return packed ? q_row() : settings.kv_heads * size; }
 };
 
 std::vector<Use> uses() {
@@ -47,8 +47,8 @@ AttentionGraph graph_of(const Use& use, DType dtype, bool causal, AttentionGraph
           .dtype = dtype,
           .samples = use.samples,
           .positions = use.positions,
-          .heads = use.rule.heads,
-          .kv_heads = use.rule.kv_heads,
+          .heads = use.settings.heads,
+          .kv_heads = use.settings.kv_heads,
           .size = use.size,
           .q_row = use.q_row(),
           .kv_row = use.kv_row(),
@@ -64,15 +64,15 @@ class Chosen {
   }
 
   Choice forward(const Use& use, DType dtype, const std::vector<size_t>& given = {}) const {
-    const Attention op(use.rule);
+    const Attention op(use.settings);
     return choice(op, inputs_of(use, dtype, given));
   }
   Choice backward(const Use& use, DType dtype, const std::vector<size_t>& unwanted = {}) const {
-    const Attention op(use.rule);
+    const Attention op(use.settings);
     std::vector<TensorSpec> inputs = inputs_of(use, dtype, {});
     const std::vector<TensorSpec> made = op.infer(inputs);
     inputs.insert(inputs.end(), {made[0], made[0], made[1]});
-    return choice(AttentionBackward(use.rule), inputs, unwanted);
+    return choice(AttentionBackward(use.settings), inputs, unwanted);
   }
 
  private:
@@ -80,7 +80,7 @@ class Chosen {
     std::vector<TensorSpec> inputs(in::kInputCount);
     inputs[in::kQ] = {{use.samples, use.positions, use.q_row()}, dtype};
     if (!use.packed) inputs[in::kK] = inputs[in::kV] = {{use.samples, use.positions, use.kv_row()}, dtype};
-    if (use.rule.dropout) {
+    if (use.settings.dropout) {
       inputs[in::kSample] = {{use.samples}, DType::i32};
       inputs[in::kStep] = {{1}, DType::i32};
     }
@@ -101,7 +101,7 @@ class Chosen {
 };
 
 Use causal(Use use) {
-  use.rule.causal = true;
+  use.settings.causal = true;
   return use;
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("cuDNN does attention in f16 and bf16, and its gradient, alone") {
         CHECK(forward.algorithm.starts_with("e"));
         CHECK(backward.algorithm.starts_with("e"));
         // dy . y of each row, and the gradient of queries in f32.
-        const int64_t rows = use.samples * use.rule.heads * use.positions;
+        const int64_t rows = use.samples * use.settings.heads * use.positions;
         CHECK(backward.workspace_bytes >= rows * 4 * (1 + use.size));
       }
     }
@@ -151,7 +151,7 @@ TEST_CASE("cuDNN does attention in f16 and bf16, and its gradient, alone") {
 
 TEST_CASE("the gradient repeats its bits where cuDNN may keep all scores, or by our own kernels") {
   const Use gpt2 = causal(uses()[0]);
-  const int64_t scores = gpt2.samples * gpt2.rule.heads * gpt2.positions * gpt2.positions * 2;
+  const int64_t scores = gpt2.samples * gpt2.settings.heads * gpt2.positions * gpt2.positions * 2;
   for (const char* device : {"a100", "h200"}) {
     INFO(device);
     const Choice choice = Chosen(device, true).backward(gpt2, DType::bf16);
@@ -180,8 +180,8 @@ TEST_CASE("our own kernels do the attention that cuDNN does not do, or not as we
   cached.packed = false;
   CHECK(forward(cached, DType::bf16, {in::kFirstPosition}) == "tiles");
   std::vector<Use> others(6, plain);
-  others[0].rule.dropout = DropoutRule{.p = 0.1};
-  others[1].rule.window = 16;
+  others[0].settings.dropout = DropoutSettings{.p = 0.1};
+  others[1].settings.window = 16;
   others[2].size = 12;
   others[3].size = 136;
   others[4].positions = 1;

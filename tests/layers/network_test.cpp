@@ -295,7 +295,7 @@ TEST_CASE("blocks further on are skipped more often, by the share of their numbe
   std::vector<double> skipped;
   for (const Node& node : program.entries[0].nodes) {
     if (const auto* depth = dynamic_cast<const StochasticDepth*>(node.op.get()))
-      skipped.push_back(depth->rule.p);
+      skipped.push_back(depth->settings.p);
   }
   CHECK(skipped == std::vector<double>{0.05});  // that of block 0 does not exist
 }

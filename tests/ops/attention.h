@@ -26,14 +26,14 @@ struct AttentionCase {
   double dropout = 0, scale = 0;
   bool constant = false;  ///< q and k have no gradient, since no probability depends on them
 
-  AttentionRule rule() const {
-    AttentionRule rule{.heads = heads,
-                       .kv_heads = kv_heads > 0 ? kv_heads : heads,
-                       .causal = causal,
-                       .window = window,
-                       .scale = scale};
-    if (dropout > 0) rule.dropout = DropoutRule{.p = dropout, .key = 11};
-    return rule;
+  AttentionSettings settings() const {
+    AttentionSettings settings{.heads = heads,
+                               .kv_heads = kv_heads > 0 ? kv_heads : heads,
+                               .causal = causal,
+                               .window = window,
+                               .scale = scale};
+    if (dropout > 0) settings.dropout = DropoutSettings{.p = dropout, .key = 11};
+    return settings;
   }
 };
 
@@ -48,17 +48,17 @@ inline std::string to_string(const AttentionCase& c) {
 /// attention to them.
 inline std::vector<TensorId> emit_attention(Sketch& sketch, const AttentionCase& c) {
   namespace in = attention_input;
-  const AttentionRule rule = c.rule();
+  const AttentionSettings settings = c.settings();
   const int64_t keys = c.keys > 0 ? c.keys : c.queries;
   std::vector<TensorId> inputs(in::kInputCount, kNone);
-  const int64_t packed_heads = c.packed ? rule.heads + 2 * rule.kv_heads : rule.heads;
+  const int64_t packed_heads = c.packed ? settings.heads + 2 * settings.kv_heads : settings.heads;
   auto given = [&](const char* name, const Shape& shape) {
     return c.constant ? sketch.input(name, shape) : sketch.parameter(name, shape);
   };
   inputs[in::kQ] = given("q", {c.samples, c.queries, packed_heads * c.size});
   if (!c.packed) {
-    inputs[in::kK] = given("k", {c.samples, keys, rule.kv_heads * c.size});
-    inputs[in::kV] = sketch.parameter("v", {c.samples, keys, rule.kv_heads * c.size});
+    inputs[in::kK] = given("k", {c.samples, keys, settings.kv_heads * c.size});
+    inputs[in::kV] = sketch.parameter("v", {c.samples, keys, settings.kv_heads * c.size});
   }
   if (c.first >= 0) {
     inputs[in::kFirstPosition] = sketch.integers("first", 1, 1);
@@ -72,11 +72,11 @@ inline std::vector<TensorId> emit_attention(Sketch& sketch, const AttentionCase&
       start[i] = t == 0 ? 0.0f : sketch.random().next_below(7) == 0 ? t : start[i - 1];
     }
   }
-  if (rule.dropout) {
+  if (settings.dropout) {
     inputs[in::kSample] = sketch.integers("samples", c.samples, 1000);
     inputs[in::kStep] = sketch.integers("step", 1, 1000);
   }
-  return sketch.build().emit_all(std::make_shared<Attention>(rule), inputs);
+  return sketch.build().emit_all(std::make_shared<Attention>(settings), inputs);
 }
 
 inline void draft_attention(Sketch& sketch, const AttentionCase& c) {

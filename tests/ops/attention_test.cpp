@@ -48,13 +48,13 @@ std::map<std::string, std::vector<double>> attended(const Backend& backend, cons
           {"log_sum", session.output(entry_name::kTrainStep, "log_sum")}};
 }
 
-std::string refusal(const AttentionRule& rule, std::vector<Shape> shapes) {
+std::string refusal(const AttentionSettings& settings, std::vector<Shape> shapes) {
   shapes.resize(attention_input::kInputCount);
   std::vector<TensorSpec> inputs;
   for (size_t i = 0; i < shapes.size(); ++i)
     inputs.push_back({shapes[i], i < attention_input::kFirstPosition ? DType::f32 : DType::i32});
   try {
-    Attention(rule).infer(inputs);
+    Attention(settings).infer(inputs);
   } catch (const std::invalid_argument& problem) {
     return problem.what();
   }
@@ -234,50 +234,51 @@ TEST_CASE("attention has the same bits whichever thread does what") {
 }
 
 TEST_CASE("attention refuses shapes that do not fit") {
-  const AttentionRule rule{.heads = 4, .kv_heads = 2};
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 5, 4}, {2, 5, 4}}) == "fine");
-  CHECK(refusal(rule, {{2, 5, 16}}) == "fine");
+  const AttentionSettings settings{.heads = 4, .kv_heads = 2};
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 5, 4}, {2, 5, 4}}) == "fine");
+  CHECK(refusal(settings, {{2, 5, 16}}) == "fine");
   CHECK(refusal({.heads = 4, .kv_heads = 3}, {{2, 5, 8}}) ==
         "heads must be a multiple of kv_heads, got 4 and 3");
-  CHECK(refusal(rule, {{2, 5, 10}, {2, 5, 4}, {2, 5, 4}}) ==
+  CHECK(refusal(settings, {{2, 5, 10}, {2, 5, 4}, {2, 5, 4}}) ==
         "the query has 10 features, which 4 heads do not divide");
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 5, 5}, {2, 5, 5}}) ==
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 5, 5}, {2, 5, 5}}) ==
         "the key has 5 features, which 2 heads do not divide");
-  CHECK(refusal(rule, {{2, 5, 12}}) ==
+  CHECK(refusal(settings, {{2, 5, 12}}) ==
         "the packed input has 12 features, which 4 heads of queries and twice 2 of keys and values do not "
         "divide");
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 5, 4}}) ==
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 5, 4}}) ==
         "takes queries, keys and values packed in one input, or all three apart");
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 5, 4}, {2, 6, 4}}) ==
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 5, 4}, {2, 6, 4}}) ==
         "key and value must have one shape, got 2x5x4 and 2x6x4");
-  CHECK(refusal(rule, {{2, 5, 8}, {3, 5, 4}, {3, 5, 4}}) ==
+  CHECK(refusal(settings, {{2, 5, 8}, {3, 5, 4}, {3, 5, 4}}) ==
         "queries of 2 samples met keys of 3, shapes 2x5x8 and 3x5x4");
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 5, 6}, {2, 5, 6}}) ==
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 5, 6}, {2, 5, 6}}) ==
         "a query head of 2 features met a key head of 3: 8 features in 4 heads and 6 in 2");
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 7, 4}, {2, 7, 4}}) == "needs as many keys as queries, got 7 and 5");
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 7, 4}, {2, 7, 4}, {1}}) == "fine");
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 4, 4}, {2, 4, 4}, {1}}) ==
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 7, 4}, {2, 7, 4}}) == "needs as many keys as queries, got 7 and 5");
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 7, 4}, {2, 7, 4}, {1}}) == "fine");
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 4, 4}, {2, 4, 4}, {1}}) ==
         "5 queries from a position on need a key and value for each");
-  CHECK(refusal(rule, {{2, 5, 8}, {2, 5, 4}, {2, 5, 4}, {}, {2, 4}}) ==
+  CHECK(refusal(settings, {{2, 5, 8}, {2, 5, 4}, {2, 5, 4}, {}, {2, 4}}) ==
         "needs the document's start for each of 5 queries of 2 samples");
-  CHECK(refusal(rule, {{2, 5}}) == "expected the packed input as a sequence (N, T, features), got shape 2x5");
+  CHECK(refusal(settings, {{2, 5}}) ==
+        "expected the packed input as a sequence (N, T, features), got shape 2x5");
   CHECK(refusal({.heads = 2, .kv_heads = 2, .window = 3}, {{2, 5, 12}}) ==
         "a window is for causal attention only");
-  CHECK_THAT(refusal({.heads = 4, .kv_heads = 2, .dropout = DropoutRule{}}, {{2, 5, 16}}),
+  CHECK_THAT(refusal({.heads = 4, .kv_heads = 2, .dropout = DropoutSettings{}}, {{2, 5, 16}}),
              ContainsSubstring("dropout needs one index per sample"));
 }
 
 TEST_CASE("attention counts the pairs that see each other") {
-  auto flops = [](const AttentionRule& rule, int64_t queries, int64_t keys) {
+  auto flops = [](const AttentionSettings& settings, int64_t queries, int64_t keys) {
     std::vector<TensorSpec> inputs(attention_input::kInputCount);
     inputs[0].shape = {3, queries, 10};
     inputs[1].shape = inputs[2].shape = {3, keys, 10};
-    return Attention(rule).flops(inputs, {});
+    return Attention(settings).flops(inputs, {});
   };
-  auto counted = [](const AttentionRule& rule, int64_t queries, int64_t keys) {
+  auto counted = [](const AttentionSettings& settings, int64_t queries, int64_t keys) {
     double pairs = 0;
     for (int64_t t = 0; t < queries; ++t) {
-      const auto seen = rule.keys_of(keys - queries + t, keys, 0);
+      const auto seen = settings.keys_of(keys - queries + t, keys, 0);
       pairs += static_cast<double>(seen.end - seen.first);
     }
     return 4 * 10 * 3 * pairs;
@@ -285,9 +286,9 @@ TEST_CASE("attention counts the pairs that see each other") {
   for (const bool causal : {false, true}) {
     for (const int64_t window : {0, 1, 4, 9, 30}) {
       if (window > 0 && !causal) continue;
-      const AttentionRule rule{.heads = 2, .kv_heads = 2, .causal = causal, .window = window};
+      const AttentionSettings settings{.heads = 2, .kv_heads = 2, .causal = causal, .window = window};
       for (const auto& [queries, keys] : {std::pair{1, 1}, {9, 9}, {1, 20}, {7, 20}})
-        CHECK(flops(rule, queries, keys) == counted(rule, queries, keys));
+        CHECK(flops(settings, queries, keys) == counted(settings, queries, keys));
     }
   }
 }
@@ -299,7 +300,8 @@ TEST_CASE("an unwanted gradient is not computed, and the text tells the rule") {
   const TensorId q = build.emit<Linear>({x, w, kNone});
   std::vector<TensorId> inputs{q, x, x};
   inputs.resize(attention_input::kInputCount, kNone);
-  const TensorId y = build.emit<Attention>(inputs, AttentionRule{.heads = 2, .kv_heads = 2, .causal = true});
+  const TensorId y =
+      build.emit<Attention>(inputs, AttentionSettings{.heads = 2, .kv_heads = 2, .causal = true});
   sketch.loss(y);
   run_passes(sketch.program, {autodiff()});
   sketch.output("dw", sketch.program.entries[0].gradients[0].gradient);

@@ -26,19 +26,19 @@ Shape labels_of(const Shape& logits) {
 }
 
 /// Sums of logits against labels, the first of which is -100; every output exists.
-void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropyRule& rule, bool weighs) {
+void draft_sums(Sketch& sketch, const Shape& shape, const CrossEntropySettings& settings, bool weighs) {
   const int64_t classes = LogitSizes(shape).classes;
   const TensorId logits = sketch.parameter("logits", shape);
   const TensorId labels = sketch.integers("labels", labels_of(shape), classes);
-  if (rule.ignore_index == -100) sketch.values["labels"][0] = -100;
+  if (settings.ignore_index == -100) sketch.values["labels"][0] = -100;
   const TensorId weights = sketch.input("weights", {shape[0]}, Values::positive);
   const TensorId of_classes = weighs ? sketch.input("class_weights", {classes}, Values::positive) : kNone;
-  const auto sums = sketch.build().emit_all(std::make_shared<CrossEntropySums>(rule),
+  const auto sums = sketch.build().emit_all(std::make_shared<CrossEntropySums>(settings),
                                             {logits, labels, weights, of_classes});
   sketch.output("loss", sums[0]);
   sketch.output("weight", sums[1]);
   sketch.output("valid_targets", sums[2]);
-  const int32_t ignored = rule.ignored();
+  const int32_t ignored = settings.ignored();
   sketch.output("top1", sketch.build().emit<TopK>({logits, labels, weights}, 1, ignored));
 }
 
@@ -50,10 +50,11 @@ struct Measured {
 
 Measured measure(const Fixture& fixture, const std::string& name, const Backend& backend) {
   const auto option = [&](const char* what) { return fixture.values(name + "/" + what)[0]; };
-  CrossEntropyRule rule;
-  if (fixture.has(name + "/smoothing")) rule.label_smoothing = static_cast<double>(option("smoothing"));
-  if (fixture.has(name + "/gamma")) rule.gamma = static_cast<double>(option("gamma"));
-  if (fixture.has(name + "/ignore_index")) rule.ignore_index = static_cast<int64_t>(option("ignore_index"));
+  CrossEntropySettings settings;
+  if (fixture.has(name + "/smoothing")) settings.label_smoothing = static_cast<double>(option("smoothing"));
+  if (fixture.has(name + "/gamma")) settings.gamma = static_cast<double>(option("gamma"));
+  if (fixture.has(name + "/ignore_index"))
+    settings.ignore_index = static_cast<int64_t>(option("ignore_index"));
   Program program;
   program.entries.emplace_back(kLossEntry);
   Builder build(program, program.entries[0]);
@@ -66,10 +67,10 @@ Measured measure(const Fixture& fixture, const std::string& name, const Backend&
   const bool weighs = fixture.has(name + "/class_weights");
   const TensorId of_classes = weighs ? input("class_weights") : kNone;
   const auto sums =
-      build.emit_all(std::make_shared<CrossEntropySums>(rule), {logits, labels, weights, of_classes});
+      build.emit_all(std::make_shared<CrossEntropySums>(settings), {logits, labels, weights, of_classes});
   const auto mean = build.emit_all(std::make_shared<MeanOverTargets>(), {sums[0], sums[1], one});
   const TensorId gradient = build.emit<CrossEntropySumsBackward>(
-      {mean[MeanOverTargets::kFactor], logits, labels, weights, of_classes}, rule);
+      {mean[MeanOverTargets::kFactor], logits, labels, weights, of_classes}, settings);
   program.entries[0].outputs = {{"loss", mean[MeanOverTargets::kMean]}, {"gradient", gradient}};
   Session session(program, backend);
   const auto samples = static_cast<size_t>(build.shape(logits)[0]);
@@ -152,7 +153,7 @@ TEST_CASE("focal loss is safe where a label's probability is 1 or 0, and of gamm
   const TensorId one = program.input("one", {{1}, DType::f32});
   auto& outputs = program.entries[0].outputs;
   for (const double gamma : {0.0, 0.5, 2.0}) {
-    const CrossEntropyRule how{.gamma = gamma};
+    const CrossEntropySettings how{.gamma = gamma};
     const auto sums =
         build.emit_all(std::make_shared<CrossEntropySums>(how), {logits, labels, weights, kNone});
     outputs.push_back({fmt::format("loss {}", gamma), sums[0]});
@@ -194,12 +195,12 @@ TEST_CASE("what is ignored reaches neither loss nor gradient, whatever it holds;
   const TensorId labels = program.input("labels", {{2}, DType::i32});
   const TensorId weights = program.input("weights", {{2}, DType::f32});
   const TensorId one = program.input("one", {{1}, DType::f32});
-  const CrossEntropyRule rule{.ignore_index = 255};
+  const CrossEntropySettings settings{.ignore_index = 255};
   const auto sums =
-      build.emit_all(std::make_shared<CrossEntropySums>(rule), {logits, labels, weights, kNone});
+      build.emit_all(std::make_shared<CrossEntropySums>(settings), {logits, labels, weights, kNone});
   const auto mean = build.emit_all(std::make_shared<MeanOverTargets>(), {sums[0], sums[1], one});
   const TensorId gradient =
-      build.emit<CrossEntropySumsBackward>({mean[1], logits, labels, weights, kNone}, rule);
+      build.emit<CrossEntropySumsBackward>({mean[1], logits, labels, weights, kNone}, settings);
   program.entries[0].outputs = {{"loss", mean[0]}, {"factor", mean[1]}, {"gradient", gradient}};
   const auto cpu = make_cpu_backend(2);
   const Backend reference = make_reference_backend();

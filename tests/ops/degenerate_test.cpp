@@ -184,7 +184,7 @@ void dropped(Drawn& drawn) {
   const TensorId x = drawn.parameter(shape);
   const TensorId samples = drawn.sketch().integers("samples", shape[0], 1000);
   const TensorId step = drawn.sketch().integers("step", 1, 1000);
-  const DropoutRule rule{.p = 0.3, .key = 5};
+  const DropoutSettings rule{.p = 0.3, .key = 5};
   if (drawn.below(2) == 0)
     drawn.end(drawn.build().emit<Dropout>({x, samples, step}, rule));
   else

@@ -33,8 +33,8 @@ std::vector<double> factors(const Backend& backend, const Draw& draw) {
   const TensorId x = program.input("x", {draw.shape, DType::f32});
   const TensorId sample = program.input("sample", {{draw.shape[0]}, DType::i32});
   const TensorId step = program.input("step", {{1}, DType::i32});
-  const DropoutRule rule{.p = draw.p, .key = draw.key};
-  program.entries[0].outputs.push_back({"y", build.emit<Dropout>({x, sample, step}, rule)});
+  const DropoutSettings settings{.p = draw.p, .key = draw.key};
+  program.entries[0].outputs.push_back({"y", build.emit<Dropout>({x, sample, step}, settings)});
   Session session(program, backend);
   std::vector<float> samples(static_cast<size_t>(draw.shape[0]));
   std::iota(samples.begin(), samples.end(), static_cast<float>(draw.first_sample));
@@ -106,7 +106,8 @@ TEST_CASE("the gradient of dropout draws the same mask again") {
       const TensorId x = sketch.parameter("x", shape);
       const TensorId samples = sketch.integers("samples", shape[0], 1000),
                      step = sketch.integers("step", 1, 1000);
-      const TensorId y = sketch.build().emit<Dropout>({x, samples, step}, DropoutRule{.p = 0.3, .key = 5});
+      const TensorId y =
+          sketch.build().emit<Dropout>({x, samples, step}, DropoutSettings{.p = 0.3, .key = 5});
       sketch.output("y", y);
       sketch.loss(y);
     });
@@ -118,7 +119,7 @@ TEST_CASE("dropout behind a convolution counts elements in the tensor's order, n
     const TensorId x = sketch.input("x", {2, 3, 5, 5}), w = sketch.parameter("w", {17, 3, 3, 3});
     const TensorId samples = sketch.integers("samples", 2, 1000), step = sketch.integers("step", 1, 1000);
     const TensorId y = sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{.kernel = {3, 3}});
-    sketch.loss(sketch.build().emit<Dropout>({y, samples, step}, DropoutRule{.p = 0.5, .key = 9}));
+    sketch.loss(sketch.build().emit<Dropout>({y, samples, step}, DropoutSettings{.p = 0.5, .key = 9}));
   });
 }
 
@@ -135,8 +136,8 @@ TEST_CASE("stochastic depth keeps or drops whole samples, as many as it should")
       const TensorId x = program.input("x", {{kSamples, kWidth}, DType::f32});
       const TensorId sample = program.input("sample", {{kSamples}, DType::i32}),
                      step = program.input("step", {{1}, DType::i32});
-      const DropoutRule rule{.p = p, .key = 7};
-      program.entries[0].outputs.push_back({"y", build.emit<StochasticDepth>({x, sample, step}, rule)});
+      const DropoutSettings settings{.p = p, .key = 7};
+      program.entries[0].outputs.push_back({"y", build.emit<StochasticDepth>({x, sample, step}, settings)});
       Session session(program, *backend);
       std::vector<float> samples(kSamples);
       std::iota(samples.begin(), samples.end(), 0.0f);
@@ -163,7 +164,7 @@ TEST_CASE("the gradient of stochastic depth drops the same samples, in every lay
       const TensorId samples = sketch.integers("samples", 5, 1000), step = sketch.integers("step", 1, 1000);
       const TensorId y = sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{.kernel = {3, 3}});
       const TensorId z =
-          sketch.build().emit<StochasticDepth>({y, samples, step}, DropoutRule{.p = 0.4, .key = 9});
+          sketch.build().emit<StochasticDepth>({y, samples, step}, DropoutSettings{.p = 0.4, .key = 9});
       sketch.output("z", z);
       sketch.loss(z);
     });

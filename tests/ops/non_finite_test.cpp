@@ -132,7 +132,7 @@ std::vector<std::pair<std::string, OnImages>> functions_of_images() {
     all.emplace_back("dropout", [=](Sketch& sketch, TensorId x) {
       const std::vector<TensorId> inputs{x, sketch.integers("samples", sketch.build().shape(x)[0], 99),
                                          sketch.integers("step", 1, 99)};
-      const DropoutRule rule{.p = 0.5, .key = 5};
+      const DropoutSettings rule{.p = 0.5, .key = 5};
       return whole ? sketch.build().emit<StochasticDepth>(inputs, rule)
                    : sketch.build().emit<Dropout>(inputs, rule);
     });

@@ -209,11 +209,11 @@ TEST_CASE("three micro-batches update as one batch does") {
 TEST_CASE("a skipped step leaves weights and moments as they were") {
   const auto cpu = make_cpu_backend(2);
   const Backend reference = make_reference_backend();
-  std::vector<std::shared_ptr<const OptimizerStep>> steps = {
-      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, std::vector<StepSetting>{{0.1}, {}})};
+  std::vector<std::shared_ptr<const OptimizerStep>> steps = {std::make_shared<OptimizerStep>(
+      update::Sgd{.momentum = 0.9}, std::vector<ParameterSettings>{{0.1}, {}})};
   for_each_rule([&](const auto& rule) {
-    const StepSetting first{.weight_decay = 0.1, .lr_factor = 0.5, .adapts = rule.kAdapts};
-    steps.push_back(std::make_shared<OptimizerStep>(rule, std::vector<StepSetting>{first, {}}));
+    const ParameterSettings first{.weight_decay = 0.1, .lr_factor = 0.5, .adapts = rule.kAdapts};
+    steps.push_back(std::make_shared<OptimizerStep>(rule, std::vector<ParameterSettings>{first, {}}));
   });
   for (const auto& step : steps) {
     for (const Backend* backend : {&cpu, &reference}) {

@@ -65,17 +65,17 @@ TEST_CASE("rotary position embedding turns the features of heads, and back in it
     for (const bool interleaved : {false, true}) {
       for (const int64_t kept_heads : {0, 1}) {
         for (const int64_t kept_features : {0, 3}) {
-          const RotaryRule rule{.heads = 3 - kept_heads,
-                                .size = t.x[2] / 2 * 2 + kept_features,
-                                .features = t.x[2] / 2 * 2,
-                                .interleaved = interleaved};
+          const RotarySettings settings{.heads = 3 - kept_heads,
+                                        .size = t.x[2] / 2 * 2 + kept_features,
+                                        .features = t.x[2] / 2 * 2,
+                                        .interleaved = interleaved};
           check_program(
               "rotary " + to_string(t.x),
               [&](Sketch& sketch) {
-                const TensorId x = sketch.parameter("x", {t.x[0], t.x[1], 3 * rule.size});
-                const TensorId table = sketch.input("table", {t.positions, rule.features});
-                set_table(sketch, rotary_table(10000, rule.features, t.positions));
-                const TensorId y = sketch.build().emit<Rotary>(with_positions(sketch, t, x, table), rule);
+                const TensorId x = sketch.parameter("x", {t.x[0], t.x[1], 3 * settings.size});
+                const TensorId table = sketch.input("table", {t.positions, settings.features});
+                set_table(sketch, rotary_table(10000, settings.features, t.positions));
+                const TensorId y = sketch.build().emit<Rotary>(with_positions(sketch, t, x, table), settings);
                 sketch.output("y", y);
                 sketch.loss(y);
               },
@@ -107,12 +107,12 @@ TEST_CASE("rotary position embedding computes what Llama and GPT-J compute, at f
     const TensorId table =
         program.persistent("table", {{positions, size}, DType::f32}, Role::constant, values);
     const TensorId place = program.input("first", {{1}, DType::i32});
-    RotaryRule rule{
+    RotarySettings settings{
         .heads = heads, .size = size, .features = size, .interleaved = name.find("inter") != name.npos};
     for (const auto& [from, to] : {std::pair{"x", "y"}, std::pair{"dy", "dx"}}) {
       const TensorId x = program.input(from, {shape, DType::f32});
-      program.entries[0].outputs.push_back({to, build.emit<Rotary>({x, table, place, kNone}, rule)});
-      rule.inverse = true;
+      program.entries[0].outputs.push_back({to, build.emit<Rotary>({x, table, place, kNone}, settings)});
+      settings.inverse = true;
     }
     for (const bool reference : {true, false}) {
       const Backend backend = reference ? make_reference_backend() : make_cpu_backend(2);
@@ -134,6 +134,6 @@ TEST_CASE("positions beyond the table are refused") {
   CHECK_THROWS_WITH(sketch.build().emit<AddPositions>({x, table, kNone, kNone}),
                     ContainsSubstring("sequences of 5 tokens are longer than the 4 positions there are"));
   CHECK_THROWS_WITH(
-      sketch.build().emit<Rotary>({x, table, kNone, kNone}, RotaryRule{.size = 4, .features = 4}),
+      sketch.build().emit<Rotary>({x, table, kNone, kNone}, RotarySettings{.size = 4, .features = 4}),
       ContainsSubstring("sequences of 5 tokens are longer than the 4 positions there are"));
 }

@@ -63,11 +63,11 @@ TEST_CASE("attention computes what PyTorch computes, gradients too") {
   for_each_case(fixture, "attention", "q", [&](const std::string& name) {
     FixtureProgram p(fixture, name);
     const std::vector<float> of = fixture.values(name + "/rule");
-    const AttentionRule rule{.heads = static_cast<int64_t>(of[0]),
-                             .kv_heads = static_cast<int64_t>(of[1]),
-                             .causal = of[2] != 0,
-                             .window = static_cast<int64_t>(of[3]),
-                             .scale = of[4]};
+    const AttentionSettings rule{.heads = static_cast<int64_t>(of[0]),
+                                 .kv_heads = static_cast<int64_t>(of[1]),
+                                 .causal = of[2] != 0,
+                                 .window = static_cast<int64_t>(of[3]),
+                                 .scale = of[4]};
     p.input("first", DType::i32);
     p.operation(std::make_shared<Attention>(rule), {"q", "k", "v", "first", "", "", ""});
     CHECK(p.program.entries[0].outputs.size() == 4);
@@ -204,8 +204,8 @@ Program update_program(const Rule& rule, const Shape& shape) {
 TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
   const Fixture fixture("optimizers");
   auto a_step = [](const update::Rule& rule, double decay) {
-    return std::make_shared<OptimizerStep>(rule,
-                                           std::vector<StepSetting>{{.weight_decay = decay, .adapts = true}});
+    return std::make_shared<OptimizerStep>(
+        rule, std::vector<ParameterSettings>{{.weight_decay = decay, .adapts = true}});
   };
   auto lars = [](double momentum, bool nesterov, double trust_coefficient) {
     update::Lars rule;

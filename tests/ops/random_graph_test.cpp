@@ -69,9 +69,9 @@ class RandomNetwork {
       case 6:
         return concat(x);
       case 7:
-        return build_.emit<Dropout>({x, samples_, step_}, DropoutRule{.p = 0.2, .key = 3});
+        return build_.emit<Dropout>({x, samples_, step_}, DropoutSettings{.p = 0.2, .key = 3});
       case 8:
-        return build_.emit<StochasticDepth>({x, samples_, step_}, DropoutRule{.p = 0.2, .key = 4});
+        return build_.emit<StochasticDepth>({x, samples_, step_}, DropoutSettings{.p = 0.2, .key = 4});
       case 9:
         return depthwise(x);
       case 10:

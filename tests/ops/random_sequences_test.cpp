@@ -56,7 +56,7 @@ class RandomSequences {
       case 3:
         return merge(x);
       case 4:
-        return build_.emit<Dropout>({x, samples_, step_}, DropoutRule{.p = 0.2, .key = 3});
+        return build_.emit<Dropout>({x, samples_, step_}, DropoutSettings{.p = 0.2, .key = 3});
       default:
         return attention(x);
     }
@@ -97,8 +97,8 @@ class RandomSequences {
     const TensorId moderate = build_.emit<Unary>({x}, elementwise::Function(elementwise::Tanh{}));
     const TensorId bent = build_.emit<Concat>({moderate, sequences_[0]}, 2);
     const int64_t kv_heads = 1 + below(3), heads = kv_heads * (1 + below(3)), size = 1 + below(18);
-    AttentionRule rule{.heads = heads, .kv_heads = kv_heads, .causal = below(3) > 0};
-    if (rule.causal && below(3) == 0) rule.window = 2 + below(length_);
+    AttentionSettings settings{.heads = heads, .kv_heads = kv_heads, .causal = below(3) > 0};
+    if (settings.causal && below(3) == 0) settings.window = 2 + below(length_);
     std::vector<TensorId> inputs(attention_input::kInputCount, kNone);
     if (below(2) == 0) {
       inputs[attention_input::kQ] = linear(bent, (heads + 2 * kv_heads) * size, false);
@@ -108,11 +108,11 @@ class RandomSequences {
       inputs[attention_input::kV] = linear(x, kv_heads * size, true);
     }
     if (below(4) == 0) {
-      rule.dropout = DropoutRule{.p = 0.2, .key = 5};
+      settings.dropout = DropoutSettings{.p = 0.2, .key = 5};
       inputs[attention_input::kSample] = samples_;
       inputs[attention_input::kStep] = step_;
     }
-    return build_.emit<Attention>(inputs, rule);
+    return build_.emit<Attention>(inputs, settings);
   }
 
   Sketch& sketch_;

@@ -40,8 +40,8 @@ Program split_program(const Split& split, const std::string& optimizer, bool sca
   const TensorId of_classes =
       program.persistent(state_name::kClassWeights, {{kSplitClasses}, DType::f32}, Role::constant,
                          {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = {1, 2, 0.5f, 3, 0.25f}});
-  const CrossEntropyRule rule{.label_smoothing = 0.1, .ignore_index = 2};
-  const auto sums = build.emit_all(std::make_shared<CrossEntropySums>(rule),
+  const CrossEntropySettings settings{.label_smoothing = 0.1, .ignore_index = 2};
+  const auto sums = build.emit_all(std::make_shared<CrossEntropySums>(settings),
                                    {build.emit<Linear>({x, w, kNone}), labels, weights, of_classes});
   program.entries[0].outputs = {{output_name::kLoss, sums[0]}, {output_name::kLossWeight, sums[1]}};
   run_passes(program, {autodiff(scaled), accumulate(split.micro_batches), sum_losses(),

@@ -53,7 +53,8 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
       INFO(path << " " << precision);
       const auto recipe = load(path, precision);
       const Job trains = make_job(recipe, *cpu.planner);
-      const Job evaluates = make_job(recipe, *cpu.planner, {.purpose = Purpose::evaluate, .averages = true});
+      const Job evaluates =
+          make_job(recipe, *cpu.planner, {.use = {.purpose = Purpose::evaluate, .averages = true}});
       for (const char* entry : {entry_name::kEvaluate, entry_name::kEvaluateAverages})
         CHECK(computations(evaluates.plan.entry(entry)) == computations(trains.plan.entry(entry)));
       CHECK(evaluates.plan.entries.size() == 2);
@@ -65,7 +66,7 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
       for (const PlannedEntry& entry : evaluates.plan.entries)
         CHECK(entry.peak_by_kind.count("gradients") == 0);
 
-      const Job predicts = make_job(recipe, *cpu.planner, {.purpose = Purpose::predict});
+      const Job predicts = make_job(recipe, *cpu.planner, {.use = {.purpose = Purpose::predict}});
       CHECK(predicts.plan.entries.size() == 1);
       CHECK(predicts.plan.find(input_name::kLabels) == kNone);
       CHECK(predicts.plan.persistent_bytes < evaluates.plan.persistent_bytes);

@@ -81,7 +81,7 @@ class GeneratingNetwork {
  public:
   GeneratingNetwork(const RunSpec& spec, Purpose purpose, const GenerationSize& size = {})
       : backend_(backend_of(spec)),
-        executable_(make_job(spec, *backend_.planner, {.purpose = purpose, .generation = size}).plan,
+        executable_(make_job(spec, *backend_.planner, {.use = {.purpose = purpose, .generation = size}}).plan,
                     *backend_.device) {
     initialize(executable_, 3);
     for (const Tensor& tensor : executable_.plan().tensors) {
@@ -166,7 +166,7 @@ std::vector<std::vector<int32_t>> continuations(const RunSpec& spec, int64_t seq
 
 std::string refusal(const std::string& text) {
   const auto recipe = recipe_of(text);
-  return test::error_text(ExitCode::recipe, [&] { forward_program(recipe, Purpose::generate); });
+  return test::error_text(ExitCode::recipe, [&] { forward_program(recipe, {.purpose = Purpose::generate}); });
 }
 
 }  // namespace
@@ -230,7 +230,7 @@ TEST_CASE("generation: in bf16 the caches are bf16, and no weight is cast for a 
   const auto recipe = recipe_of(kNetwork, {"training.precision=amp_bf16", "device.emulate_bf16=true"});
   const auto cpu = make_cpu_backend(2, nullptr, true);
   if (cpu.planner->set_precision(Precision::amp_bf16)) return;
-  const Job job = make_job(recipe, *cpu.planner, {.purpose = Purpose::generate});
+  const Job job = make_job(recipe, *cpu.planner, {.use = {.purpose = Purpose::generate}});
   int caches = 0;
   for (const Tensor& tensor : job.plan.tensors) {
     caches += tensor.role == Role::cache ? 1 : 0;
@@ -274,7 +274,7 @@ TEST_CASE("generation: a key in the wrong place changes the logits") {
 TEST_CASE("generation: greedy tokens are the largest logits of the whole sequence") {
   const auto recipe = recipe_of(kNetwork);
   const auto found =
-      continuations(recipe, 1, {.tokens = 20, .vocabulary = kVocabulary, .rule = {.temperature = 0}});
+      continuations(recipe, 1, {.tokens = 20, .vocabulary = kVocabulary, .sampling = {.temperature = 0}});
   REQUIRE(found[0].size() == 20);
   std::vector<int32_t> tokens = tokens_of(3);
   tokens.insert(tokens.end(), found[0].begin(), found[0].end());
@@ -288,7 +288,7 @@ TEST_CASE("generation: greedy tokens are the largest logits of the whole sequenc
 TEST_CASE("generation: a seed gives the same text again, whatever is generated beside it") {
   const auto recipe = recipe_of(kNetwork);
   const GenerationSettings settings{
-      .tokens = 15, .vocabulary = kVocabulary, .rule = {.temperature = 2}, .seed = 5};
+      .tokens = 15, .vocabulary = kVocabulary, .sampling = {.temperature = 2}, .seed = 5};
   const auto all = continuations(recipe, 4, settings);
   CHECK(all == continuations(recipe, 4, settings));
   CHECK(std::set(all.begin(), all.end()).size() == 4);
@@ -302,7 +302,8 @@ TEST_CASE("generation: a seed gives the same text again, whatever is generated b
 
 TEST_CASE("generation: sequences end behind the token that ends a text, each for itself") {
   const auto recipe = recipe_of(kNetwork);
-  GenerationSettings settings{.tokens = 20, .vocabulary = kVocabulary, .rule = {.temperature = 2}, .seed = 5};
+  GenerationSettings settings{
+      .tokens = 20, .vocabulary = kVocabulary, .sampling = {.temperature = 2}, .seed = 5};
   const auto all = continuations(recipe, 3, settings);
   settings.end = all[1][4];
   const auto ended = continuations(recipe, 3, settings);
@@ -311,7 +312,7 @@ TEST_CASE("generation: sequences end behind the token that ends a text, each for
     const std::vector<int32_t> expected(all[i].begin(), end == all[i].end() ? end : end + 1);
     CHECK(ended[i] == expected);
   }
-  settings = {.tokens = 20, .vocabulary = 4, .rule = {.temperature = 2}};
+  settings = {.tokens = 20, .vocabulary = 4, .sampling = {.temperature = 2}};
   for (const auto& tokens : continuations(recipe, 3, settings)) CHECK(std::ranges::max(tokens) < 4);
 }
 
@@ -319,7 +320,7 @@ TEST_CASE("generation: memory is planned, and caches grow in place") {
   const auto recipe = recipe_of(kNetwork);
   const auto cpu = make_cpu_backend(2);
   const GenerationSize size{.sequences = 3, .positions = 16};
-  const Job job = make_job(recipe, *cpu.planner, {.purpose = Purpose::generate, .generation = size});
+  const Job job = make_job(recipe, *cpu.planner, {.use = {.purpose = Purpose::generate, .generation = size}});
   // Keys and values of 4 and of 6 features.
   CHECK(job.plan.persistent_by_kind.at("cache") == int64_t{3} * 16 * 4 * (4 + 4 + 6 + 6));
   for (const PlannedEntry& entry : job.plan.entries) {
@@ -369,7 +370,7 @@ TEST_CASE("generation: what a layer makes of a token depends on no other one, or
         "linear: {out_features: 12, name: left}, mul: {inputs: [left, tokens]}"}) {
     INFO(layers);
     const auto recipe = recipe_of(text(layers));
-    forward_program(recipe, Purpose::generate);
+    forward_program(recipe, {.purpose = Purpose::generate});
     const std::vector<float> before = full_logits(recipe, tokens), after = full_logits(recipe, changed);
     for (size_t i = 0; i < before.size(); ++i) {
       if (static_cast<int64_t>(i) / kVocabulary != kChanged) CHECK(before[i] == after[i]);

@@ -166,7 +166,7 @@ TEST_CASE(
     const auto cpu = make_cpu_backend(2);
     Executable executable(
         make_job(recipe, *cpu.planner,
-                 {.purpose = Purpose::generate, .generation = {.positions = 24, .piece = 4}})
+                 {.use = {.purpose = Purpose::generate, .generation = {.positions = 24, .piece = 4}}})
             .plan,
         *cpu.device);
     initialize(executable, 1);
@@ -177,7 +177,7 @@ TEST_CASE(
     Generation generation(executable, 24);
     std::vector<int32_t> found(expected.begin(), expected.begin() + kPrompt);
     continue_prompt(generation, std::vector<int32_t>(found),
-                    {.tokens = 12, .vocabulary = 131, .rule = {.temperature = 0}},
+                    {.tokens = 12, .vocabulary = 131, .sampling = {.temperature = 0}},
                     [&](int64_t, int32_t token) { found.push_back(token); });
     CHECK(found == expected);
 

@@ -15,7 +15,7 @@ namespace in = attention_input;
 
 /// One query's row of one head: the keys that it sees, their probabilities, and dropout's factors for these.
 struct AttentionRow {
-  AttentionRule::Keys keys{0, 0};
+  AttentionSettings::Keys keys{0, 0};
   std::vector<double> p, factor;
   double log_sum = -std::numeric_limits<double>::infinity();
 };
@@ -23,10 +23,10 @@ struct AttentionRow {
 /// A call's data for both directions.
 class AttentionCall {
  public:
-  explicit AttentionCall(const Call& call, const AttentionRule& rule)
-      : e(rule, call.shape_in(in::kQ), call.shape_in(in::kK)),
-        scale(rule.factor(e.size)),
-        rule_(rule),
+  explicit AttentionCall(const Call& call, const AttentionSettings& settings)
+      : e(settings, call.shape_in(in::kQ), call.shape_in(in::kK)),
+        scale(settings.factor(e.size)),
+        settings_(settings),
         call_(call),
         q_(call.in(in::kQ)),
         k_(e.packed ? q_ : call.in(in::kK)),
@@ -55,7 +55,7 @@ class AttentionCall {
   AttentionRow row(int64_t n, int64_t t, int64_t h) const {
     const int64_t first = call_.has_input(in::kFirstPosition) ? call_.in<int32_t>(in::kFirstPosition)[0] : 0;
     const int64_t start = call_.has_input(in::kStart) ? call_.in<int32_t>(in::kStart)[n * e.queries + t] : 0;
-    AttentionRow row{.keys = rule_.keys_of(first + t, e.keys, start), .p = {}, .factor = {}};
+    AttentionRow row{.keys = settings_.keys_of(first + t, e.keys, start), .p = {}, .factor = {}};
     for (int64_t s = row.keys.first; s < row.keys.end; ++s) {
       row.p.push_back(scale * dot(q(n, t, h), k(n, s, h)));
       row.factor.push_back(factor(n, t, h, s));
@@ -74,14 +74,14 @@ class AttentionCall {
 
   /// Word e % 4 of the block e / 4 decides about element e of a sample's probabilities.
   double factor(int64_t n, int64_t t, int64_t h, int64_t s) const {
-    if (!rule_.dropout) return 1;
-    const int64_t element = AttentionRule::element(h, t, s, e.queries, e.keys);
-    const Words words =
-        rule_.dropout->block(element / 4, call_.in<int32_t>(in::kSample)[n], call_.in<int32_t>(in::kStep)[0]);
-    return static_cast<double>(rule_.dropout->factor(words.v[element % 4]));
+    if (!settings_.dropout) return 1;
+    const int64_t element = AttentionSettings::element(h, t, s, e.queries, e.keys);
+    const Words words = settings_.dropout->block(element / 4, call_.in<int32_t>(in::kSample)[n],
+                                                 call_.in<int32_t>(in::kStep)[0]);
+    return static_cast<double>(settings_.dropout->factor(words.v[element % 4]));
   }
 
-  const AttentionRule& rule_;
+  const AttentionSettings& settings_;
   const Call& call_;
   const double *q_, *k_, *v_;
 };
@@ -97,7 +97,7 @@ void for_each_attention_row(const AttentionSizes& e, const Visit& visit) {
 }
 
 void attention(const Call& call) {
-  const AttentionCall c(call, call.as<Attention>().rule);
+  const AttentionCall c(call, call.as<Attention>().settings);
   for_each_attention_row(c.e, [&](int64_t n, int64_t t, int64_t h) {
     const AttentionRow row = c.row(n, t, h);
     double* y = call.out(Attention::kY) + c.y_at(n, t, h);
@@ -115,7 +115,7 @@ void attention(const Call& call) {
 /// dv += f * p * dy, ds = p * (dp - sum(p * dp)), dq += scale * ds * k, dk += scale * ds * q.
 /// sum(p * dp) is dy . y, with y as stored: if that is rounded, all backends read the rounded one.
 void attention_backward(const Call& call) {
-  const AttentionCall c(call, call.as<AttentionBackward>().rule);
+  const AttentionCall c(call, call.as<AttentionBackward>().settings);
   const AttentionSizes& e = c.e;
   std::vector<double> unwanted(
       static_cast<size_t>(std::max(call.count_in(in::kQ), e.packed ? int64_t{0} : call.count_in(in::kK))));

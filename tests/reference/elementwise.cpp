@@ -34,26 +34,26 @@ void binary(const Call& c) {
 
 /// Word e % 4 of the block e / 4 decides about element e of a sample.
 void dropout(const Call& c) {
-  const DropoutRule& rule = c.as<Dropout>().rule;
+  const DropoutSettings& settings = c.as<Dropout>().settings;
   const int64_t samples = c.shape_in(Dropout::kX)[0], width = c.count_in(Dropout::kX) / samples;
   const int32_t step = c.in<int32_t>(Dropout::kStep)[0];
   for (int64_t n = 0; n < samples; ++n) {
     for (int64_t e = 0; e < width; ++e) {
-      const Words words = rule.block(e / 4, c.in<int32_t>(Dropout::kSample)[n], step);
+      const Words words = settings.block(e / 4, c.in<int32_t>(Dropout::kSample)[n], step);
       c.out(Dropout::kY)[n * width + e] =
-          c.in(Dropout::kX)[n * width + e] * static_cast<double>(rule.factor(words.v[e % 4]));
+          c.in(Dropout::kX)[n * width + e] * static_cast<double>(settings.factor(words.v[e % 4]));
     }
   }
 }
 
 void stochastic_depth(const Call& c) {
-  const DropoutRule& rule = c.as<StochasticDepth>().rule;
+  const DropoutSettings& settings = c.as<StochasticDepth>().settings;
   const int64_t width = c.count_in(StochasticDepth::kX) / c.shape_in(StochasticDepth::kX)[0];
   for (int64_t i = 0, count = c.count_in(StochasticDepth::kX); i < count; ++i) {
-    const Words words = rule.block(0, c.in<int32_t>(StochasticDepth::kSample)[i / width],
-                                   c.in<int32_t>(StochasticDepth::kStep)[0]);
+    const Words words = settings.block(0, c.in<int32_t>(StochasticDepth::kSample)[i / width],
+                                       c.in<int32_t>(StochasticDepth::kStep)[0]);
     c.out(StochasticDepth::kY)[i] =
-        c.in(StochasticDepth::kX)[i] * static_cast<double>(rule.factor(words.v[0]));
+        c.in(StochasticDepth::kX)[i] * static_cast<double>(settings.factor(words.v[0]));
   }
 }
 

@@ -108,12 +108,13 @@ double class_weight(const Call& call, size_t c) {
 
 /// The factor of each log p[c] of a position in its loss, without the sign.
 template <class Op>
-std::vector<double> valid_target(const Call& call, const Position& position, const CrossEntropyRule& rule) {
+std::vector<double> valid_target(const Call& call, const Position& position,
+                                 const CrossEntropySettings& settings) {
   std::vector<double> target(position.row.size());
-  const double even = rule.label_smoothing / static_cast<double>(target.size());
+  const double even = settings.label_smoothing / static_cast<double>(target.size());
   for (size_t c = 0; even != 0 && c < target.size(); ++c) target[c] = even * class_weight<Op>(call, c);
   const auto label = static_cast<size_t>(position.label);
-  target[label] += (1 - rule.label_smoothing) * class_weight<Op>(call, label);
+  target[label] += (1 - settings.label_smoothing) * class_weight<Op>(call, label);
   return target;
 }
 
@@ -132,13 +133,13 @@ double focus_gradient(const Position& position, double log_sum, double gamma) {
 }
 
 void cross_entropy_sums(const Call& call) {
-  const CrossEntropyRule& rule = call.as<CrossEntropySums>().rule;
+  const CrossEntropySettings& settings = call.as<CrossEntropySums>().settings;
   double sums[3] = {};
   for_each_position<CrossEntropySums>(call, [&](const Position& position) {
-    if (position.label == rule.ignored()) return;
-    const std::vector<double> t = valid_target<CrossEntropySums>(call, position, rule);
+    if (position.label == settings.ignored()) return;
+    const std::vector<double> t = valid_target<CrossEntropySums>(call, position, settings);
     const double log_sum = log_sum_exp(position.row);
-    const double weight = position.weight * focus(position, log_sum, rule.gamma);
+    const double weight = position.weight * focus(position, log_sum, settings.gamma);
     for (size_t c = 0; c < t.size(); ++c) {
       if (t[c] != 0) sums[CrossEntropySums::kLoss] -= weight * t[c] * (position.row[c] - log_sum);
     }
@@ -152,15 +153,15 @@ void cross_entropy_sums(const Call& call) {
 }
 
 void cross_entropy_sums_backward(const Call& call) {
-  const CrossEntropyRule& rule = call.as<CrossEntropySumsBackward>().rule;
+  const CrossEntropySettings& settings = call.as<CrossEntropySumsBackward>().settings;
   for_each_position<CrossEntropySumsBackward>(call, [&](const Position& position) {
-    const bool is_valid = position.label != rule.ignored();
-    const std::vector<double> t = is_valid ? valid_target<CrossEntropySumsBackward>(call, position, rule)
+    const bool is_valid = position.label != settings.ignored();
+    const std::vector<double> t = is_valid ? valid_target<CrossEntropySumsBackward>(call, position, settings)
                                            : std::vector<double>(position.row.size());
     double all = 0;
     for (const double share : t) all += share;
     const double log_sum = is_valid ? log_sum_exp(position.row) : 0;
-    const double focused = is_valid ? focus_gradient(position, log_sum, rule.gamma) : 0;
+    const double focused = is_valid ? focus_gradient(position, log_sum, settings.gamma) : 0;
     const double scale = call.in(CrossEntropySumsBackward::kDloss)[0] * position.weight * focused;
     for (size_t c = 0; c < t.size(); ++c) {
       const double p = is_valid ? std::exp(position.row[c] - log_sum) : 0;

@@ -42,7 +42,7 @@ void step(const Call& call, const Rule& rule) {
   for (size_t p = 0; p < op.parameters(); ++p) {
     const size_t in = op.input_of(p), out = op.output_of(p);
     const double ratio = ratio_of(call, rule, p, scale);
-    const StepSetting& setting = op.settings[p];
+    const ParameterSettings& setting = op.settings[p];
     const auto shared = rule.prepare(call.in(OptimizerStep::kLr)[0] * setting.lr_factor, updates);
     for (int64_t i = 0; i < call.count_in(in); ++i) {
       double w = call.in(in)[i], moments[update::kMostMoments] = {};

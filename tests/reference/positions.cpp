@@ -47,18 +47,18 @@ void add_rows_backward(const Call& call) {
 }
 
 void rotary(const Call& call) {
-  const RotaryRule& rule = call.as<Rotary>().rule;
+  const RotarySettings& settings = call.as<Rotary>().settings;
   std::copy_n(call.in(position_input::kX), call.count_in(position_input::kX), call.out(Rotary::kY));
-  const int64_t half = rule.features / 2;
+  const int64_t half = settings.features / 2;
   for_each_token(call, position_input::kFirstPosition, position_input::kStart, [&](int64_t token, int64_t p) {
-    for (int64_t head = 0; head < rule.heads; ++head) {
+    for (int64_t head = 0; head < settings.heads; ++head) {
       for (int64_t i = 0; i < half; ++i) {
-        const int64_t begin = token + head * rule.size;
-        const int64_t a = begin + (rule.interleaved ? 2 * i : i),
-                      b = begin + (rule.interleaved ? 2 * i + 1 : i + half);
-        const double cosine = call.in(position_input::kTable)[p * rule.features + i],
-                     sine = call.in(position_input::kTable)[p * rule.features + half + i] *
-                            (rule.inverse ? -1 : 1);
+        const int64_t begin = token + head * settings.size;
+        const int64_t a = begin + (settings.interleaved ? 2 * i : i),
+                      b = begin + (settings.interleaved ? 2 * i + 1 : i + half);
+        const double cosine = call.in(position_input::kTable)[p * settings.features + i],
+                     sine = call.in(position_input::kTable)[p * settings.features + half + i] *
+                            (settings.inverse ? -1 : 1);
         const double of_a = call.in(position_input::kX)[a], of_b = call.in(position_input::kX)[b];
         call.out(Rotary::kY)[a] = of_a * cosine - of_b * sine;
         call.out(Rotary::kY)[b] = of_b * cosine + of_a * sine;

@@ -64,9 +64,9 @@ struct Training {
 
 /// A training with its checkpoints; its log goes nowhere.
 struct Saving {
-  explicit Saving(const fs::path& root, CheckpointPolicy policy = {.every_steps = 1})
+  explicit Saving(const fs::path& root, CheckpointSettings settings = {.every_steps = 1})
       : checkpoints(
-            training.executable, root, policy, LoopSettings{.samples_per_epoch = 1},
+            training.executable, root, settings, LoopSettings{.samples_per_epoch = 1},
             RunState{.mathematics = kKeys}, quiet.log, [] {}, [this] { require_held(); }) {}
 
   void require_held() const {
@@ -130,7 +130,7 @@ TEST_CASE("what is written while training goes on is the state of its step, bit 
         contents(checkpoint(scratch / "a", 2) / kModelFile));
 }
 
-TEST_CASE("a first save that no policy foresees is overdue in time, and is the state of its step") {
+TEST_CASE("a first save that no settings foresees is overdue in time, and is the state of its step") {
   const ScratchDirectory scratch;
   Saving run(scratch / "a", {}), whole(scratch / "b", {});
   CHECK_FALSE(run.checkpoints.is_overdue());
@@ -203,15 +203,15 @@ TEST_CASE("a weight that is not finite ends the run before it is saved, and what
 
 TEST_CASE("the best checkpoint stays, also in a run that goes on and where a better one could not be saved") {
   const ScratchDirectory scratch;
-  const CheckpointPolicy policy{.every_steps = 1, .keep_latest = 2, .keep_best = "loss"};
+  const CheckpointSettings settings{.every_steps = 1, .keep_latest = 2, .keep_best = "loss"};
   {
-    Saving run(scratch / "c", policy);
+    Saving run(scratch / "c", settings);
     run.checkpoints.save_now(run.at(1, 0.5));
     for (int64_t step = 2; step <= 4; ++step) run.checkpoints.save_now(run.at(step, 0.6));
     CHECK(steps_in(scratch / "c") == std::vector<int64_t>{4, 3, 1});
   }
   const auto warn = [](const std::string& text) { FAIL(text); };
-  Saving run(scratch / "c", policy);
+  Saving run(scratch / "c", settings);
   const ResumePoint from = *newest_checkpoint(scratch / "c", warn);
   run.state = from.state.loop;
   run.checkpoints.go_on_from(from);
@@ -298,9 +298,9 @@ TEST_CASE("checkpoints that were passed over do not count as kept ones") {
 TEST_CASE("only intact checkpoints count as kept ones, and only those of the run are removed") {
   const ScratchDirectory scratch;
   const fs::path root = scratch / "c";
-  const CheckpointPolicy policy{.every_steps = 1, .keep_latest = 3};
+  const CheckpointSettings settings{.every_steps = 1, .keep_latest = 3};
   {
-    Saving run(root, policy);
+    Saving run(root, settings);
     for (const int64_t step : {10, 20, 30}) run.checkpoints.save_now(run.at(step));
   }
   fs::resize_file(checkpoint(root, 10) / kModelFile, 7);
@@ -314,7 +314,7 @@ TEST_CASE("only intact checkpoints count as kept ones, and only those of the run
            fs::copy_options::recursive);  // does not match its name
   fs::create_directory(root / "step-00000015");
   std::ofstream(root / "step-00000015" / kManifestFile) << "trainer checkpoint 2\n";
-  Saving run(root, policy);
+  Saving run(root, settings);
   run.checkpoints.go_on_from(*newest_checkpoint(root, [](const std::string&) {}));
   CHECK(steps_in(root) == std::vector<int64_t>{30, 25, 20, 15, 5});  // 10 is damaged
   run.checkpoints.save_now(run.at(40));

@@ -178,7 +178,7 @@ namespace {
 
 /// The errors of three ranks with these arguments.
 std::vector<std::string> told(const std::vector<std::vector<std::string>>& words,
-                              const std::vector<SessionOptions>& options = std::vector<SessionOptions>(3)) {
+                              const std::vector<SessionRequest>& options = std::vector<SessionRequest>(3)) {
   test::ThreadGroup table(words.size());
   std::vector<std::string> texts(words.size());
   std::vector<std::jthread> threads;

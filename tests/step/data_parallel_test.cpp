@@ -83,7 +83,7 @@ TEST_CASE("shard_optimizer: each rank updates some parameters, and sends them be
   const auto rule = update::Sgd{.momentum = 0.9};
   draft.build.set_phase(Phase::update);
   const auto out = draft.build.emit_all(
-      std::make_shared<OptimizerStep>(rule, std::vector<StepSetting>{{0}, {0.5}, {1}}), in);
+      std::make_shared<OptimizerStep>(rule, std::vector<ParameterSettings>{{0}, {0.5}, {1}}), in);
   for (size_t i = 0; i < states.size(); ++i) draft.build.assign(states[i], out[i]);
   CHECK(draft.run({shard_optimizer(3)}).calls() ==
         Calls{"sgd(lr, -, -, -, b, db, b.momentum) {momentum=0.9 weight_decay=0.5 parameters=1}",
@@ -116,7 +116,7 @@ TEST_CASE("shares of an optimizer: the largest is the first rank's, and a rank m
     in.insert(in.end(), {draft.parameter(name, {size}), draft.input("d" + name, {size}), m});
   }
   draft.build.emit_all(
-      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, std::vector<StepSetting>(5)), in);
+      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, std::vector<ParameterSettings>(5)), in);
   const auto shares = [&](int64_t ranks) {
     Program program = draft.program;
     run_passes(program, {shard_optimizer(ranks)});

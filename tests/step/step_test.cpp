@@ -83,7 +83,8 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
                                  "autodiff", "fuse_gradient_sum", "fuse_classifier", "recompute",
                                  "accumulate", "keep_low_weights", "learning_rate", "mean_loss", "guard",
                                  "clip_gradients", "update", "dead_code"});
-  CHECK(names_of(inference({.forward = {.purpose = Purpose::evaluate}, .passes = {.trains = false}}, true)) ==
+  CHECK(names_of(inference({.forward = {.use = {.purpose = Purpose::evaluate, .averages = true}},
+                            .passes = {.trains = false}})) ==
         std::vector<std::string>{"forward", "loss", "fuse_residual", "fold_batch_norm", "fuse_relu",
                                  "fuse_classifier", "given_averages", "dead_code"});
 }

@@ -9,7 +9,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-TaskSetting setting_of(const Shape& input, const Shape& output) {
+TaskContext setting_of(const Shape& input, const Shape& output) {
   return {.input = input,
           .output = output,
           .format = "idx",
@@ -23,10 +23,10 @@ TaskSetting setting_of(const Shape& input, const Shape& output) {
 }
 
 /// The inputs that a task declares, and their shapes.
-std::vector<std::pair<std::string, Shape>> inputs_of(const TaskSetting& setting, bool training,
+std::vector<std::pair<std::string, Shape>> inputs_of(const TaskContext& context, bool training,
                                                      TargetKind kind = TargetKind::label) {
   Program program;
-  task_for(setting.output, kind).declare_inputs(program, setting, training);
+  task_for(context.output, kind).declare_inputs(program, context, training);
   std::vector<std::pair<std::string, Shape>> inputs;
   for (const Tensor& tensor : program.tensors) inputs.emplace_back(tensor.name, tensor.spec.shape);
   return inputs;
@@ -52,23 +52,23 @@ TEST_CASE("the network's output and the loss say which task it is, and exactly o
 
 TEST_CASE(
     "a task declares what its loss reads: labels of a sample or of its pixels, weights, a second label") {
-  TaskSetting setting = setting_of({1, 6, 6}, {8, 10});
-  CHECK(inputs_of(setting, true) == Inputs{{"labels", {8}}, {"weights", {8}}});
-  setting.mixes = true;
-  CHECK(inputs_of(setting, true) ==
+  TaskContext context = setting_of({1, 6, 6}, {8, 10});
+  CHECK(inputs_of(context, true) == Inputs{{"labels", {8}}, {"weights", {8}}});
+  context.mixes = true;
+  CHECK(inputs_of(context, true) ==
         Inputs{{"labels", {8}}, {"weights", {8}}, {"other_labels", {8}}, {"mix_weights", {8}}});
-  CHECK(inputs_of(setting, false) == Inputs{{"labels", {8}}, {"weights", {8}}});
+  CHECK(inputs_of(context, false) == Inputs{{"labels", {8}}, {"weights", {8}}});
   CHECK(inputs_of(setting_of({3, 6, 5}, {8, 4, 6, 5}), true) ==
         Inputs{{"labels", {8, 6, 5}}, {"weights", {8}}});
 }
 
 TEST_CASE("sets of labels are targets of the output's shape, also where samples are mixed") {
-  TaskSetting setting = setting_of({1, 6, 6}, {8, 10});
+  TaskContext context = setting_of({1, 6, 6}, {8, 10});
   const Inputs expected{{"targets", {8, 10}}, {"weights", {8}}};
-  CHECK(inputs_of(setting, true, TargetKind::label_set) == expected);
-  setting.mixes = true;
-  CHECK(inputs_of(setting, true, TargetKind::label_set) == expected);
-  TaskSetting pixels = setting, single = setting;
+  CHECK(inputs_of(context, true, TargetKind::label_set) == expected);
+  context.mixes = true;
+  CHECK(inputs_of(context, true, TargetKind::label_set) == expected);
+  TaskContext pixels = context, single = context;
   pixels.output = {8, 4, 6, 6};
   single.gives_label_sets = false;
   CHECK_THROWS_WITH(inputs_of(pixels, true, TargetKind::label_set),
@@ -80,7 +80,7 @@ TEST_CASE("sets of labels are targets of the output's shape, also where samples 
 }
 
 TEST_CASE("a reconstruction reads no labels, and is compared with the images themselves") {
-  const TaskSetting good = setting_of({1, 6, 6}, {8, 1, 6, 6});
+  const TaskContext good = setting_of({1, 6, 6}, {8, 1, 6, 6});
   const Task& task = task_for(good.output, TargetKind::input);
   Program program;
   const TensorId images = program.input("images", {{8, 1, 6, 6}, DType::f32});
@@ -88,11 +88,11 @@ TEST_CASE("a reconstruction reads no labels, and is compared with the images the
   CHECK(targets.values == images);
   CHECK(targets.labels == kNone);
   CHECK(task.classes(good.output) == 0);
-  TaskSetting tokens = good, smaller = good, mixing = good;
+  TaskContext tokens = good, smaller = good, mixing = good;
   tokens.input_kind = InputKind::tokens;
   smaller.output = {8, 1, 5, 5};
   mixing.mixes = true;
-  const auto inputs = [](const TaskSetting& setting) { return inputs_of(setting, true, TargetKind::input); };
+  const auto inputs = [](const TaskContext& context) { return inputs_of(context, true, TargetKind::input); };
   CHECK_THROWS_WITH(inputs(tokens),
                     ContainsSubstring("loss.name: mse compares the network's output with the images"));
   CHECK_THROWS_WITH(inputs(smaller),
@@ -103,8 +103,8 @@ TEST_CASE("a reconstruction reads no labels, and is compared with the images the
 }
 
 TEST_CASE("a class for each pixel needs label maps of the input's size, and no mixing") {
-  const TaskSetting good = setting_of({3, 6, 5}, {8, 4, 6, 5});
-  TaskSetting without_maps = good, smaller = good, flat = good, mixing = good;
+  const TaskContext good = setting_of({3, 6, 5}, {8, 4, 6, 5});
+  TaskContext without_maps = good, smaller = good, flat = good, mixing = good;
   without_maps.gives_label_maps = false;
   smaller.output = {8, 4, 3, 5};
   flat.input = {90};
@@ -119,9 +119,9 @@ TEST_CASE("a class for each pixel needs label maps of the input's size, and no m
 }
 
 TEST_CASE("classes for each position need a network that reads tokens, and as many positions as it reads") {
-  TaskSetting good = setting_of({6}, {8, 6, 50});
+  TaskContext good = setting_of({6}, {8, 6, 50});
   good.input_kind = InputKind::tokens;
-  TaskSetting pixels = good, shorter = good;
+  TaskContext pixels = good, shorter = good;
   pixels.input_kind = InputKind::pixels;
   shorter.output = {8, 5, 50};
   const auto inputs = inputs_of(good, true);
@@ -151,9 +151,9 @@ TEST_CASE("bits per byte are the whole loss in bits over the bytes that the toke
 }
 
 TEST_CASE("a prediction is a class, its name where it has one, and probabilities of the first or of all") {
-  const TaskSetting setting = setting_of({1, 6, 6}, {8, 3});
-  const Task& task = task_for(setting.output);
-  task.check_prediction(setting);
+  const TaskContext context = setting_of({1, 6, 6}, {8, 3});
+  const Task& task = task_for(context.output);
+  task.check_prediction(context);
   const std::vector<std::string> names = {"ant", "bee"}, none;
   const std::vector<float> output = {0, 2, 1}, last = {0, 1, 2};
   const auto fields = task.predict(output, {.top = 2, .class_names = names});
@@ -176,9 +176,9 @@ TEST_CASE("a prediction is a class, its name where it has one, and probabilities
 
 TEST_CASE("what has no class for each sample is not predicted") {
   for (const Shape& output : {Shape{8, 4, 6, 5}, Shape{8, 4, 6}, Shape{8}}) {
-    const TaskSetting setting = setting_of({3, 6, 5}, output);
+    const TaskContext context = setting_of({3, 6, 5}, output);
     CHECK_THROWS_WITH(
-        task_for(output).check_prediction(setting),
+        task_for(output).check_prediction(context),
         ContainsSubstring("model: predict prints one class for each image; the network's output " +
                           to_string(output) +
                           (output.size() == 4   ? " has one for each pixel"

@@ -23,9 +23,9 @@ std::vector<float> logits_of(const std::vector<double>& probabilities) {
 }
 
 /// How often each token is drawn by draws that are spread evenly: its probability, to a thousandth.
-std::map<int32_t, double> shares(const SamplingRule& rule, const std::vector<float>& logits) {
+std::map<int32_t, double> shares(const SamplingSettings& settings, const std::vector<float>& logits) {
   constexpr int kDraws = 4000;
-  TokenSampler sampler(rule);
+  TokenSampler sampler(settings);
   std::map<int32_t, double> found;
   for (int i = 0; i < kDraws; ++i) found[sampler.pick(logits, (i + 0.5) / kDraws)] += 1.0 / kDraws;
   return found;

@@ -15,10 +15,11 @@ namespace in = attention_input;
 /// multiply-adds: q . k and p v; backward q . k again, dp, and the gradients of q, k and v.
 constexpr double kSeenForwardFlops = 2 * 2, kSeenBackwardFlops = 5 * 2;
 
-void expect_heads(const AttentionRule& rule) {
-  expect(rule.heads >= 1 && rule.kv_heads >= 1 && rule.heads % rule.kv_heads == 0,
-         fmt::format("heads must be a multiple of kv_heads, got {} and {}", rule.heads, rule.kv_heads));
-  expect(rule.window == 0 || rule.causal, "a window is for causal attention only");
+void expect_heads(const AttentionSettings& settings) {
+  expect(
+      settings.heads >= 1 && settings.kv_heads >= 1 && settings.heads % settings.kv_heads == 0,
+      fmt::format("heads must be a multiple of kv_heads, got {} and {}", settings.heads, settings.kv_heads));
+  expect(settings.window == 0 || settings.causal, "a window is for causal attention only");
 }
 
 void expect_attention_sequence(const Shape& shape, const std::string& what, int64_t heads,
@@ -29,15 +30,17 @@ void expect_attention_sequence(const Shape& shape, const std::string& what, int6
          fmt::format("{} has {} features, which {} do not divide", what, shape[2], of_heads));
 }
 
-void expect_three_sequences(const AttentionRule& rule, const Shape& q, const Shape& k, const Shape& v) {
-  expect_attention_sequence(q, "the query", rule.heads, fmt::format("{} heads", rule.heads));
-  expect_attention_sequence(k, "the key", rule.kv_heads, fmt::format("{} heads", rule.kv_heads));
+void expect_three_sequences(const AttentionSettings& settings, const Shape& q, const Shape& k,
+                            const Shape& v) {
+  expect_attention_sequence(q, "the query", settings.heads, fmt::format("{} heads", settings.heads));
+  expect_attention_sequence(k, "the key", settings.kv_heads, fmt::format("{} heads", settings.kv_heads));
   expect(k == v, fmt::format("key and value must have one shape, got {} and {}", to_string(k), to_string(v)));
   expect(k[0] == q[0], fmt::format("queries of {} samples met keys of {}, shapes {} and {}", q[0], k[0],
                                    to_string(q), to_string(k)));
-  expect(q[2] / rule.heads == k[2] / rule.kv_heads,
+  expect(q[2] / settings.heads == k[2] / settings.kv_heads,
          fmt::format("a query head of {} features met a key head of {}: {} features in {} heads and {} in {}",
-                     q[2] / rule.heads, k[2] / rule.kv_heads, q[2], rule.heads, k[2], rule.kv_heads));
+                     q[2] / settings.heads, k[2] / settings.kv_heads, q[2], settings.heads, k[2],
+                     settings.kv_heads));
 }
 
 void expect_positions(std::span<const TensorSpec> inputs, const AttentionSizes& e) {
@@ -57,21 +60,21 @@ void expect_positions(std::span<const TensorSpec> inputs, const AttentionSizes& 
   }
 }
 
-AttentionSizes check_attention(const AttentionRule& rule, std::span<const TensorSpec> inputs) {
-  expect_heads(rule);
+AttentionSizes check_attention(const AttentionSettings& settings, std::span<const TensorSpec> inputs) {
+  expect_heads(settings);
   expect_one_type(inputs, {in::kQ, in::kK, in::kV});
   const Shape &q = inputs[in::kQ].shape, &k = inputs[in::kK].shape, &v = inputs[in::kV].shape;
   expect(k.empty() == v.empty(), "takes queries, keys and values packed in one input, or all three apart");
   if (k.empty()) {
-    expect_attention_sequence(
-        q, "the packed input", rule.heads + 2 * rule.kv_heads,
-        fmt::format("{} heads of queries and twice {} of keys and values", rule.heads, rule.kv_heads));
+    expect_attention_sequence(q, "the packed input", settings.heads + 2 * settings.kv_heads,
+                              fmt::format("{} heads of queries and twice {} of keys and values",
+                                          settings.heads, settings.kv_heads));
   } else {
-    expect_three_sequences(rule, q, k, v);
+    expect_three_sequences(settings, q, k, v);
   }
-  const AttentionSizes e(rule, q, k);
+  const AttentionSizes e(settings, q, k);
   expect_positions(inputs, e);
-  if (rule.dropout) {
+  if (settings.dropout) {
     expect(inputs[in::kSample] == TensorSpec{{e.samples}, DType::i32}, "dropout needs one index per sample");
     expect(inputs[in::kStep] == TensorSpec{{1}, DType::i32}, "dropout needs the step");
   }
@@ -85,22 +88,23 @@ double seen_from_start(double queries, double window) {
 }
 
 /// Pairs of a query and a key that it sees. Queries from a position on count as the last ones.
-double pairs_seen(const AttentionRule& rule, const AttentionSizes& e) {
+double pairs_seen(const AttentionSettings& settings, const AttentionSizes& e) {
   const auto queries = static_cast<double>(e.queries), keys = static_cast<double>(e.keys);
   const double heads = static_cast<double>(e.samples) * static_cast<double>(e.heads);
-  if (!rule.causal) return heads * queries * keys;
-  const double window = rule.window > 0 ? static_cast<double>(rule.window) : keys;
+  if (!settings.causal) return heads * queries * keys;
+  const double window = settings.window > 0 ? static_cast<double>(settings.window) : keys;
   return heads * (seen_from_start(keys, window) - seen_from_start(keys - queries, window));
 }
 
-double attention_flops(const AttentionRule& rule, std::span<const TensorSpec> inputs, double of_an_element) {
-  const AttentionSizes e(rule, inputs[in::kQ].shape, inputs[in::kK].shape);
-  return of_an_element * static_cast<double>(e.size) * pairs_seen(rule, e);
+double attention_flops(const AttentionSettings& settings, std::span<const TensorSpec> inputs,
+                       double of_an_element) {
+  const AttentionSizes e(settings, inputs[in::kQ].shape, inputs[in::kK].shape);
+  return of_an_element * static_cast<double>(e.size) * pairs_seen(settings, e);
 }
 
 }  // namespace
 
-void AttentionRule::describe(AttributeVisitor& visit) const {
+void AttentionSettings::describe(AttributeVisitor& visit) const {
   visit("heads", heads);
   visit("kv_heads", kv_heads, {.hidden = kv_heads == heads});
   visit("causal", causal);
@@ -109,22 +113,22 @@ void AttentionRule::describe(AttributeVisitor& visit) const {
   if (dropout) dropout->describe(visit);
 }
 
-double AttentionRule::factor(int64_t size) const {
+double AttentionSettings::factor(int64_t size) const {
   return scale == 0 ? 1 / std::sqrt(static_cast<double>(size)) : scale;
 }
 
-AttentionSizes::AttentionSizes(const AttentionRule& rule, const Shape& q, const Shape& k)
+AttentionSizes::AttentionSizes(const AttentionSettings& settings, const Shape& q, const Shape& k)
     : samples(q[0]),
       queries(q[1]),
       keys(k.empty() ? q[1] : k[1]),
-      heads(rule.heads),
-      kv_heads(rule.kv_heads),
-      size(q[2] / (k.empty() ? rule.heads + 2 * rule.kv_heads : rule.heads)),
+      heads(settings.heads),
+      kv_heads(settings.kv_heads),
+      size(q[2] / (k.empty() ? settings.heads + 2 * settings.kv_heads : settings.heads)),
       packed(k.empty()) {}
 
 std::vector<TensorSpec> Attention::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, in::kInputCount);
-  const AttentionSizes e = check_attention(rule, inputs);
+  const AttentionSizes e = check_attention(settings, inputs);
   return {{.shape = {e.samples, e.queries, e.heads * e.size}, .dtype = inputs[in::kQ].dtype},
           {.shape = {e.samples, e.heads, e.queries}, .dtype = DType::f32}};
 }
@@ -133,19 +137,19 @@ std::vector<TensorId> Attention::gradient(const Backward& backward) const {
   std::vector<TensorId> inputs = backward.node.inputs, gradients(inputs.size(), kNone);
   inputs.insert(inputs.end(), {backward.dy[kY], backward.y(kY), backward.y(kLogSum)});
   const std::vector<TensorId> made =
-      backward.build.emit_all(std::make_shared<AttentionBackward>(rule), inputs);
+      backward.build.emit_all(std::make_shared<AttentionBackward>(settings), inputs);
   std::ranges::copy(made, gradients.begin() + in::kQ);
   return gradients;
 }
 
 double Attention::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return attention_flops(rule, inputs, kSeenForwardFlops);
+  return attention_flops(settings, inputs, kSeenForwardFlops);
 }
 
 std::vector<TensorSpec> AttentionBackward::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, in::kLogSum + 1, "needs attention's inputs, dy, y and the log-sum-exp");
-  const AttentionSizes e = check_attention(rule, inputs);
-  const std::vector<TensorSpec> made = Attention(rule).infer(inputs.first(in::kInputCount));
+  const AttentionSizes e = check_attention(settings, inputs);
+  const std::vector<TensorSpec> made = Attention(settings).infer(inputs.first(in::kInputCount));
   const TensorSpec &y = made[Attention::kY], &log_sum = made[Attention::kLogSum];
   expect(inputs[in::kDy] == y && inputs[in::kY] == y && inputs[in::kLogSum] == log_sum,
          "needs dy, y and the log-sum-exp as attention gives them");
@@ -154,12 +158,12 @@ std::vector<TensorSpec> AttentionBackward::infer(std::span<const TensorSpec> inp
 }
 
 double AttentionBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return attention_flops(rule, inputs, kSeenBackwardFlops);
+  return attention_flops(settings, inputs, kSeenBackwardFlops);
 }
 
 /// If keys come from a cache, and no key is later than its query.
 bool Attention::is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return rule.causal && !inputs[attention_input::kFirstPosition].shape.empty();
+  return settings.causal && !inputs[attention_input::kFirstPosition].shape.empty();
 }
 
 }  // namespace trainer

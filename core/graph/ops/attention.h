@@ -13,13 +13,13 @@ namespace trainer {
 /// The keys that a query sees, and the computation of its scores. Heads are adjacent in the last dimension,
 /// so
 /// that sequences have rank 3: (N, T, heads * size).
-struct AttentionRule {
+struct AttentionSettings {
   int64_t heads = 1;
   int64_t kv_heads = 1;  ///< of keys and values; query head h reads head h / (heads / kv_heads)
   bool causal = false;   ///< a query sees the keys up to its own position
   int64_t window = 0;    ///< and of these the last `window`, for causal only; 0: all
   double scale = 0;      ///< scores are scale * q . k; 0: 1 / sqrt(size)
-  std::optional<DropoutRule> dropout = {};  ///< of the probabilities
+  std::optional<DropoutSettings> dropout = {};  ///< of the probabilities
 
   void describe(AttributeVisitor& visit) const;
   /// The factor of q . k, for heads of this size.
@@ -59,7 +59,7 @@ constexpr size_t kLogSum = kInputCount + 2;
 
 /// Sizes of one use, from the shapes of q and k; k is empty if q is packed.
 struct AttentionSizes {
-  AttentionSizes(const AttentionRule& rule, const Shape& q, const Shape& k);
+  AttentionSizes(const AttentionSettings& settings, const Shape& q, const Shape& k);
   int64_t samples, queries, keys;
   int64_t heads, kv_heads, size;  ///< size: of one head
   bool packed;
@@ -84,17 +84,17 @@ class Attention final : public Operation {
  public:
   enum : size_t { kY, kLogSum };
 
-  explicit Attention(const AttentionRule& r) : rule(r) {}
+  explicit Attention(const AttentionSettings& r) : settings(r) {}
   std::string_view name() const override { return "attention"; }
   std::optional<size_t> input_count() const override { return attention_input::kInputCount; }
-  void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
+  void describe(AttributeVisitor& visit) const override { settings.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  const AttentionRule rule;
+  const AttentionSettings settings;
 };
 
 /// The inputs of attention, then dy, y and the log-sum-exp -> dq, dk, dv; of packed inputs dq alone, packed.
@@ -102,14 +102,14 @@ class AttentionBackward final : public Operation {
  public:
   enum : size_t { kDq, kDk, kDv };
 
-  explicit AttentionBackward(const AttentionRule& r) : rule(r) {}
+  explicit AttentionBackward(const AttentionSettings& r) : settings(r) {}
   std::string_view name() const override { return "attention_backward"; }
   std::optional<size_t> input_count() const override { return attention_input::kLogSum + 1; }
-  void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
+  void describe(AttributeVisitor& visit) const override { settings.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  const AttentionRule rule;
+  const AttentionSettings settings;
 };
 
 }  // namespace trainer

@@ -10,10 +10,10 @@ namespace {
 
 const TensorSpec kOneNumber{{1}, DType::f32};
 
-void describe_rule(const CrossEntropyRule& rule, AttributeVisitor& visit) {
-  visit("label_smoothing", rule.label_smoothing, {.hidden = rule.label_smoothing == 0});
-  if (rule.ignore_index) visit("ignore_index", *rule.ignore_index);
-  visit("gamma", rule.gamma, {.hidden = rule.gamma == 0});
+void describe_rule(const CrossEntropySettings& settings, AttributeVisitor& visit) {
+  visit("label_smoothing", settings.label_smoothing, {.hidden = settings.label_smoothing == 0});
+  if (settings.ignore_index) visit("ignore_index", *settings.ignore_index);
+  visit("gamma", settings.gamma, {.hidden = settings.gamma == 0});
 }
 
 /// exp, a sum, a division, a product and a weight for each logit.
@@ -24,7 +24,7 @@ double flops_of_sums(const TensorSpec& logits) {
 }  // namespace
 
 void CrossEntropySums::describe(AttributeVisitor& visit) const {
-  describe_rule(rule, visit);
+  describe_rule(settings, visit);
 }
 
 std::vector<TensorSpec> CrossEntropySums::infer(std::span<const TensorSpec> inputs) const {
@@ -34,14 +34,14 @@ std::vector<TensorSpec> CrossEntropySums::infer(std::span<const TensorSpec> inpu
   const Shape& weights = inputs[kClassWeights].shape;
   expect(weights.empty() || weights == Shape{classes},
          fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));
-  expect(rule.gamma == 0 || rule.label_smoothing == 0, "takes gamma or label smoothing, not both");
+  expect(settings.gamma == 0 || settings.label_smoothing == 0, "takes gamma or label smoothing, not both");
   return {kOneNumber, kOneNumber, kOneNumber};
 }
 
 std::vector<TensorId> CrossEntropySums::gradient(const Backward& backward) const {
   std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
   inputs.insert(inputs.begin(), backward.dy[kLoss]);
-  gradients[kLogits] = backward.build.emit<CrossEntropySumsBackward>(inputs, rule);
+  gradients[kLogits] = backward.build.emit<CrossEntropySumsBackward>(inputs, settings);
   return gradients;
 }
 
@@ -50,7 +50,7 @@ double CrossEntropySums::flops(std::span<const TensorSpec> inputs, std::span<con
 }
 
 void CrossEntropySumsBackward::describe(AttributeVisitor& visit) const {
-  describe_rule(rule, visit);
+  describe_rule(settings, visit);
 }
 
 std::vector<TensorSpec> CrossEntropySumsBackward::infer(std::span<const TensorSpec> inputs) const {

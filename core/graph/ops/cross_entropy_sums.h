@@ -49,7 +49,7 @@ struct Focus {
 };
 
 /// The positions that a mean counts, and the loss of each.
-struct CrossEntropyRule {
+struct CrossEntropySettings {
   double label_smoothing = 0;
   std::optional<int64_t> ignore_index;  ///< positions with this label do not count
   double gamma = 0;                     ///< of Focus; above 0 only without label smoothing
@@ -75,7 +75,7 @@ class CrossEntropySums final : public Operation {
   };
   enum Output : size_t { kLoss, kWeight, kValidTargets };
 
-  explicit CrossEntropySums(const CrossEntropyRule& how) : rule(how) {}
+  explicit CrossEntropySums(const CrossEntropySettings& how) : settings(how) {}
   std::string_view name() const override { return "cross_entropy_sums"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -87,7 +87,7 @@ class CrossEntropySums final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   std::optional<size_t> judged_input() const override { return kLogits; }
 
-  const CrossEntropyRule rule;
+  const CrossEntropySettings settings;
 };
 
 /// dloss (1), then cross_entropy_sums's inputs -> dlogits, the gradient of its first output.
@@ -96,7 +96,7 @@ class CrossEntropySumsBackward final : public Operation {
   enum : size_t { kDloss, kLogits, kLabels, kWeights, kClassWeights, kInputs };
   enum : size_t { kDlogits };
 
-  explicit CrossEntropySumsBackward(const CrossEntropyRule& how) : rule(how) {}
+  explicit CrossEntropySumsBackward(const CrossEntropySettings& how) : settings(how) {}
   std::string_view name() const override { return "cross_entropy_sums_backward"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -104,7 +104,7 @@ class CrossEntropySumsBackward final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t) const override { return input == kLogits; }
 
-  const CrossEntropyRule rule;
+  const CrossEntropySettings settings;
 };
 
 /// sum (1), weight (1), scale (1) -> mean (1) = sum / weight, and factor (1) = 1 / (scale * weight), by which

@@ -5,13 +5,13 @@
 
 namespace trainer {
 
-void DropoutRule::describe(AttributeVisitor& visit) const {
+void DropoutSettings::describe(AttributeVisitor& visit) const {
   visit("p", p);
   visit("key", fmt::format("{:016x}", key));
 }
 
 void Dropout::describe(AttributeVisitor& visit) const {
-  rule.describe(visit);
+  settings.describe(visit);
 }
 
 std::vector<TensorSpec> Dropout::infer(std::span<const TensorSpec> inputs) const {
@@ -21,7 +21,7 @@ std::vector<TensorSpec> Dropout::infer(std::span<const TensorSpec> inputs) const
 }
 
 std::vector<TensorId> Dropout::gradient(const Backward& backward) const {
-  return {backward.build.emit<Dropout>({backward.dy[kY], backward.x(kSample), backward.x(kStep)}, rule),
+  return {backward.build.emit<Dropout>({backward.dy[kY], backward.x(kSample), backward.x(kStep)}, settings),
           kNone, kNone};
 }
 

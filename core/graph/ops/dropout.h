@@ -9,7 +9,7 @@ namespace trainer {
 
 /// The factor of one element: 0 with probability p, 1 / (1 - p) otherwise. A pure function of the layer's
 /// key, the step, the sample's place in the global batch and the element's place in the sample.
-struct DropoutRule {
+struct DropoutSettings {
   double p = 0.5;
   uint64_t key = 0;
 
@@ -33,7 +33,7 @@ class Dropout final : public Operation {
   enum : size_t { kX, kSample, kStep, kInputs };
   enum : size_t { kY };
 
-  explicit Dropout(DropoutRule r) : rule(r) {}
+  explicit Dropout(DropoutSettings r) : settings(r) {}
   std::string_view name() const override { return "dropout"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -42,7 +42,7 @@ class Dropout final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == kX; }
 
-  const DropoutRule rule;
+  const DropoutSettings settings;
 };
 
 }  // namespace trainer

@@ -30,7 +30,7 @@ class RuleReporter {
 
 }  // namespace
 
-OptimizerStep::OptimizerStep(update::Rule how, std::vector<StepSetting> of_parameters)
+OptimizerStep::OptimizerStep(update::Rule how, std::vector<ParameterSettings> of_parameters)
     : rule(how),
       moments(std::visit([](const auto& one) { return one.moments().size(); }, how)),
       settings(std::move(of_parameters)) {}
@@ -44,7 +44,7 @@ void OptimizerStep::describe(AttributeVisitor& visit) const {
   std::visit([&](auto one) { one.declare(reporter); }, rule);
   std::vector<int64_t> adapting;
   std::vector<double> decays, factors;
-  for (const StepSetting& setting : settings) {
+  for (const ParameterSettings& setting : settings) {
     adapting.push_back(setting.adapts ? 1 : 0);
     decays.push_back(setting.weight_decay);
     factors.push_back(setting.lr_factor);

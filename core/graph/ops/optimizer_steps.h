@@ -9,7 +9,7 @@
 namespace trainer {
 
 /// The settings in which one parameter's update differs from others'.
-struct StepSetting {
+struct ParameterSettings {
   double weight_decay = 0;
   double lr_factor = 1;  ///< of the step's learning rate
   bool adapts = false;   ///< to the parameter's norms; only if the rule adapts at all
@@ -23,7 +23,7 @@ class OptimizerStep final : public Operation {
  public:
   enum Input : size_t { kLr, kUpdates, kScale, kSkip, kFirstParameter };
 
-  OptimizerStep(update::Rule how, std::vector<StepSetting> of_parameters);
+  OptimizerStep(update::Rule how, std::vector<ParameterSettings> of_parameters);
   std::string_view name() const override;
   std::optional<size_t> input_count() const override { return input_of(parameters()); }
   void describe(AttributeVisitor& visit) const override;
@@ -39,8 +39,8 @@ class OptimizerStep final : public Operation {
   size_t output_of(size_t parameter) const { return parameter * (1 + moments); }
 
   const update::Rule rule;
-  const size_t moments;                     ///< of each parameter
-  const std::vector<StepSetting> settings;  ///< of each parameter
+  const size_t moments;                           ///< of each parameter
+  const std::vector<ParameterSettings> settings;  ///< of each parameter
 };
 
 /// All gradients -> scale (1) = max_norm / (norm + eps) and norm (1), their joint 2-norm. The scale is at

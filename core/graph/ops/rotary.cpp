@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-void RotaryRule::describe(AttributeVisitor& visit) const {
+void RotarySettings::describe(AttributeVisitor& visit) const {
   visit("heads", heads);
   visit("size", size);
   visit("features", features);
@@ -18,21 +18,22 @@ void RotaryRule::describe(AttributeVisitor& visit) const {
 std::vector<TensorSpec> Rotary::infer(std::span<const TensorSpec> inputs) const {
   const Shape &x = inputs[position_input::kX].shape, &table = inputs[position_input::kTable].shape;
   expect(x.size() == 3, "expected sequences (N, T, features), got shape " + to_string(x));
-  expect(rule.features % 2 == 0 && rule.features <= rule.size,
-         fmt::format("an even number of the {} features of a head can be turned, not {}", rule.size,
-                     rule.features));
-  expect(rule.heads * rule.size <= x[2],
-         fmt::format("{} heads of {} features are more than the {} there are", rule.heads, rule.size, x[2]));
+  expect(settings.features % 2 == 0 && settings.features <= settings.size,
+         fmt::format("an even number of the {} features of a head can be turned, not {}", settings.size,
+                     settings.features));
+  expect(settings.heads * settings.size <= x[2],
+         fmt::format("{} heads of {} features are more than the {} there are", settings.heads, settings.size,
+                     x[2]));
   expect_type(inputs, {position_input::kTable}, DType::f32);
-  expect(table.size() == 2 && table[1] == rule.features,
-         fmt::format("a table of shape {} met {} features", to_string(table), rule.features));
+  expect(table.size() == 2 && table[1] == settings.features,
+         fmt::format("a table of shape {} met {} features", to_string(table), settings.features));
   expect_positions(inputs[position_input::kFirstPosition], inputs[position_input::kStart], x, table[0]);
   return {inputs[position_input::kX]};
 }
 
 std::vector<TensorId> Rotary::gradient(const Backward& backward) const {
-  RotaryRule back = rule;
-  back.inverse = !rule.inverse;
+  RotarySettings back = settings;
+  back.inverse = !settings.inverse;
   std::vector<TensorId> gradients(position_input::kInputs, kNone);
   gradients[position_input::kX] = backward.build.emit<Rotary>(
       {backward.dy[kY], backward.x(position_input::kTable), backward.x(position_input::kFirstPosition),
@@ -44,7 +45,7 @@ std::vector<TensorId> Rotary::gradient(const Backward& backward) const {
 /// Two products and a sum for each feature that is turned.
 double Rotary::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   const Shape& x = inputs[position_input::kX].shape;
-  return 3.0 * static_cast<double>(x[0] * x[1]) * static_cast<double>(rule.heads * rule.features);
+  return 3.0 * static_cast<double>(x[0] * x[1]) * static_cast<double>(settings.heads * settings.features);
 }
 
 std::vector<double> rotary_table(double theta, int64_t features, int64_t positions) {

@@ -7,7 +7,7 @@
 namespace trainer {
 
 /// Which features of a row of heads are turned. Heads are adjacent; those after the first `heads` stay.
-struct RotaryRule {
+struct RotarySettings {
   int64_t heads = 1;         ///< that are turned
   int64_t size = 2;          ///< features of a head
   int64_t features = 2;      ///< the first of them that are turned, an even number
@@ -24,10 +24,10 @@ class Rotary final : public Operation {
  public:
   enum : size_t { kY };
 
-  explicit Rotary(const RotaryRule& r) : rule(r) {}
+  explicit Rotary(const RotarySettings& r) : settings(r) {}
   std::string_view name() const override { return "rotary"; }
   std::optional<size_t> input_count() const override { return position_input::kInputs; }
-  void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
+  void describe(AttributeVisitor& visit) const override { settings.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
     return input == position_input::kX ? InputType::widest : InputType::f32;
@@ -40,7 +40,7 @@ class Rotary final : public Operation {
   }
   std::optional<size_t> table_input() const override { return position_input::kTable; }
 
-  const RotaryRule rule;
+  const RotarySettings settings;
 };
 
 /// For each position the cosines of features / 2 angles, then their sines; angle i of position p is

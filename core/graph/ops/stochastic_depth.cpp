@@ -4,7 +4,7 @@
 namespace trainer {
 
 void StochasticDepth::describe(AttributeVisitor& visit) const {
-  rule.describe(visit);
+  settings.describe(visit);
 }
 
 std::vector<TensorSpec> StochasticDepth::infer(std::span<const TensorSpec> inputs) const {
@@ -14,9 +14,9 @@ std::vector<TensorSpec> StochasticDepth::infer(std::span<const TensorSpec> input
 }
 
 std::vector<TensorId> StochasticDepth::gradient(const Backward& backward) const {
-  return {
-      backward.build.emit<StochasticDepth>({backward.dy[kY], backward.x(kSample), backward.x(kStep)}, rule),
-      kNone, kNone};
+  return {backward.build.emit<StochasticDepth>({backward.dy[kY], backward.x(kSample), backward.x(kStep)},
+                                               settings),
+          kNone, kNone};
 }
 
 }  // namespace trainer

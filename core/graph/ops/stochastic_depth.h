@@ -13,7 +13,7 @@ class StochasticDepth final : public Operation {
   enum : size_t { kX, kSample, kStep, kInputs };
   enum : size_t { kY };
 
-  explicit StochasticDepth(DropoutRule r) : rule(r) {}
+  explicit StochasticDepth(DropoutSettings r) : settings(r) {}
   std::string_view name() const override { return "stochastic_depth"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -23,11 +23,11 @@ class StochasticDepth final : public Operation {
   bool in_place(size_t input, size_t) const override { return input == kX; }
 
   /// The factor of all elements of a sample.
-  static TRAINER_HD float factor(const DropoutRule& rule, int32_t sample, int32_t step) {
-    return rule.factor(rule.block(0, sample, step).v[0]);
+  static TRAINER_HD float factor(const DropoutSettings& settings, int32_t sample, int32_t step) {
+    return settings.factor(settings.block(0, sample, step).v[0]);
   }
 
-  const DropoutRule rule;
+  const DropoutSettings settings;
 };
 
 }  // namespace trainer
