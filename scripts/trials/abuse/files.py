@@ -13,7 +13,7 @@ from abuse.limits import under
 REFUSED = frozenset({DATA, IO, RECIPE})
 LITTLE_MEMORY = under('-v', 2000000)
 HALF, MORE = 'training.max_duration=12ba', 'run.allow_changes=[training.max_duration]'
-IMAGES = 'data={format: image_folder, train: images, augment: [random_resized_crop: 8], workers: 1}'
+IMAGE_DATA = 'data={format: image_folder, train: images, augment: [random_resized_crop: 8], workers: 1}'
 NINE = ', '.join(['*{0}'] * 9)
 
 
@@ -123,7 +123,7 @@ def image(run, content):
     for i in range(99):
         run.write(f'images/{"ab"[i % 2]}/{i}.png', png(8, 8, bytes(8 * 25)))
     run.write('images/a/bad.png', content)
-    ends(run, IMAGES, 'model.input=[3, 8, 8]', 'model.layers[3]={linear: 2}', 'training.global_batch_size=10', codes={DATA}, says='bad.png')
+    ends(run, IMAGE_DATA, 'model.input=[3, 8, 8]', 'model.layers[3]={linear: 2}', 'training.global_batch_size=10', codes={DATA}, says='bad.png')
 
 
 def special(run, make):
