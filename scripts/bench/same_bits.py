@@ -10,6 +10,7 @@ a renamed key is not a difference.
 import argparse
 import json
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -17,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 # Lines that say nothing about results or can never be equal.
-TIMINGS = {'time', 'samples_per_s', 'data_wait_ms', 'forward_ms', 'backward_ms', 'update_ms', 'memory_bytes', 'host_ms'}
+TIMINGS = {'time', 'samples_per_s', 'tokens_per_s', 'data_wait_ms', 'forward_ms', 'backward_ms', 'update_ms', 'memory_bytes', 'host_ms'}
 SYNTHETIC = ['data.format=synthetic', 'data.synthetic.train_samples=640', 'data.synthetic.val_samples=64']
 ACCUMULATED = ['training.micro_batch_size=8', 'training.ema={decay: 0.9}', 'optimizer.clip_norm=1', 'guards.spike=skip']
 CASES = {  # recipe, and its overrides
@@ -25,6 +26,7 @@ CASES = {  # recipe, and its overrides
     'mlp_amp': ['training.precision=amp_bf16', 'device.emulate_bf16=true'],
     'resnet18_cifar10': SYNTHETIC, 'unet_synthetic': [], 'fashion_mnist_autoencoder': [], 'image_folder_finetune': SYNTHETIC,
     'mobilenet_v2_imagenet': SYNTHETIC, 'resnet50_imagenet': SYNTHETIC,
+    'gpt_char_bible': ['data.train={text}', 'training.global_batch_size=4'],
 }
 # The same with gradients accumulated, averages, clipping and guards, and with mixed samples.
 MORE = {'fashion_mnist_mlp': ACCUMULATED, 'resnet18_cifar10': SYNTHETIC + ACCUMULATED,
@@ -108,10 +110,13 @@ def time_steps(recipe, overrides, work):
 
 good = True
 with tempfile.TemporaryDirectory() as folder:
+    text = Path(folder) / 'text.txt'
+    text.write_text(' '.join(random.Random(1).choices(['one', 'or', 'another', 'word', 'after', 'the', 'first.'], k=40000)))
     for number, (recipe, overrides) in enumerate([*CASES.items(), *MORE.items()]):
         if options.only and not re.search(options.only, recipe):
             continue
         work = Path(folder) / str(number)
+        overrides = [word.replace('{text}', str(text)) for word in overrides]
         if options.times:
             time_steps(recipe, overrides, work)
         else:
