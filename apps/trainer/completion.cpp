@@ -113,7 +113,7 @@ Completions complete(const CommandHelp& program, const std::vector<RecipeKey>& k
   if (command == &program) {
     if (words.size() == 1) completer.offer_commands(program);
     if (words.size() == 1 && word.starts_with('-')) completer.offer_options(program);
-    command = find_command(program, "train");  // which is not a command
+    command = find_command(program, "train");  // the default if no command is given
     if (words.size() == 1 && word.find_first_of("-.=") == std::string::npos) return completer.take_or_files();
   }
   const Option* before = words.size() > 1 ? find_option(*command, words[words.size() - 2]) : nullptr;

@@ -8,7 +8,7 @@
 namespace trainer {
 
 /// IEEE 754's binary16: how it is stored, not computed with. Conversion rounds to nearest, ties to even;
-/// larger values become infinite, NaN stays NaN.
+/// values too large become infinite, NaN stays NaN.
 struct Float16 {
   uint16_t bits;
 

@@ -15,7 +15,7 @@ struct MappedRange;
 /// the file is missing, 65 if it is not a regular one, 74 if the system fails.
 ///
 /// Pages that are lost while it is mapped, because the file has become shorter or its disk fails, read as
-/// zeros. Readers call require_intact before they use the bytes.
+/// zeros. Call require_intact after reading the bytes, and before using them.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);

@@ -23,12 +23,12 @@ struct Arrangement {
   int64_t bytes = 0;             ///< end of the last one
 };
 
-/// Offsets such that lifetimes that overlap in time never overlap in memory. Three orders are tried: largest,
-/// longest and earliest first. Each lifetime goes into the smallest gap that holds it (Pisarchyk, Lee,
-/// "Efficient memory management for deep neural net inference", 2020). Each order is improved by placing the
-/// topmost lifetime earlier (squeaky wheel optimisation: Joslin, Clements, 1999). The best arrangement is
-/// taken. For more than 3,000 lifetimes it is the first within a thousandth of the lower bound, and fewer
-/// orders are improved.
+/// Offsets such that lifetimes that overlap in time never overlap in memory. Up to five orders are tried,
+/// such as largest, longest and earliest first. Each lifetime goes into the smallest gap that holds it
+/// (Pisarchyk, Lee, "Efficient memory management for deep neural net inference", 2020). Each order is
+/// improved by placing the topmost lifetime earlier (squeaky wheel optimisation: Joslin, Clements, 1999). The
+/// best arrangement is taken. The search ends at the first within a thousandth of the lower bound. More than
+/// 3,000 lifetimes get fewer attempts per order.
 Arrangement arrange(const std::vector<Lifetime>& lifetimes);
 
 /// The bytes alive at the first step of each lifetime, each lifetime's rounded up to the alignment.

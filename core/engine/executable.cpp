@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <stdexcept>
 
 #include "core/base/error.h"
@@ -53,7 +54,8 @@ TensorId Executable::tensor(std::string_view name) const {
 
 void Executable::hold_elsewhere() {
   if (plan_.elsewhere_bytes == 0) return;
-  elsewhere_ = device_.allocate(plan_.elsewhere_bytes);
+  elsewhere_ = device_.allocate_batch(plan_.elsewhere_bytes);
+  std::memset(elsewhere_.data(), 0, static_cast<size_t>(elsewhere_.bytes()));
   for (size_t i = 0; i < plan_.tensors.size(); ++i) {
     const Placement& at = plan_.placements[i];
     if (at.region == Region::elsewhere) slots_[i] = elsewhere_.data() + at.offset;
@@ -188,6 +190,20 @@ PhaseSeconds Executable::phases(size_t entry, size_t stopwatch) const {
   return spent;
 }
 
+void Executable::copy_out(TensorId id, int64_t offset, std::span<std::byte> bytes) const {
+  const auto* from = static_cast<const std::byte*>(address(id)) + offset;
+  if (plan_.placements[static_cast<size_t>(id)].region != Region::elsewhere)
+    return device_.copy_to_host(bytes, from);
+  std::copy_n(from, bytes.size(), bytes.begin());
+}
+
+void Executable::copy_in(TensorId id, int64_t offset, std::span<const std::byte> bytes) {
+  auto* to = static_cast<std::byte*>(address(id)) + offset;
+  if (plan_.placements[static_cast<size_t>(id)].region != Region::elsewhere)
+    return device_.copy_to_device(to, bytes);
+  std::ranges::copy(bytes, to);
+}
+
 template <class T>
 std::vector<T> Executable::read(TensorId id) const {
   const auto index = static_cast<size_t>(id);
@@ -195,7 +211,7 @@ std::vector<T> Executable::read(TensorId id) const {
   const Layout& layout = plan_.placements[index].layout;
   const StoredType type = plan_.stored_type(id);
   std::vector<std::byte> bytes(static_cast<size_t>(stored_elements(layout, shape) * type.bytes));
-  device_.copy_to_host(bytes, slots_[index]);
+  copy_out(id, 0, bytes);
   std::vector<T> stored = from_stored<T>(bytes, type);
   if (layout.row_major()) return stored;
   std::vector<T> values;
@@ -211,12 +227,11 @@ void Executable::write(TensorId id, const std::vector<T>& values) {
   const Layout& layout = plan_.placements[index].layout;
   if (static_cast<int64_t>(values.size()) != numel(shape))
     throw std::logic_error("write: wrong number of values");
-  if (layout.row_major())
-    return device_.copy_to_device(slots_[index], to_stored(std::span(values), plan_.stored_type(id)));
+  if (layout.row_major()) return copy_in(id, 0, to_stored(std::span(values), plan_.stored_type(id)));
   std::vector<T> stored(static_cast<size_t>(stored_elements(layout, shape)), T(0));
   size_t next = 0;
   for_each_place(layout, shape, [&](int64_t place) { stored[static_cast<size_t>(place)] = values[next++]; });
-  device_.copy_to_device(slots_[index], to_stored(std::span<const T>(stored), plan_.stored_type(id)));
+  copy_in(id, 0, to_stored(std::span<const T>(stored), plan_.stored_type(id)));
 }
 
 void Executable::fill(TensorId id, double value) {
@@ -234,8 +249,7 @@ void Executable::fill(TensorId id, double value) {
   const std::vector<std::byte> piece = to_stored(std::span(values), type);
   for (int64_t at = 0; at < count; at += kPiece) {
     const int64_t length = std::min(kPiece, count - at);
-    device_.copy_to_device(static_cast<std::byte*>(slots_[index]) + at * type.bytes,
-                           std::span(piece).first(static_cast<size_t>(length * type.bytes)));
+    copy_in(id, at * type.bytes, std::span(piece).first(static_cast<size_t>(length * type.bytes)));
   }
 }
 

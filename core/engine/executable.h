@@ -58,8 +58,11 @@ class Executable {
   /// empty observer ends that.
   void observe(NodeObserver observer) { observer_ = std::move(observer); }
 
-  /// A tensor's memory.
+  /// A tensor's memory, which is the device's unless another rank holds the tensor (hold_elsewhere).
   void* address(TensorId id) const { return slots_[static_cast<size_t>(id)]; }
+  /// Copies bytes of a tensor as they are stored, from byte `offset` on.
+  void copy_out(TensorId id, int64_t offset, std::span<std::byte> bytes) const;
+  void copy_in(TensorId id, int64_t offset, std::span<const std::byte> bytes);
   /// A persistent tensor's elements in row-major order, whatever its layout, as float, double, int32_t or
   /// uint8_t: see from_stored and to_stored.
   template <class T = float>
@@ -76,8 +79,8 @@ class Executable {
   /// Memory with no content that outlives a run; tests fill it with NaN.
   std::span<std::byte> scratch() const { return {scratch_.data(), static_cast<size_t>(scratch_.bytes())}; }
 
-  /// Allocates memory for tensors that other ranks hold (Region::elsewhere) and that have no address until
-  /// then: for the rank that saves and restores them.
+  /// Allocates host memory for tensors that other ranks hold (Region::elsewhere) and that have no address
+  /// until then: for the rank that saves and restores them.
   void hold_elsewhere();
 
   int64_t allocated_bytes() const { return persistent_.bytes() + scratch_.bytes() + elsewhere_.bytes(); }

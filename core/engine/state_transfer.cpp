@@ -11,15 +11,14 @@ constexpr int64_t kPiece = int64_t{1} << 24;
 
 /// Broadcasts a tensor in its layout, from one rank to all that have memory for it.
 void send(ProcessGroup& group, Executable& executable, TensorId id, int64_t from) {
-  auto* const place = static_cast<std::byte*>(executable.address(id));
+  const bool has_memory = executable.address(id) != nullptr;
   const int64_t bytes = executable.plan().placements[static_cast<size_t>(id)].bytes;
-  Device& device = executable.device();
   std::vector<std::byte> piece;
   for (int64_t done = 0; done < bytes; done += kPiece) {
     piece.resize(static_cast<size_t>(std::min(kPiece, bytes - done)));
-    if (group.rank() == from) device.copy_to_host(piece, place + done);
+    if (group.rank() == from) executable.copy_out(id, done, piece);
     group.broadcast(piece, from);
-    if (group.rank() != from && place != nullptr) device.copy_to_device(place + done, piece);
+    if (group.rank() != from && has_memory) executable.copy_in(id, done, piece);
   }
 }
 

@@ -58,8 +58,8 @@ class Progress {
   std::string line_;  // the text of the terminal's changing line
 };
 
-/// The changing line: at most `width - 1` columns of ASCII (a full last column would wrap). Parts that do not
-/// fit are omitted from the right, after the bar.
+/// The changing line: at most `width - 1` columns of ASCII (a full last column would wrap). If it does
+/// not fit, the bar is omitted first, then parts from the right.
 std::string progress_line(const ProgressState& state, const std::string& eta, int width);
 
 }  // namespace trainer

@@ -38,7 +38,7 @@ constexpr const char* kAddress = "MASTER_ADDR";
 constexpr const char* kPort = "MASTER_PORT";
 
 /// A bound that keeps every product with the number of ranks from overflowing.
-constexpr int64_t kMostRanks = 1'000'000;
+constexpr int64_t kMaxRanks = 1'000'000;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -92,7 +92,7 @@ RankIdentity identity_from(const Launcher& launcher) {
     refuse(fmt::format("the environment has only a part of {}, {} and {}: {} is missing", launcher.rank,
                        launcher.ranks, launcher.local_rank, needed));
   }
-  RankIdentity identity{.ranks = number_in(launcher.ranks, 1, kMostRanks), .source = launcher.rank};
+  RankIdentity identity{.ranks = number_in(launcher.ranks, 1, kMaxRanks), .source = launcher.rank};
   identity.rank = number_in(launcher.rank, 0, identity.ranks - 1);
   identity.local_rank = number_in(launcher.local_rank, 0, identity.rank);
   if (launcher.local_ranks != nullptr && is_set(launcher.local_ranks)) {

@@ -56,8 +56,8 @@ int code_of(int status, bool asked) {
   return static_cast<int>(asked && signal_of(status) == SIGUSR1 ? ExitCode::requeue : ExitCode::peer_lost);
 }
 
-/// The exit code of ranks without MPI: that of the rank that failed first, not of those that left because of
-/// it.
+/// The exit code of ranks without MPI: that of a rank that failed by itself, not of those that left because
+/// of it.
 int code_of_all(const std::vector<int>& statuses, bool asked) {
   int code = 0;
   for (const int status : statuses) {

@@ -66,7 +66,7 @@ void LauncherReport::run() {
   print(frame_ + rest_);
 }
 
-/// False at the end of the pipe, and if nothing arrives within `timeout_ms`.
+/// False at the end of the pipe and, if `timeout_ms` is 0, when nothing is there.
 bool LauncherReport::read_some(int timeout_ms) {
   pollfd asked{reading_.get(), POLLIN, 0};
   if (::poll(&asked, 1, timeout_ms) <= 0) {

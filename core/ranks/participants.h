@@ -3,7 +3,6 @@
 
 #include <list>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

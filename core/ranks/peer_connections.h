@@ -23,7 +23,7 @@ struct PeerConnectionsRequest {
   RankIdentity identity;
   std::string host;  ///< of this rank, for messages
   Secret secret;
-  std::chrono::seconds timeout{100};  ///< for a peer's heartbeats; all ranks must join within three of them
+  std::chrono::seconds timeout{100};  ///< for a peer's heartbeats; all ranks must join within three timeouts
   std::function<RankStatus()> status;
   /// Called once, by a thread of its own, if another rank is lost or has announced its exit: with the exit
   /// code for this rank, and the reason.
@@ -74,9 +74,8 @@ class PeerConnections {
   std::thread thread_;
 };
 
-/// The address that rank 0 binds: the loopback if all ranks are on this host; otherwise that of
-/// identity.address (MASTER_ADDR) or of the host's name, or of its first interface if these resolve to the
-/// loopback.
+/// The address that rank 0 binds: that of identity.address (MASTER_ADDR), else of the host's name, else of
+/// its first interface if these resolve to the loopback. The loopback if all ranks are on this host.
 std::string listening_address(const RankIdentity& identity);
 
 /// The rendezvous of ranks without MPI: MASTER_ADDR and MASTER_PORT; within a Slurm step its first node, and

@@ -205,37 +205,37 @@ Loading loading_of(const Job& job) {
   return {.workers = data.workers, .prefetch = data.prefetch, .kept = InputFeed::kept(job.plan)};
 }
 
-Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& options) {
+Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& request) {
   const Recipe& recipe = spec.recipe();
-  Job job{.spec = spec, .use = options.use};
-  forward_program(spec, options.use);  // refuses a bad recipe before files are read
-  const bool trains = options.use.purpose == Purpose::train;
+  Job job{.spec = spec, .use = request.use};
+  forward_program(spec, request.use);  // refuses a bad recipe before files are read
+  const bool trains = request.use.purpose == Purpose::train;
   if (trains) job.train = peek_split(spec, Split::train);
-  if (measures(options.use.purpose) && has_split(recipe.data, Split::val))
+  if (measures(request.use.purpose) && has_split(recipe.data, Split::val))
     job.validation = peek_split(spec, Split::val);
   job.settings = loop_settings(job);
   job.checkpoints = checkpoint_settings(job);
-  ProgramRequest request{.use = options.use,
+  ProgramRequest program{.use = request.use,
                          .lr_table = lr_table(spec, job.settings),
                          .is_async = planner.is_async(),
-                         .disabled = options.disabled_passes,
+                         .disabled = request.disabled_passes,
                          .planner = &planner};
   if (trains && recipe.data.images.cache == "device")
-    request.samples = cached_samples(spec, planner, {job.train, job.validation});
-  run_passes(job.program, passes_for(spec, request), options.observe);
-  if (!options.plan) return job;
+    program.samples = cached_samples(spec, planner, {job.train, job.validation});
+  run_passes(job.program, passes_for(spec, program), request.observe);
+  if (!request.plan) return job;
   job.plan = make_plan(job.program, planner, spec.batch().share.rank);
   job.memory = memory_budget(job);
   return job;
 }
 
-Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobRequest& options) {
-  if (!spec.searches_micro_batch()) return make_job(spec, planner, options);
+Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobRequest& request) {
+  if (!spec.searches_micro_batch()) return make_job(spec, planner, request);
   int64_t program = 0;
   const int64_t all = spec.batch().rank_batch();
   for (int64_t rows = all;; --rows) {
     if (all % rows != 0) continue;
-    Job job = make_job(spec.with_micro_batch(rows), planner, options);
+    Job job = make_job(spec.with_micro_batch(rows), planner, request);
     job.found_micro_batch = true;
     // Memory that earlier plans have left with the allocator is not part of the run.
     if (program == 0) program = program_bytes(job.memory);

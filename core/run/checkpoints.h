@@ -49,13 +49,14 @@ class Checkpoints final : public Checkpointer {
       std::function<void()> require_held = [] {});
   ~Checkpoints() override { wait(); }
 
-  /// Host memory that checkpoints take in a run with this policy, including the executable's memory for other
-  /// ranks.
+  /// Host memory that checkpoints take in a run with these settings, including the executable's memory for
+  /// other ranks.
   static int64_t memory_bytes(const Plan& plan, const CheckpointSettings& policy);
 
   /// Of a checkpoint, approximately.
   static int64_t checkpoint_bytes(const Plan& plan) { return plan.persistent_bytes + plan.elsewhere_bytes; }
-  /// By the clock of steady_seconds: from then on the first save is overdue, unless the policy saves earlier.
+  /// By the clock of steady_seconds: from then on the first save is overdue, unless the settings ask for an
+  /// earlier one.
   void save_first_by(std::optional<double> time) { first_by_ = time; }
 
   /// The run continues after this step; `guards` says whether its guards are those of the checkpoints up to

@@ -25,8 +25,7 @@ struct ResumePoint {
 using Warn = std::function<void(const std::string&)>;
 
 /// Records below `root` that the ranks' weights were found to differ. Until the next save, a resume then
-/// prefers checkpoints from before, for which the ranks compared weights before saving. Throws Error (exit
-/// 74).
+/// prefers checkpoints whose weights the ranks compared before saving. Throws Error (exit 74).
 void note_difference(const std::filesystem::path& root, const std::string& text);
 void forget_difference(const std::filesystem::path& root);
 

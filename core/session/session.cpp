@@ -5,7 +5,6 @@
 
 #include "core/base/printable.h"
 #include "core/engine/group_operations.h"
-#include "core/host/process.h"
 #include "core/host/slurm.h"
 #include "core/host/time_limit.h"
 #include "core/session/membership.h"

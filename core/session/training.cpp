@@ -9,6 +9,7 @@
 #include "core/base/printable.h"
 #include "core/engine/group_operations.h"
 #include "core/engine/state_transfer.h"
+#include "core/host/process.h"
 #include "core/recipe/classes.h"
 #include "core/recipe/feed.h"
 #include "core/recipe/initial_weights.h"

@@ -4,7 +4,6 @@
 #include "core/base/error.h"
 #include "core/engine/backend.h"
 #include "core/host/log.h"
-#include "core/host/process.h"
 #include "core/host/stop.h"
 #include "core/host/time_limit.h"
 #include "core/recipe/job.h"

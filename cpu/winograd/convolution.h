@@ -17,7 +17,7 @@ struct Geometry {
   int64_t height, width;      ///< of x
   int64_t y_height, y_width;  ///< height + 2 * top - 2, width + 2 * left - 2
   int64_t top, left;          ///< padding, 0 to 2
-  int64_t groups = 1;         ///< x and y are channels of tensors with this many times more
+  int64_t groups = 1;         ///< x and y are channels of tensors with this many times as many
 
   /// The geometry that computes the gradient of x from that of y.
   Geometry reversed() const;

@@ -61,7 +61,7 @@ struct Kernels {
   /// m[position][tile][lane] -> a block of channels of y, plus `bias` (lanes of them, or null), clamped.
   void (*transform_y)(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, void* y);
   /// m[input][vector][lane] = (or, if `add`, +=) v[tile][input] * g[vector][tile][lane], summed over the
-  /// tiles. For one position, a block of inputs and one to three vectors of outputs. Vectors of g and rows of
+  /// tiles, for one position, a block of inputs and one to three vectors of outputs. Vectors of g and rows of
   /// m are at strides.
   void (*accumulate)(const float* v, const float* g, int64_t g_stride, int64_t tiles, int64_t vectors,
                      bool add, float* m, int64_t m_row);

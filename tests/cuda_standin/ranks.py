@@ -22,7 +22,7 @@ SOURCES = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCES / 'scripts/trials'))
 from ranks.processes import Ranks  # noqa: E402
 from recipes import write_images  # noqa: E402
-from run import PEER_LOST, Failure, preload  # noqa: E402
+from run import PEER_LOST, SAVED, Failure, preload  # noqa: E402
 
 PROGRAMS = Path(sys.argv[1]).resolve()
 COMMON = ['device.type=cuda', 'data.format=synthetic', 'data.synthetic.val_samples=24', 'data.augment=[]', 'data.eval_transform=[]',
@@ -77,12 +77,18 @@ def compare(scratch, name, recipe, *words):
 
 
 def sharded(scratch):
-    """Two ranks that share out the optimizer's moments, with guards."""
-    words = ['optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}', 'guards.nonfinite=skip', 'checkpoint.interval=10ba']
-    whole, shared = (Run(scratch, f'sharded_{shards}', MLP, f'parallelism.shard_optimizer={shards}', *words).train(2)
-                     for shards in ('false', 'true'))
-    require(whole.parameters() == shared.parameters() and whole.losses() == shared.losses() and whole.moments() == shared.moments(),
-            'two ranks that share out the moments have the weights, losses and saved moments of two that do not')
+    """Two ranks that share out the optimizer's moments, with guards. The second run is stopped after a save, and resumes."""
+    words = ['optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}', 'guards.nonfinite=skip', 'checkpoint.interval=10ba', 'training.max_duration=200ba']
+    whole = Run(scratch, 'whole', MLP, *words).train(2)
+    shared = Run(scratch, 'sharded', MLP, 'parallelism.shard_optimizer=true', *words)
+    process = shared.begin(2)
+    shared.wait_for(process, shared.saved, 'a first checkpoint')
+    process.send_signal(signal.SIGTERM)
+    shared.end(process, {SAVED})
+    shared.train(2)
+    require(shared.went_on_from() and whole.parameters() == shared.parameters() and whole.losses() == shared.losses() and
+            whole.moments() == shared.moments(), 'two ranks that share out the moments, stopped and resumed, have the weights, losses and saved '
+            'moments of two that do not')
 
 
 def counts(scratch):

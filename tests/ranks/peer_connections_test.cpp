@@ -240,8 +240,8 @@ double seconds_until_gone(std::chrono::milliseconds after) {
                                            [&](ExitCode code, const std::string& text) {
                                              lost.promise.set_value({code, text});
                                            }};
-  auto hub = std::async(std::launch::async,
-                        [&] { return std::make_unique<PeerConnections>(request, std::move(listener)); });
+  auto coordinator = std::async(
+      std::launch::async, [&] { return std::make_unique<PeerConnections>(request, std::move(listener)); });
   {
     ManualConnection manual(port);
     const auto welcome = manual.join(HandshakeClient(request.secret, 1, 2, "host1"));
@@ -249,7 +249,7 @@ double seconds_until_gone(std::chrono::milliseconds after) {
     CHECK(welcome->kind == FrameKind::welcome);
     manual.connection.send(
         encode(FrameKind::heartbeat, BodyWriter().number(9).number(4).number(0).number(1).number(1).take()));
-    hub.wait();
+    coordinator.wait();
     std::this_thread::sleep_for(after);
   }
   const auto closed = std::chrono::steady_clock::now();
@@ -304,28 +304,28 @@ TEST_CASE("rank 0 refuses peers without the secret, and ranks that exist already
 TEST_CASE("a rank joins no other program that listens at rank 0's address") {
   Listener listener(kHost, 0);
   const Secret secret = random_bytes();
-  auto spoke = std::async(std::launch::async, [&, port = listener.endpoint().port] {
-    const PeerConnections control({.identity = {.rank = 1, .ranks = 2},
-                                   .host = "host1",
-                                   .secret = secret,
-                                   .timeout = std::chrono::seconds(1),
-                                   .status = [] { return RankStatus{}; },
-                                   .on_lost = [](ExitCode, const std::string&) {}},
-                                  Endpoint{kHost, port});
+  auto member = std::async(std::launch::async, [&, port = listener.endpoint().port] {
+    const PeerConnections peers({.identity = {.rank = 1, .ranks = 2},
+                                 .host = "host1",
+                                 .secret = secret,
+                                 .timeout = std::chrono::seconds(1),
+                                 .status = [] { return RankStatus{}; },
+                                 .on_lost = [](ExitCode, const std::string&) {}},
+                                Endpoint{kHost, port});
   });
-  const HandshakeServer stranger(random_bytes(), 2);
+  const HandshakeServer impostor(random_bytes(), 2);
   std::vector<Connection> connections;
-  while (spoke.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
+  while (member.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
     FileDescriptor applicant = listener.accept();
-    if (applicant.get() >= 0) connections.emplace_back(std::move(applicant)).send(stranger.hello());
+    if (applicant.get() >= 0) connections.emplace_back(std::move(applicant)).send(impostor.hello());
     for (Connection& connection : connections) {
       connection.receive();
       if (connection.next())
         connection.send(
-            stranger.welcome({.rank = 1, .host = "host1", .nonce = std::string(16, 'n')}, "fake"));
+            impostor.welcome({.rank = 1, .host = "host1", .nonce = std::string(16, 'n')}, "fake"));
     }
   }
-  CHECK_THROWS_WITH(spoke.get(),
+  CHECK_THROWS_WITH(member.get(),
                     Catch::Matchers::ContainsSubstring("it does not know the secret of this run"));
 }
 

@@ -177,8 +177,9 @@ TEST_CASE("every key of a recipe is compared among ranks, but for those about a 
 namespace {
 
 /// The errors of three ranks with these arguments.
-std::vector<std::string> told(const std::vector<std::vector<std::string>>& words,
-                              const std::vector<SessionRequest>& options = std::vector<SessionRequest>(3)) {
+std::vector<std::string> errors_of(
+    const std::vector<std::vector<std::string>>& words,
+    const std::vector<SessionRequest>& options = std::vector<SessionRequest>(3)) {
   test::ThreadGroup table(words.size());
   std::vector<std::string> texts(words.size());
   std::vector<std::jthread> threads;
@@ -200,27 +201,27 @@ std::vector<std::string> told(const std::vector<std::vector<std::string>>& words
 }  // namespace
 
 TEST_CASE("a rank with another recipe is refused with the key, both values, both hosts and the place") {
-  const auto same = told({{"device.threads=1"}, {"device.threads=2"}, {"device.memory=1GiB"}});
+  const auto same = errors_of({{"device.threads=1"}, {"device.threads=2"}, {"device.memory=1GiB"}});
   CHECK(same == std::vector<std::string>(3));
-  const auto one = told({{}, {}, {"validation.interval=3ba"}});
+  const auto one = errors_of({{}, {}, {"validation.interval=3ba"}});
   CHECK_THAT(one[2],
              Matches("rank 2 on \\S+ has validation.interval=3ba \\(command line:1:.*\\), but rank 0 on "
                      "\\S+ has 1ep; start all ranks with the same program, recipe and arguments"));
   CHECK_THAT(one[0], ContainsSubstring("rank 2 cannot go on"));
-  const auto first = told({{"run.seed=4", "logging.interval=7ba"}, {}, {}});
+  const auto first = errors_of({{"run.seed=4", "logging.interval=7ba"}, {}, {}});
   CHECK_THAT(first[1], ContainsSubstring("has logging.interval=50ba (r.yaml") &&
                            ContainsSubstring("has 7ba; run.seed differs too; start"));
   CHECK(first[0] != "");
 }
 
 TEST_CASE("a rank with other options is refused") {
-  const auto profiled = told({{}, {}, {}}, {{}, {.profiled_steps = 3}, {}});
+  const auto profiled = errors_of({{}, {}, {}}, {{}, {.profiled_steps = 3}, {}});
   CHECK_THAT(profiled[1], ContainsSubstring("has --profile=3 (command line), but rank 0"));
   // Of a component's keys its name comes first.
-  const auto loss = told({{}, {"loss.name=focal"}, {}});
+  const auto loss = errors_of({{}, {"loss.name=focal"}, {}});
   CHECK_THAT(loss[1],
              ContainsSubstring("has loss.name=focal (") && ContainsSubstring(" has cross_entropy; "));
-  const auto passes = told({{}, {}, {}}, {{}, {.disabled_passes = {"fuse_relu"}}, {}});
+  const auto passes = errors_of({{}, {}, {}}, {{}, {.disabled_passes = {"fuse_relu"}}, {}});
   CHECK_THAT(passes[1], ContainsSubstring("has --disable-pass=fuse_relu (command line)"));
 }
 
@@ -235,9 +236,9 @@ TEST_CASE("an environment variable that differs among ranks is a difference") {
   CHECK(all[0].path == "validation.interval");
   CHECK_THAT(difference_text(all), !ContainsSubstring("3ba"));  // it may be a secret
   CHECK(setting_differences(before, shared_settings(recipe_with({"validation.interval=2ba"}), {})).empty());
-  const auto told_of_plain = told({{"validation.interval=${env:TRAINER_TEST_INTERVAL}"}, {}, {}});
-  CHECK_THAT(told_of_plain[1], ContainsSubstring("has validation.interval=1ep (") &&
-                                   ContainsSubstring("has (an environment variable's value); start"));
+  const auto of_plain = errors_of({{"validation.interval=${env:TRAINER_TEST_INTERVAL}"}, {}, {}});
+  CHECK_THAT(of_plain[1], ContainsSubstring("has validation.interval=1ep (") &&
+                              ContainsSubstring("has (an environment variable's value); start"));
 }
 
 }  // namespace trainer

@@ -11,8 +11,7 @@
 namespace trainer {
 
 /// The keys that a query sees, and the computation of its scores. Heads are adjacent in the last dimension,
-/// so
-/// that sequences have rank 3: (N, T, heads * size).
+/// so that sequences have rank 3: (N, T, heads * size).
 struct AttentionSettings {
   int64_t heads = 1;
   int64_t kv_heads = 1;  ///< of keys and values; query head h reads head h / (heads / kv_heads)

@@ -45,7 +45,7 @@ struct Defaults {
 };
 
 /// SGD with momentum, as PyTorch's: g += decay * w; m = momentum * m + g;
-/// w -= lr * (nesterov ? g + momentum * m: m). Without momentum, m does not exist.
+/// w -= lr * (nesterov ? g + momentum * m : m). Without momentum, m does not exist.
 struct Sgd : Defaults {
   static constexpr const char* kName = "sgd";
   static constexpr const char* kHelp = "stochastic gradient descent with momentum, as PyTorch's SGD";

@@ -55,7 +55,7 @@ WEIGHTS = {
     'offsets': safetensors(TENSOR.format(4, f'{2**63}, {2**63 + 16}')), 'deep': safetensors('[' * 1000000),
 }
 IMAGES = {
-    'empty': b'', 'text': b'a picture', 'huge': png(60000, 60000, b''), 'larger': png(2**31 - 1, 2**31 - 1, b''), 'no rows': png(8, 8, b''),
+    'empty': b'', 'text': b'an image', 'huge': png(60000, 60000, b''), 'larger': png(2**31 - 1, 2**31 - 1, b''), 'no rows': png(8, 8, b''),
     'no extents': png(0, 0, b''), 'jpeg': b'\xff\xd8\xff\xe0' + b'\xff' * 1000, 'marker': b'\xff\xd8\xff',
     'inflating': png(30000, 30000, bytes(10000000)),
 }
