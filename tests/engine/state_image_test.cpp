@@ -89,6 +89,15 @@ void drop_sums(std::map<std::string, std::vector<double>>& state) {
   std::erase_if(state, [](const auto& entry) { return entry.first.ends_with(".gradient"); });
 }
 
+/// A program of two ranks: rank 1 holds one moment of each parameter.
+Program sharded_program() {
+  Program shared = program();
+  for (Tensor& tensor : shared.tensors) {
+    if (tensor.name.ends_with(".exp_avg")) tensor.rank = 1;
+  }
+  return shared;
+}
+
 }  // namespace
 
 TEST_CASE("an image has every persistent tensor as it was when it was taken") {
@@ -199,10 +208,7 @@ TEST_CASE("a checkpoint's files take a training on, on any device and in any lay
 TEST_CASE("what another rank holds has memory where it is saved, is in the files, and comes back from them") {
   const test::ScratchDirectory scratch;
   const auto cpu = make_cpu_backend(1);
-  Program shared = program();
-  for (Tensor& tensor : shared.tensors) {
-    if (tensor.name.ends_with(".exp_avg")) tensor.rank = 1;
-  }
+  const Program shared = sharded_program();
   const Plan plan = make_plan(shared, *cpu.planner, 0), other = make_plan(shared, *cpu.planner, 1);
   CHECK(other.elsewhere_bytes == 0);
   CHECK(plan.persistent_bytes + plan.elsewhere_bytes == other.persistent_bytes);
@@ -233,6 +239,25 @@ TEST_CASE("what another rank holds has memory where it is saved, is in the files
   for (const auto& [id, values] : moments) executable.fill(id, 0);
   load_checkpoint(executable, path);
   for (const auto& [id, values] : moments) CHECK(executable.read<double>(id) == values);
+}
+
+TEST_CASE("tensors of other ranks are in host memory, which the device does not copy") {
+  const auto cpu = make_cpu_backend(1);
+  const LateBackend late(cpu);
+  const Plan plan = make_plan(sharded_program(), *late.planner, 0);
+  Executable executable(plan, *late.device);  // whose memory is still to be cleared
+  executable.hold_elsewhere();
+  int64_t found = 0;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    if (plan.placements[i].region != Region::elsewhere) continue;
+    const auto id = static_cast<TensorId>(i);
+    CHECK(executable.read<double>(id) == std::vector<double>(numel(plan.tensors[i].spec.shape), 0));
+    executable.fill(id, 2);
+    CHECK(executable.read<double>(id) == std::vector<double>(numel(plan.tensors[i].spec.shape), 2));
+    ++found;
+  }
+  CHECK(found == 8);
+  CHECK(late.late().waits() == 0);
 }
 
 TEST_CASE("files that do not fit a run are refused with every tensor that is wrong") {
