@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include "tests/catch.h"
 
 #include "tests/app/images.h"
@@ -282,18 +283,21 @@ TEST_CASE("an mpirun that fails before the ranks have met is 69, and its own wor
   if (!has_mpi()) return;
   const Workspace workspace;
   workspace.write("r.yaml", kSmallRecipe);
-  // Each as Open MPI 4 and 5 name it: a component of mpirun's, one of its ranks', a file of hosts.
-  const auto [variables, told] = GENERATE(
-      std::pair{"OMPI_MCA_ess=nonsense PRTE_MCA_ess=nonsense", "nonsense"},
-      std::pair{"OMPI_MCA_btl=nonsense", "MPI_Init"},
-      std::pair{"OMPI_MCA_orte_default_hostfile=/nowhere/hosts PRTE_MCA_prte_default_hostfile=/nowhere/hosts",
-                "/nowhere/hosts"});
+  // Each as Open MPI 4 and 5 name it: a component of mpirun's, one of its ranks', a file of hosts. mpirun 4.1
+  // may lose messages of its ranks, and then logs that it does.
+  const auto [variables, named, or_named] =
+      GENERATE(std::tuple{"OMPI_MCA_ess=nonsense PRTE_MCA_ess=nonsense", "nonsense", "nonsense"},
+               std::tuple{"OMPI_MCA_btl=nonsense", "MPI_Init", "ORTE_ERROR_LOG"},
+               std::tuple{"OMPI_MCA_orte_default_hostfile=/nowhere/hosts "
+                          "PRTE_MCA_prte_default_hostfile=/nowhere/hosts",
+                          "/nowhere/hosts", "/nowhere/hosts"});
   const Outcome ends =
       run_ranks(std::string(variables) + " \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2",
                 workspace.path());
   INFO(ends.errors);
   CHECK(ends.code == 69);
-  CHECK_THAT(ends.errors, ContainsSubstring(told) && ContainsSubstring("mpirun ended with exit code ") &&
+  CHECK_THAT(ends.errors, ContainsSubstring(named) || ContainsSubstring(or_named));
+  CHECK_THAT(ends.errors, ContainsSubstring("mpirun ended with exit code ") &&
                               ContainsSubstring("before the 2 ranks had met; correct what is named above"));
 }
 
