@@ -9,7 +9,7 @@ namespace {
 
 struct OldKey {
   std::string path, present_path;
-  std::array<std::string, 2> values = {};  ///< if the values were texts: the one that is now false, and true
+  std::array<std::string, 2> values = {};  ///< if the values were texts: those that are now false and true
   bool is_in_identities = true;
 };
 

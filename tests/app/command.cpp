@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include "tests/catch.h"
 
 namespace trainer {
 namespace {
@@ -88,6 +89,15 @@ std::string Workspace::read(const std::string& name) const {
 void Workspace::write(const std::string& name, const std::string& text) const {
   fs::create_directories((path_ / name).parent_path());
   std::ofstream(path_ / name) << text;
+}
+
+std::string plan_text(const Workspace& workspace, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"plan", "--json", "--config"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const Outcome outcome = run_trainer(words, workspace.path());
+  INFO(outcome.errors);
+  REQUIRE(outcome.code == 0);
+  return outcome.output;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

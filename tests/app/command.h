@@ -36,6 +36,9 @@ class Workspace {
   std::filesystem::path path_;
 };
 
+/// The output of `trainer plan --json` for a recipe and overrides; fails the test if it is refused.
+std::string plan_text(const Workspace& workspace, const std::vector<std::string>& arguments);
+
 /// A recipe of a small network with dropout on synthetic images, 10 steps an epoch.
 extern const char* const kSmallRecipe;
 

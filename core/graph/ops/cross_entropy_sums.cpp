@@ -10,7 +10,7 @@ namespace {
 
 const TensorSpec kOneNumber{{1}, DType::f32};
 
-void describe_rule(const CrossEntropySettings& settings, AttributeVisitor& visit) {
+void describe_settings(const CrossEntropySettings& settings, AttributeVisitor& visit) {
   visit("label_smoothing", settings.label_smoothing, {.hidden = settings.label_smoothing == 0});
   if (settings.ignore_index) visit("ignore_index", *settings.ignore_index);
   visit("gamma", settings.gamma, {.hidden = settings.gamma == 0});
@@ -24,7 +24,7 @@ double flops_of_sums(const TensorSpec& logits) {
 }  // namespace
 
 void CrossEntropySums::describe(AttributeVisitor& visit) const {
-  describe_rule(settings, visit);
+  describe_settings(settings, visit);
 }
 
 std::vector<TensorSpec> CrossEntropySums::infer(std::span<const TensorSpec> inputs) const {
@@ -50,7 +50,7 @@ double CrossEntropySums::flops(std::span<const TensorSpec> inputs, std::span<con
 }
 
 void CrossEntropySumsBackward::describe(AttributeVisitor& visit) const {
-  describe_rule(settings, visit);
+  describe_settings(settings, visit);
 }
 
 std::vector<TensorSpec> CrossEntropySumsBackward::infer(std::span<const TensorSpec> inputs) const {
