@@ -94,18 +94,22 @@ __device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t row
 /// to its first value, which avoids cancellation as well as a mean would. The last block writes a column's
 /// moments to their destination. In double the sums of x and of x^2 are as good as differences of means that
 /// f32 holds.
-template <class T, class Target>
+template <class Rows, class Target>
 __global__ void __launch_bounds__(kThreads)
-    measure_moments(RowSweep sweep, const T* x, Parts parts, Target target) {
+    measure_moments(RowSweep sweep, const typename Rows::T* x, Parts parts, Target target) {
+  using T = typename Rows::T;
   wait_for_previous_kernels();
   const Column at = column_of(sweep, blockIdx.x);
   Sums own{};
   if (at.row < at.end) {
-    const Octet first = load(x + at.row * sweep.channels + at.channel, at.left);
+    const auto stored_at = [&](int64_t row) {
+      return Rows::fetch(x + row * sweep.channels + at.channel, at.left);
+    };
+    const Octet first = to_floats(stored_at(at.row));
     Column others = at;
     others.row += at.step;
-    const auto value_at = [&](int64_t row) { return load(x + row * sweep.channels + at.channel, at.left); };
-    for_rows<T>(others, value_at, [&](int64_t, const Octet& value) {
+    for_rows<T>(others, stored_at, [&](int64_t, const Stored<T>& stored) {
+      const Octet value = to_floats(stored);
 #pragma unroll
       for (int i = 0; i < Octet::kSize; ++i) {
         const float difference = value.v[i] - first.v[i];
@@ -151,7 +155,7 @@ __device__ inline void settle_block(const RowSweep& sweep, const GivenMoments& g
 }
 
 /// The constants are computed here if moments are given; otherwise they were before.
-template <class T>
+template <class Rows, class T = typename Rows::T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_affine(RowSweep sweep, bool relu, float ceiling, GivenMoments given, Settled settled,
                  const float* shift_of, const T* x, const T* residual, T* y, uint8_t* mask) {
@@ -166,17 +170,20 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   const Octet mean = load((is_here ? here[0] : settled.affine.mean) + first, at.left),
               scale = load((is_here ? here[1] : settled.affine.scale) + first, at.left),
               shift = load(shift_of + at.channel, at.left);
-  struct Loaded {
-    Octet x, residual;
+  struct Fetched {
+    Stored<T> x, residual;
   };
-  const auto load_row = [&](int64_t row) {
+  const auto fetch_row = [&](int64_t row) {
     const int64_t place = row * sweep.channels + at.channel;
-    return Loaded{load(x + place, at.left), residual != nullptr ? load(residual + place, at.left) : Octet{}};
+    Fetched fetched{Rows::fetch(x + place, at.left), {}};
+    if (residual != nullptr) fetched.residual = Rows::fetch(residual + place, at.left);
+    return fetched;
   };
-  for_rows<T>(at, load_row, [&](int64_t row, const Loaded& loaded) {
-    Octet value = each([](float v, float m, float s, float b) { return (v - m) * s + b; }, loaded.x, mean,
-                       scale, shift);
-    if (residual != nullptr) value = each([](float a, float b) { return a + b; }, value, loaded.residual);
+  for_rows<T>(at, fetch_row, [&](int64_t row, const Fetched& fetched) {
+    Octet value = each([](float v, float m, float s, float b) { return (v - m) * s + b; },
+                       to_floats(fetched.x), mean, scale, shift);
+    if (residual != nullptr)
+      value = each([](float a, float b) { return a + b; }, value, to_floats(fetched.residual));
     if (mask != nullptr) {
       unsigned bits = 0;
 #pragma unroll
@@ -185,7 +192,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
       mask[row * sweep.octets() + at.octet] = static_cast<uint8_t>(bits);
     }
     if (relu) value = each([=](float v) { return v < 0 ? 0.0f : v > ceiling ? ceiling : v; }, value);
-    store(value, at.left, y + row * sweep.channels + at.channel);
+    Rows::store(value, at.left, y + row * sweep.channels + at.channel);
   });
 }
 
@@ -194,10 +201,11 @@ template <class Target>
 cudaError_t measure(const ImageRows& images, const void* x, const BlockSums& memory, const Target& target,
                     cudaStream_t stream) {
   const RowSweep sweep(images.rows, images.channels);
-  return with_storage(images.dtype, [=](auto type) {
-    using T = decltype(type);
-    return launch(measure_moments<T, Target>, sweep.grid(), sweep.block(), stream, sweep,
-                  static_cast<const T*>(x), Parts(sweep, memory.workspace, memory.counters), target);
+  return with_octets(images.dtype, has_whole_octets(images.channels, x), [=](auto rows) {
+    using Rows = decltype(rows);
+    return launch(measure_moments<Rows, Target>, sweep.grid(), sweep.block(), stream, sweep,
+                  static_cast<const typename Rows::T*>(x), Parts(sweep, memory.workspace, memory.counters),
+                  target);
   });
 }
 
@@ -213,9 +221,11 @@ cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNo
     const cudaError_t status = measure(images, t.x, memory, settled, stream);
     if (status != cudaSuccess) return status;
   }
-  return with_storage(images.dtype, [=](auto type) {
-    using T = decltype(type);
-    return launch(apply_affine<T>, sweep.grid(), sweep.block(), stream, sweep, t.relu, t.ceiling, t.given,
+  const bool whole = has_whole_octets(images.channels, t.x, t.residual, t.y);
+  return with_octets(images.dtype, whole, [=](auto rows) {
+    using Rows = decltype(rows);
+    using T = typename Rows::T;
+    return launch(apply_affine<Rows>, sweep.grid(), sweep.block(), stream, sweep, t.relu, t.ceiling, t.given,
                   settled, t.beta, static_cast<const T*>(t.x), static_cast<const T*>(t.residual),
                   static_cast<T*>(t.y), t.mask);
   });

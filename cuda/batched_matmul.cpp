@@ -43,8 +43,7 @@ float time_of(const Gpu& gpu, const MatrixProduct& product, const MatmulAlgorith
                      b = scratch_memory(bytes_of(context.inputs[MatMul::kA])),
                      d = scratch_memory(bytes_of(context.outputs[MatMul::kY])),
                      workspace = scratch_memory(algorithm.workspace_bytes);
-  Matmul matmul(product);
-  matmul.use(algorithm);
+  const Matmul matmul(gpu.blas.get(), product, algorithm);
   return milliseconds(gpu.stream.get(), [&] {
     matmul.run(gpu.blas.get(), {.a = a.get(), .b = b.get(), .d = d.get(), .workspace = workspace.get()},
                gpu.stream.get());
@@ -85,8 +84,8 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                 const Slots& slots) {
-  const auto matmul = std::make_shared<Matmul>(product_of(gpu, context));
-  matmul->use({choice.algorithm, choice.workspace_bytes});
+  const auto matmul = std::make_shared<Matmul>(gpu.blas.get(), product_of(gpu, context),
+                                               MatmulAlgorithm{choice.algorithm, choice.workspace_bytes});
   return kernel(context, [=, blas = gpu.blas.get(), stream = gpu.stream.get()] {
     matmul->run(blas,
                 {.a = *slots.inputs[MatMul::kB],

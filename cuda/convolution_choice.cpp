@@ -11,7 +11,7 @@
 #include "cuda/convolution_product.h"
 #include "cuda/known_fastest.h"
 #include "cuda/movement.h"
-#include "cuda/timing.h"
+#include "cuda/trial.h"
 
 namespace trainer::cuda {
 namespace {
@@ -70,20 +70,32 @@ std::vector<ConvolutionChoice> candidates(const Gpu& gpu, const ConvolutionGraph
   return found;
 }
 
-/// The fastest, by a run of each on memory of its own.
+/// The fastest, by a run of each on the same numbers. One that computes others than the first is passed over.
 const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionChoice>& all) {
   const ConvolutionGraph& whole = all[0].whole;
   int64_t most = 0;
   for (const ConvolutionChoice& one : all) most = std::max(most, one.workspace_bytes());
-  const DeviceMemory x = scratch_memory(bytes_of(whole.x, whole.dtype)),
-                     w = scratch_memory(bytes_of(whole.w, whole.dtype)),
-                     y = scratch_memory(bytes_of(whole.y, whole.dtype)),
+  cudaStream_t stream = gpu.stream.get();
+  const DeviceMemory x = filled_memory(elements(whole.x), whole.dtype, stream),
+                     w = filled_memory(elements(whole.w), whole.dtype, stream),
+                     y = filled_memory(elements(whole.y), whole.dtype, stream),
                      converted = scratch_memory(bytes_of(whole.w, DType::f32)),
-                     bias = scratch_memory(whole.y[1] * bytes_per_element(whole.bias_dtype)),
+                     bias = filled_memory(whole.y[1], whole.bias_dtype, stream),
                      sums = scratch_memory(2 * squares_offset(whole)), workspace = scratch_memory(most);
+  const auto result = [&] {
+    switch (whole.kind) {
+      case Kind::forward:
+        return ends_of(y.get(), elements(whole.y), whole.dtype, stream);
+      case Kind::backward_data:
+        return ends_of(x.get(), elements(whole.x), whole.dtype, stream);
+      case Kind::backward_weights:
+        break;
+    }
+    return ends_of((whole.converts() ? converted : w).get(), elements(whole.w), whole.dw_dtype, stream);
+  };
+  std::vector<float> expected;
   void *const at_x = x.get(), *const at_w = w.get(), *const at_y = y.get(), *const at_bias = bias.get(),
               *const at_converted = converted.get(), *const own = workspace.get();
-  cudaStream_t stream = gpu.stream.get();
   const auto time = [&](size_t i) {
     const ConvolutionChoice& one = all[i];
     std::vector<BoundTensor> tensors{
@@ -94,7 +106,7 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
       tensors.push_back({cudnn::kSquares, &own, squares_offset(whole)});
     }
     const std::function<void()> part = library_part(gpu, one, std::move(tensors), &own);
-    return milliseconds(stream, [&] {
+    const float spent = milliseconds(stream, [&] {
       part();
       if (!one.is_split()) return;
       if (whole.moments) {
@@ -106,6 +118,15 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
       const void* from = whole.converts() ? w.get() : whole.bias ? bias.get() : nullptr;
       check(launch_rest(whole, from, whole.converts() ? converted.get() : y.get(), stream), "timing");
     });
+    std::vector<float> found = result();
+    if (expected.empty())
+      expected = std::move(found);
+    else if (!agree(found, expected)) {
+      const std::string what = fmt::format("{} for {}", one.text(), whole.text());
+      gpu.tuning->wrong.push_back(what);
+      throw Error(ExitCode::internal, what + " computes other numbers");
+    }
+    return spent;
   };
   return all[fastest_of(all.size(), time)];
 }

@@ -62,8 +62,9 @@ std::function<void()> product_part(const Gpu& gpu, const ConvolutionChoice& chos
   std::ranges::transform(roles.tensors, slots.begin(), [&](int64_t uid) {
     return std::ranges::find(tensors, uid, &BoundTensor::uid)->slot;
   });
-  auto matmul = std::make_shared<Matmul>(roles.product);
-  matmul->use({chosen.engine.text.substr(kPrefix.size()), chosen.engine.workspace_bytes});
+  const auto matmul = std::make_shared<Matmul>(
+      gpu.blas.get(), roles.product,
+      MatmulAlgorithm{chosen.engine.text.substr(kPrefix.size()), chosen.engine.workspace_bytes});
   return [=, blas = gpu.blas.get(), stream = gpu.stream.get()] {
     matmul->run(blas,
                 {.a = *slots[0], .b = *slots[1], .d = *slots[2], .workspace = optional_at<void>(workspace)},

@@ -84,8 +84,7 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
                          whole.keeps_or_reads() ? operand_bytes(whole.d) + whole.mask_bytes() : 0),
                      workspace = scratch_memory(
                          std::max(selected.algorithm.workspace_bytes, column_sums_workspace(dy)));
-  Matmul matmul(selected.product);
-  matmul.use(selected.algorithm);
+  const Matmul matmul(gpu.blas.get(), selected.product, selected.algorithm);
   return milliseconds(gpu.stream.get(), [&] {
     matmul.run(gpu.blas.get(), {a.get(), b.get(), d.get(), d.get(), bias.get(), kept.get(), workspace.get()},
                gpu.stream.get());
@@ -186,12 +185,11 @@ class LinearKernel {
         has_epilogue_(choice.implementation == kFused || choice.implementation == kThenRelu),
         y_(as_matrix(context.outputs[kProduct])),
         dy_(as_matrix(context.inputs[problem_.dy])),
-        matmul_(has_epilogue_ ? problem_.product : without_epilogue(problem_.product)),
+        matmul_(gpu.blas.get(), has_epilogue_ ? problem_.product : without_epilogue(problem_.product),
+                {choice.algorithm, choice.workspace_bytes - problem_.dropped_bytes()}),
         slots_(std::move(slots)),
         blas_(gpu.blas.get()),
-        stream_(gpu.stream.get()) {
-    matmul_.use({choice.algorithm, choice.workspace_bytes - problem_.dropped_bytes()});
-  }
+        stream_(gpu.stream.get()) {}
 
   cudaError_t operator()() const {
     void *bias = optional_at<void>(problem_.bias(slots_)), *kept = optional_at<void>(problem_.kept(slots_));

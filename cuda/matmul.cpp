@@ -2,10 +2,8 @@
 #include "cuda/matmul.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
 
 #include "core/engine/arena.h"
@@ -92,20 +90,21 @@ MatmulPreference preference(const MatrixProduct& product) {
   return wanted;
 }
 
+/// Its configuration. The structure itself is not comparable: cuBLASLt 13.1 leaves some of its bytes unset.
 std::string to_text(const cublasLtMatmulAlgo_t& algorithm) {
-  return fmt::format("{:x}", fmt::join(algorithm.data, ","));
-}
-
-cublasLtMatmulAlgo_t to_algorithm(const std::string& text) {
-  cublasLtMatmulAlgo_t algorithm{};
-  const char* at = text.c_str();
-  for (auto& word : algorithm.data) {
-    char* end = nullptr;
-    word = std::strtoull(at, &end, 16);
-    if (end == at) throw std::logic_error("not an algorithm of cuBLASLt: " + text);
-    at = *end == ',' ? end + 1 : end;
-  }
-  return algorithm;
+  const auto value = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto zero) {
+    size_t bytes = 0;
+    check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &zero, sizeof zero, &bytes), kName);
+    return zero;
+  };
+  std::string text = fmt::format("a{}", value(CUBLASLT_ALGO_CONFIG_ID, int32_t{}));
+  for (const auto attribute : {CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID,
+                               CUBLASLT_ALGO_CONFIG_SPLITK_NUM, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+                               CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION})
+    text += fmt::format(",{}", value(attribute, uint32_t{}));
+  for (const auto attribute : {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID})
+    text += fmt::format(",{}", value(attribute, uint16_t{}));
+  return text;
 }
 
 }  // namespace
@@ -166,9 +165,15 @@ Matmul::Matmul(const MatrixProduct& product)
   set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, uint64_t{product.d.alignment});
 }
 
-void Matmul::use(const MatmulAlgorithm& algorithm) {
-  algorithm_ = to_algorithm(algorithm.text);
+Matmul::Matmul(cublasLtHandle_t blas, const MatrixProduct& product, const MatmulAlgorithm& algorithm)
+    : Matmul(product) {
   workspace_bytes_ = static_cast<size_t>(algorithm.workspace_bytes);
+  for (const cublasLtMatmulHeuristicResult_t& result : answers(blas, product)) {
+    if (to_text(result.algo) != algorithm.text) continue;
+    algorithm_ = result.algo;
+    return;
+  }
+  throw std::logic_error("not an algorithm of cuBLASLt: " + algorithm.text);
 }
 
 void Matmul::run(cublasLtHandle_t blas, const Memory& memory, cudaStream_t stream) const {
@@ -181,21 +186,27 @@ void Matmul::run(cublasLtHandle_t blas, const Memory& memory, cudaStream_t strea
         kName);
 }
 
-std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const MatrixProduct& product,
-                                               int most) {
+std::vector<cublasLtMatmulHeuristicResult_t> Matmul::answers(cublasLtHandle_t blas,
+                                                             const MatrixProduct& product) {
   const Matmul matmul(product);
   const MatmulPreference wanted = preference(product);
-  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+  std::vector<cublasLtMatmulHeuristicResult_t> results(kMatmulsTimed);
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       blas, matmul.descriptor_.get(), matmul.a_.get(), matmul.b_.get(), matmul.d_.get(), matmul.d_.get(),
-      wanted.get(), most, results.data(), &count);
+      wanted.get(), kMatmulsTimed, results.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, kName);
+  results.resize(static_cast<size_t>(count));
+  std::erase_if(results, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
+  return results;
+}
+
+std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const MatrixProduct& product,
+                                               int most) {
   std::vector<MatmulAlgorithm> found;
-  for (int i = 0; i < count; ++i) {
-    const auto& result = results[static_cast<size_t>(i)];
-    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+  for (const auto& result : Matmul::answers(blas, product)) {
+    if (static_cast<int>(found.size()) == most) break;
     found.push_back({to_text(result.algo), static_cast<int64_t>(result.workspaceSize)});
   }
   return found;

@@ -53,16 +53,16 @@ struct MatrixProduct {
   static constexpr int64_t kMaskRows = 128;  ///< EPILOGUE_AUX_LD of a mask must be divisible by it
 };
 
-/// One of cuBLASLt's algorithms: eight words without pointers, as text.
+/// One of cuBLASLt's algorithms.
 struct MatmulAlgorithm {
-  std::string text;
+  std::string text;  ///< its configuration, equal in all processes
   int64_t workspace_bytes = 0;
 };
 
 /// The largest workspace that an algorithm may need: NVIDIA's advice for Hopper; older GPUs choose less.
 constexpr int64_t kMostMatmulWorkspace = int64_t{32} << 20;
 
-/// Number of algorithms of a product that runtime.autotune times.
+/// Number of algorithms of a product that the heuristics are asked for, and that runtime.autotune times.
 constexpr int kMatmulsTimed = 4;
 
 /// The alignment of a batch: it may begin at any sample of a larger one. All others begin at addresses from
@@ -74,7 +74,7 @@ std::optional<std::string> why_no_factors(const OpContext& context);
 /// The text for a product that cuBLASLt has no algorithm for.
 std::string no_algorithm(const MatrixProduct& product, const std::string& gpu);
 
-/// The heuristics' best for the product, at most `most`; empty if there is none.
+/// The heuristics' best for the product, at most `most` of kMatmulsTimed; empty if there is none.
 std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const MatrixProduct& product, int most);
 
 /// A product that is ready to run.
@@ -89,13 +89,17 @@ class Matmul {
     void* kept = nullptr;
     void* workspace = nullptr;
   };
-  explicit Matmul(const MatrixProduct& product);
-  /// Takes effect with the next run.
-  void use(const MatmulAlgorithm& algorithm);
+  /// By one of matmul_algorithms(blas, product).
+  Matmul(cublasLtHandle_t blas, const MatrixProduct& product, const MatmulAlgorithm& algorithm);
   void run(cublasLtHandle_t blas, const Memory& memory, cudaStream_t stream) const;
 
  private:
   friend std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t, const MatrixProduct&, int);
+
+  explicit Matmul(const MatrixProduct& product);
+  /// The heuristics' best, with the library's own structure of each.
+  static std::vector<cublasLtMatmulHeuristicResult_t> answers(cublasLtHandle_t blas,
+                                                              const MatrixProduct& product);
 
   bool has_bias_, has_kept_;
   float beta_;

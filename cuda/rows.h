@@ -67,22 +67,22 @@ __device__ inline Column column_from_end(const RowSweep& sweep, int64_t column) 
   return {at.octet, at.channel, at.left, last, at.row - 1, -at.step};
 }
 
-/// Visits a thread's rows of T, by use(row, load(row)). Several rows are loaded before the first is used, so
-/// that enough loads are in flight: 64 bytes of each tensor.
-template <class T, class Load, class Use>
-__device__ inline void for_rows(const Column& at, const Load& load_row, const Use& use) {
-  constexpr int kInFlight = 64 / static_cast<int>(Octet::kSize * sizeof(T));
+/// Visits a thread's rows of T, by use(row, fetch(row)). Several rows are fetched before the first is used, so
+/// that enough loads are in flight: kBytes of each tensor.
+template <class T, int kBytes = 64, class Fetch, class Use>
+__device__ inline void for_rows(const Column& at, const Fetch& fetch, const Use& use) {
+  constexpr int kInFlight = kBytes / static_cast<int>(Octet::kSize * sizeof(T));
   const int64_t towards_end = at.step > 0 ? 1 : -1;
   int64_t left = at.left > 0 ? (at.end - at.row + at.step - towards_end) / at.step : 0, row = at.row;
   for (; left >= kInFlight; left -= kInFlight) {
-    decltype(load_row(row)) loaded[kInFlight];
+    decltype(fetch(row)) fetched[kInFlight];
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) loaded[i] = load_row(row + i * at.step);
+    for (int i = 0; i < kInFlight; ++i) fetched[i] = fetch(row + i * at.step);
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) use(row + i * at.step, loaded[i]);
+    for (int i = 0; i < kInFlight; ++i) use(row + i * at.step, fetched[i]);
     row += kInFlight * at.step;
   }
-  for (; left > 0; --left, row += at.step) use(row, load_row(row));
+  for (; left > 0; --left, row += at.step) use(row, fetch(row));
 }
 
 /// Two results for each of eight channels. The odd number of words keeps neighbours in different banks.

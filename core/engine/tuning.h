@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace trainer {
 
@@ -10,7 +11,8 @@ namespace trainer {
 /// times the missing ones, and adds the results.
 struct Tuning {
   std::map<std::string, std::string> fastest;
-  bool keeps_own = false;  ///< results of other runs do not count
+  bool keeps_own = false;          ///< results of other runs do not count
+  std::vector<std::string> wrong;  ///< candidates passed over: they computed other numbers than the first
 };
 
 }  // namespace trainer

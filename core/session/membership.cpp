@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/checksum.h"
 #include "core/base/error.h"
 #include "core/engine/group_operations.h"
 #include "core/engine/process_group_library.h"
@@ -61,6 +60,17 @@ Rendezvous parse_rendezvous(const std::string& text) {
                 "TRAINER_SECRET is set for rank 0, but not for this rank: set it for all, or for none");
   rendezvous.secret = own ? *own : from_hex(secret).value();
   return rendezvous;
+}
+
+/// The first line in which two texts differ, without its indentation; empty where a text has ended.
+std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
+  std::istringstream lines_of_a(a), lines_of_b(b);
+  std::string of_a, of_b;
+  do {
+    of_a.clear(), of_b.clear();
+    std::getline(lines_of_a >> std::ws, of_a), std::getline(lines_of_b >> std::ws, of_b);
+  } while (of_a == of_b && (lines_of_a || lines_of_b));
+  return {of_a, of_b};
 }
 
 }  // namespace
@@ -240,16 +250,20 @@ std::string Membership::prefix() const {
 
 void Membership::require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const {
   if (!has_peers()) return;
-  const std::string text = to_text(plan);
-  const auto sum = fmt::format("{:016x}", checksum(std::as_bytes(std::span(text.data(), text.size()))));
-  const std::string own = to_json(RunState{.facts = facts});
-  const std::string first = broadcast_from_rank_0(*group_, [&] { return sum + own; });
+  const std::string own = to_text(plan);
+  const std::string first = broadcast_from_rank_0(*group_, [&] { return own; });
+  const std::string facts_of_first =
+      broadcast_from_rank_0(*group_, [&] { return to_json(RunState{.facts = facts}); });
   run_on_all(*group_, [&] {
-    if (first.substr(0, sum.size()) == sum) return;
+    if (first == own) return;
     std::string different;
-    for (const auto& [name, there] : parse_run_state(first.substr(sum.size()), "rank 0's facts").facts) {
+    for (const auto& [name, there] : parse_run_state(facts_of_first, "rank 0's facts").facts) {
       if (const std::string& here = facts[name]; here != there)
         different += fmt::format("; {} is {} here and {} there", name, here, there);
+    }
+    if (different.empty()) {
+      const auto [here, there] = first_difference(own, first);
+      different = fmt::format(": '{}' here and '{}' there", here, there);
     }
     throw Error(
         ExitCode::recipe,

@@ -51,7 +51,7 @@ class Membership {
   /// another one, `of_rank_0`.
   void require_device(const std::string& type, const std::string& of_rank_0) const;
   /// Throws Error (exit 78) on a rank whose plan differs from that of rank 0, with the facts of the planner
-  /// that differ.
+  /// that differ, or else the first node.
   void require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const;
   /// The same for samples; `split` is for the message.
   void require_same_samples(const DataSource& own, const std::string& split) const;

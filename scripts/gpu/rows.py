@@ -91,7 +91,7 @@ def autotune(check):
 @row("features", 15)
 def data_cache(check):
     words = ("fashion_mnist_cnn", f"data.train={check.data}/train", f"data.val={check.data}/t10k", "training.max_duration=1ep",
-             "logging.interval=100ba")
+             "logging.interval=100ba", "run.deterministic=true")
     runs = [check.train(f"cache_{where}", *words, f"data.cache={where}") for where in ("device", "none")]
     same_files(runs[0].weights(), runs[1].weights())
     return f"equal bits; {speed(runs[0]) / speed(runs[1]):.2f} times as fast"
@@ -283,7 +283,7 @@ ON_ONE_GPU = ("for rank in 0 1; do env RANK=$rank LOCAL_RANK=$rank NCCL_HOSTID=$
 
 @row("ranks", 120, "nccl_two_ranks", "nccl_graph", "nccl_shards")
 def nccl(check):
-    words = ("resnet18_cifar10", *steps(20, 64), "training.micro_batch_size=32")
+    words = ("resnet18_cifar10", *steps(20, 64, "run.deterministic=true"), "training.micro_batch_size=32")
     alone, runs = check.train("nccl_alone", *words), {}
     for way, key in ("graph", "runtime.cuda_graph=true"), ("single", "runtime.cuda_graph=false"), ("shards", "parallelism.shard_optimizer=true"):
         directory = check.results / "runs" / f"nccl_{way}"

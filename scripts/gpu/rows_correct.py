@@ -21,7 +21,7 @@ def smoke(check):
     """Twenty steps, launched one by one and as a graph; the first loss beside the CPU's."""
     found = []
     for recipe, precision in (("fashion_mnist_mlp", "fp32"), ("fashion_mnist_cnn", "fp32"), ("resnet18_cifar10", "amp_fp16")):
-        words = steps(20, 32, f"training.precision={precision}")
+        words = steps(20, 32, f"training.precision={precision}", "run.deterministic=true")
         runs = twice(check, f"smoke_{recipe}", ("runtime.cuda_graph=false",), ("runtime.cuda_graph=true",), recipe, *words)
         cpu = check.train(f"smoke_{recipe}_cpu", recipe, *words, "training.precision=fp32", "training.max_duration=1ba", device="cpu")
         found.append(f"{recipe} {precision}: equal bits, first loss off by {distance(runs[0].losses()[:1], cpu.losses()):.1e}")
@@ -103,7 +103,7 @@ def bytes_to_device(check):
 
 @row("correct", 20)
 def low_weights(check):
-    words = steps(20, 32, "training.precision=amp_fp16", "training.micro_batch_size=8")
+    words = steps(20, 32, "training.precision=amp_fp16", "training.micro_batch_size=8", "run.deterministic=true")
     usual = check.train("low", "resnet18_cifar10", *words)
     without = check.train("low_without", "resnet18_cifar10", *words, "--disable-pass", "keep_low_weights")
     if usual.losses() != without.losses():
@@ -114,7 +114,7 @@ def low_weights(check):
 @row("correct", 15)
 def guard_told(check):
     """Steps that the guard skips by itself, and a run with these as skip_steps."""
-    words = steps(100, 4, "guards.spike_window=16")
+    words = steps(100, 4, "guards.spike_window=16", "run.deterministic=true")
     run = check.train("guard_finds", "fashion_mnist_mlp", *words, "guards.spike=skip", "guards.spike_sigmas=2")
     skipped = [line["step"] for line in run.metrics("guard") if line["event"] == "skip"]
     if not skipped:
@@ -137,6 +137,7 @@ def register_cases():
     """Cases of test_cuda that a row of their own asks for."""
     for name, pattern in {
             "nan_relu": "a relu or gelu_tanh in the same kernel*",
+            "moments_deterministic": "with run.deterministic normalisations*",
             "low_products": "products of f16 and bf16 and their gradients*",
             "low_products_timed": "so do those that a measurement chose*,convolutions of single pixels by cuBLASLt*",
             "attention_cudnn": "attention by cuDNN and its gradient*",

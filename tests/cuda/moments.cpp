@@ -45,12 +45,19 @@ Draft draft_normalised(const Normalised& one, DType low, bool residual) {
   };
 }
 
-void check_moments(const Backend& gpu) {
+/// Engines of cuDNN that sum their results do it by atomic additions, in any order.
+Tolerances of_sums(DType low, bool repeats = false) {
+  Tolerances tolerances = narrow_tolerances(low);
+  tolerances.repeats = repeats;
+  return tolerances;
+}
+
+void check_moments(const Backend& gpu, bool repeats = false) {
   for (const Normalised& one : normalised_convolutions()) {
     for (const DType low : {DType::f16, DType::bf16}) {
       INFO(to_string(one.x) << " by " << to_string(one.w) << " in " << to_string(low));
       for (const bool residual : {false, true})
-        check_backend(gpu, draft_normalised(one, low, residual), 1, narrow_tolerances(low));
+        check_backend(gpu, draft_normalised(one, low, residual), 1, of_sums(low, repeats));
     }
   }
 }
@@ -72,7 +79,8 @@ TEST_CASE("normalisations whose convolutions measure for them agree with the ref
       const Conv2d op(one.geometry, false, true);
       const auto refusal = gpu->planner->why_not(measured(op, one, low));
       CAPTURE(to_string(one.x), to_string(low), refusal.value_or(""));
-      CHECK(!refusal);
+      CHECK(refusal.has_value() == (one.x[1] <= 4));  // cuDNN is slow there
+      if (refusal) continue;
       CHECK(gpu->planner->select(measured(op, one, low), OpenLayouts(3)).implementation == "cudnn");
     }
   }
@@ -85,6 +93,15 @@ TEST_CASE("moments are right whatever timing chose, perhaps a pass over what cuD
   check_moments(load_backend("cuda", BackendRequest{.tuning = &tuning}));
   CHECK(std::ranges::any_of(tuning.fastest,
                             [](const auto& known) { return known.first.ends_with(" moments"); }));
+}
+
+TEST_CASE("with run.deterministic normalisations after convolutions repeat their bits") {
+  if (!cuda_or_skip()) return;
+  const Backend gpu = load_backend("cuda", BackendRequest{.deterministic = true});
+  const Normalised one = normalised_convolutions()[1];
+  const Conv2d op(one.geometry, false, true);
+  CHECK(gpu.planner->why_not(measured(op, one, DType::f16)));
+  check_moments(gpu, true);
 }
 
 TEST_CASE("a convolution that is computed again has its engine, though nobody wants its moments then") {
@@ -117,7 +134,7 @@ TEST_CASE("a variance has ten bits where the mean is four standard deviations") 
     sketch.output("mean", norm[1]), sketch.output("variance", norm[2]);
     sketch.loss(sketch.parameter("p", {3}));
   };
-  Tolerances tolerances = narrow_tolerances(DType::f16);
+  Tolerances tolerances = of_sums(DType::f16);
   tolerances.forward = 1.0 / 1024;
   check_backend(*gpu, draft, 1, tolerances);
 }

@@ -50,7 +50,9 @@ std::unique_ptr<Planner> planner_of(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("every convolution of ResNet-18 and ResNet-50 has an engine that sums its output in f16 and bf16") {
+TEST_CASE(
+    "every convolution of ResNet-18 and ResNet-50 but the first has an engine that sums its output in f16 "
+    "and bf16") {
   const std::string name = GENERATE("a100", "h200", "b200");
   const auto gpu = planner_of(name);
   for (const Kind& kind : kResidual) {
@@ -61,7 +63,8 @@ TEST_CASE("every convolution of ResNet-18 and ResNet-50 has an engine that sums 
       CAPTURE(name, to_string(context.inputs[Conv2d::kX].shape),
               to_string(context.inputs[Conv2d::kWeight].shape), to_string(low));
       CAPTURE(refusal.value_or(""));
-      REQUIRE(!refusal);
+      REQUIRE(refusal.has_value() == (kind.channels == 3));
+      if (refusal) continue;
       const Choice choice = gpu->select(context, OpenLayouts(3));
       CHECK(choice.implementation == "cudnn");
       CHECK(choice.algorithm.starts_with("e"));

@@ -16,6 +16,7 @@ struct Tolerances {
   double differences = 1e-6;  ///< gradients against finite differences
   double forward = 1e-5;      ///< a backend against the reference, outputs
   double gradients = 1e-4;    ///< a backend against the reference, gradients
+  bool repeats = true;        ///< a second run has the same bits; false: a library may add in any order
 };
 
 /// Compares the gradient of each parameter in the reference backend with central differences of the loss. It
@@ -23,7 +24,8 @@ struct Tolerances {
 void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
 
 /// Compares all outputs and gradients of a backend with the reference's, with and without the optional
-/// passes; scratch memory is poisoned, a second run gives bitwise identical results, inputs stay unchanged.
+/// passes; scratch memory is poisoned, a second run gives bitwise identical results (but see `repeats`), inputs
+/// stay unchanged.
 void check_backend(const Backend& backend, const Draft& draft, uint64_t seed,
                    const Tolerances& tolerances = {});
 /// The same for the CPU.
