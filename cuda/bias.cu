@@ -11,18 +11,18 @@ struct Plus {
   __device__ float operator()(float sum, float value) const { return sum + value; }
 };
 
-/// y (rows, columns), eight elements at once, which may be in several rows.
+/// y (rows, columns), eight elements at once, which may be in several rows or between them.
 template <class Y, class B>
-__global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, bool relu) {
+__global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, int64_t step, bool relu) {
   wait_for_previous_kernels();
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     Octet octet = load(y + i, count - i);
-    int64_t column = i % columns;
+    int64_t column = i % step;
 #pragma unroll
     for (int k = 0; k < Octet::kSize; ++k) {
-      if (bias != nullptr) octet.v[k] += to_float(bias[column]);
+      if (bias != nullptr && column < columns) octet.v[k] += to_float(bias[column]);
       if (relu) octet.v[k] = elementwise::Relu{}(octet.v[k]);
-      if (++column == columns) column = 0;
+      if (++column == step) column = 0;
     }
     store(octet, count - i, y + i);
   }
@@ -35,12 +35,12 @@ struct Times {
 /// Sums of x or, with `factors`, of the products of both.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    sum_part(RowSweep sweep, const T* x, const T* factors, float* part_sums) {
+    sum_part(RowSweep sweep, int64_t step, const T* x, const T* factors, float* part_sums) {
   wait_for_previous_kernels();
   const Column at = column_of(sweep, blockIdx.x);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
-    const int64_t place = row * sweep.channels + at.channel;
+    const int64_t place = row * step + at.channel;
     Octet term = load(x + place, at.left);
     if (factors != nullptr) term = each(Times{}, term, load(factors + place, at.left));
     own.a = each(Plus{}, own.a, term);
@@ -81,14 +81,14 @@ __global__ void __launch_bounds__(kFinishWide* kFinishHigh)
 
 cudaError_t launch_add_bias(const Matrix& shape, void* y, const void* bias, DType bias_dtype, bool relu,
                             cudaStream_t stream) {
-  const int64_t count = shape.rows * shape.columns;
+  const int64_t count = shape.elements();
   if (count == 0) return cudaSuccess;
   return with_storage(shape.dtype, [&](auto of_y) {
     using Y = decltype(of_y);
     return with_storage(bias_dtype, [&](auto of_bias) {
       using B = decltype(of_bias);
       return launch(add_bias<Y, B>, blocks_for(count), dim3(kThreads), stream, static_cast<Y*>(y),
-                    static_cast<const B*>(bias), count, shape.columns, relu);
+                    static_cast<const B*>(bias), count, shape.columns, shape.step, relu);
     });
   });
 }
@@ -105,8 +105,8 @@ static cudaError_t launch_sums(const Matrix& shape, const void* y, const void* f
   auto* part_sums = static_cast<float*>(workspace);
   const cudaError_t status = with_storage(shape.dtype, [&](auto of_y) {
     using Y = decltype(of_y);
-    return launch(sum_part<Y>, sweep.grid(), sweep.block(), stream, sweep, static_cast<const Y*>(y),
-                  static_cast<const Y*>(factors), part_sums);
+    return launch(sum_part<Y>, sweep.grid(), sweep.block(), stream, sweep, shape.step,
+                  static_cast<const Y*>(y), static_cast<const Y*>(factors), part_sums);
   });
   if (status != cudaSuccess) return status;
   return with_storage(sums_dtype, [&](auto of_sums) {

@@ -13,6 +13,9 @@ namespace trainer::cuda {
 struct Matrix {
   int64_t rows = 0, columns = 0;
   DType dtype = DType::f32;
+  int64_t step = columns;  ///< elements from a row to the next; between them a gap that may get any number
+
+  int64_t elements() const { return rows == 0 ? 0 : (rows - 1) * step + columns; }
 };
 
 /// y = relu(y + bias), with an element of bias for each column of y; nullptr: none.

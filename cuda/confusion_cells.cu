@@ -78,7 +78,8 @@ std::unique_ptr<Kernel> compile_cells(const Gpu& gpu, const OpContext& context, 
                          at<const int32_t>(slots.inputs[ConfusionCells::kLabels]),
                          at<const float>(slots.inputs[ConfusionCells::kWeights]),
                          nullptr,
-                         nullptr};
+                         nullptr,
+                         sizes.classes};
     return with_storage(dtype, [=](auto type) {
       using T = decltype(type);
       return launch(find_cells<T>, blocks, dim3(kThreads), stream, rows,

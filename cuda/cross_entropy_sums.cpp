@@ -30,7 +30,8 @@ TargetRows target_rows(const Shape& logits, const CrossEntropySettings& settings
                        at<const int32_t>(slots.inputs[Op::kLabels]),
                        at<const float>(slots.inputs[Op::kWeights]),
                        nullptr,
-                       nullptr};
+                       nullptr,
+                       sizes.classes};
   return {rows, optional_at<const float>(slots.inputs[Op::kClassWeights]), settings.ignored(),
           settings.label_smoothing, settings.gamma};
 }

@@ -48,7 +48,9 @@ Choice row_major(const OpContext& context, std::string implementation) {
 
 Choice same_layout(const OpContext& context, const OpenLayouts& inputs, std::string implementation) {
   Choice choice = row_major(context, std::move(implementation));
-  const Layout layout = inputs[0].value_or(Layout{});
+  Layout layout = inputs[0].value_or(Layout{});
+  const Shape& shape = context.inputs[0].shape;
+  if (stored_elements(layout, shape) != numel(shape)) layout = {};  // kernels count elements, without gaps
   for (size_t i = 0; i < choice.inputs.size(); ++i) {
     if (context.inputs[i].shape == context.inputs[0].shape) choice.inputs[i] = layout;
   }
@@ -71,6 +73,22 @@ Choice all_channels_last(const OpContext& context, std::string implementation) {
 
 Layout bytes_in_a_row(int64_t bytes) {
   return {.dims = {bytes}, .padded = {bytes}, .strides = {1}, .block_sizes = {}, .block_dims = {}};
+}
+
+int64_t row_step(const TensorSpec& spec) {
+  constexpr int64_t kWide = 1024, kLoad = 16, kRow = 128;  // a gap is at most a sixteenth of a row of f32
+  const int64_t width = spec.shape.empty() ? 0 : spec.shape.back(), bytes = bytes_per_element(spec.dtype);
+  if (spec.shape.size() > 3 || width < kWide || width * bytes % kLoad == 0) return width;
+  return (width * bytes + kRow - 1) / kRow * kRow / bytes;
+}
+
+Layout rows_layout(const TensorSpec& spec) {
+  const int64_t step = row_step(spec);
+  if (spec.shape.size() < 2 || step == spec.shape.back()) return {};
+  Layout layout{
+      .dims = spec.shape, .padded = spec.shape, .strides = {step, 1}, .block_sizes = {}, .block_dims = {}};
+  if (spec.shape.size() == 3) layout.strides.insert(layout.strides.begin(), step * spec.shape[1]);
+  return layout;
 }
 
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) {

@@ -78,11 +78,17 @@ inline int64_t bytes_of(const TensorSpec& spec) {
 }
 /// Every tensor row-major.
 Choice row_major(const OpContext& context, std::string implementation);
-/// All tensors of the first input's shape in its layout (row-major if that is still open), all else
+/// All tensors of the first input's shape in its layout (row-major if that is still open or has gaps), all else
 /// row-major.
 Choice same_layout(const OpContext& context, const OpenLayouts& inputs, std::string implementation);
 /// All tensors of four dimensions with their channels last, all else row-major.
 Choice all_channels_last(const OpContext& context, std::string implementation);
+/// Elements from one row (of the last dimension) to the next in rows_layout(spec).
+int64_t row_step(const TensorSpec& spec);
+/// Of the results of a linear layer, and of their gradients. Rows of an odd width, such as the 50,257 logits
+/// of GPT-2, would begin at any address, and products of them be three times slower: wide ones begin at
+/// multiples of 128 bytes, with a gap between them. All others are row-major.
+Layout rows_layout(const TensorSpec& spec);
 /// The layout of a mask: its bytes in a row.
 Layout bytes_in_a_row(int64_t bytes);
 

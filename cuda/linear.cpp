@@ -43,14 +43,26 @@ bool sums(Epilogue epilogue) {
   return epilogue == Epilogue::sum_a || epilogue == Epilogue::sum_b;
 }
 
-/// The matrix as own kernels see it, row by row.
+/// y or dy as own kernels see it, row by row.
 Matrix as_matrix(const TensorSpec& spec) {
   const Shape rows = as_rows(spec.shape);
-  return {.rows = rows[0], .columns = rows[1], .dtype = spec.dtype};
+  return {.rows = rows[0], .columns = rows[1], .dtype = spec.dtype, .step = row_step(spec)};
+}
+
+/// y, what is added to it, and dy: in rows_layout.
+void place_rows(const LinearProblem& problem, const OpContext& context, Choice& choice) {
+  if (problem.forward == nullptr) {
+    const bool of_data = dynamic_cast<const LinearBackwardData*>(&context.op) != nullptr;
+    const size_t dy = of_data ? size_t{LinearBackwardData::kDy} : size_t{LinearBackwardWeights::kDy};
+    choice.inputs[dy] = rows_layout(context.inputs[dy]);
+    return;
+  }
+  choice.outputs[Linear::kY] = rows_layout(context.outputs[Linear::kY]);
+  if (context.has_input(problem.added)) choice.inputs[problem.added] = choice.outputs[Linear::kY];
 }
 
 int64_t operand_bytes(const MatrixProduct::Operand& operand) {
-  return operand.rows * operand.columns * bytes_per_element(operand.dtype);
+  return operand.elements() * bytes_per_element(operand.dtype);
 }
 
 /// An algorithm with the product that it is for: the whole one, or that without its epilogue.
@@ -128,12 +140,14 @@ void place_mask(const LinearProblem& problem, Choice& choice) {
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   if (!context.has_output(kProduct)) {
     Choice choice = row_major(context, kColumnSums);
+    choice.inputs[LinearBackwardWeights::kDy] = rows_layout(context.inputs[LinearBackwardWeights::kDy]);
     choice.workspace_bytes = column_sums_workspace(as_matrix(context.inputs[LinearBackwardWeights::kDy]));
     choice.kernels = kColumnSumsKernels;
     return choice;
   }
   const LinearProblem problem = linear_problem(gpu, context);
   Choice choice = row_major(context, problem.relu ? kThenRelu : kFused);
+  place_rows(problem, context, choice);
   if (problem.product.has_mask()) place_mask(problem, choice);
   choice.workspace_bytes = problem.dropped_bytes() + kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();

@@ -3,8 +3,8 @@
 
 #include "core/engine/arena.h"
 
-// x (N, K), w (O, K), y (N, O), N counting all rows, of (N, T, K) too; all row-major, so that cuBLASLt sees
-// their transposes column by column:
+// x (N, K), w (O, K), y (N, O), N counting all rows, of (N, T, K) too; all row-major (y perhaps with gaps),
+// so that cuBLASLt sees their transposes column by column:
 //   yT (O, N) = w xT           with the bias in the epilogue
 //   dxT (K, N) = wT dyT
 //   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
@@ -25,11 +25,19 @@ MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) 
           .alignment = kArenaAlignment};
 }
 
+/// y or dy, in rows_layout.
+MatrixProduct::Operand rows_operand(const TensorSpec& spec, bool transposed = false) {
+  MatrixProduct::Operand made = operand(spec, transposed);
+  if (const int64_t step = row_step(spec); step != made.rows) made.step = step;
+  return made;
+}
+
 void describe_forward(const Linear& op, const OpContext& context, LinearProblem& problem) {
   MatrixProduct& product = problem.product;
   problem.forward = &op;
   problem.a = Linear::kWeight;
   problem.b = Linear::kX;
+  product.d = rows_operand(context.outputs[Linear::kY]);
   product.a = operand(context.inputs[Linear::kWeight], !op.transposed);
   product.b = operand(context.inputs[Linear::kX]);
   product.b.alignment = sample_alignment(context.inputs[Linear::kX]);
@@ -59,7 +67,7 @@ void describe_backward_data(const LinearBackwardData& op, const OpContext& conte
   problem.a = LinearBackwardData::kWeight;
   problem.b = LinearBackwardData::kDy;
   product.a = operand(context.inputs[LinearBackwardData::kWeight], op.transposed);
-  product.b = operand(context.inputs[LinearBackwardData::kDy]);
+  product.b = rows_operand(context.inputs[LinearBackwardData::kDy]);
   problem.added = op.kAdded;
   product.beta = context.has_input(op.kAdded) ? static_cast<float>(op.factor) : 0;
   if (context.has_input(op.kKept))
@@ -71,8 +79,11 @@ void describe_backward_weights(const LinearBackwardWeights& op, const OpContext&
   MatrixProduct& product = problem.product;
   problem.a = op.transposed ? LinearBackwardWeights::kDy : LinearBackwardWeights::kX;
   problem.b = op.transposed ? LinearBackwardWeights::kX : LinearBackwardWeights::kDy;
-  product.a = operand(context.inputs[problem.a]);
-  product.b = operand(context.inputs[problem.b], true);
+  const auto factor = [&](size_t input, bool transposed) {
+    return (input == LinearBackwardWeights::kDy ? rows_operand : operand)(context.inputs[input], transposed);
+  };
+  product.a = factor(problem.a, false);
+  product.b = factor(problem.b, true);
   (op.transposed ? product.b : product.a).alignment =
       sample_alignment(context.inputs[LinearBackwardWeights::kX]);
   problem.added = op.kAdded;

@@ -7,81 +7,106 @@
 namespace trainer::cuda {
 namespace {
 
-/// With their classes last, logits of positions are rows like those of samples.
-Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
-  return all_channels_last(context, "rows");
+/// With their classes last, logits of positions are rows like those of samples; or they have the layout of a
+/// linear layer's results.
+Choice rows_choice(const OpContext& context, const OpenLayouts& inputs, size_t logits) {
+  Choice choice = all_channels_last(context, "rows");
+  if (const Layout rows = rows_layout(context.inputs[logits]); inputs[logits] == rows)
+    choice.inputs[logits] = rows;
+  return choice;
 }
 
-Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
-  Choice choice = select(gpu, context, inputs);
+Choice select_sum(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = rows_choice(context, inputs, CrossEntropy::kLogits);
   const LogitSizes sizes(context.inputs[CrossEntropy::kLogits].shape);
   choice.workspace_bytes = loss_workspace_bytes(sizes.samples * sizes.positions, sizes.classes);
   return choice;
 }
+static_assert(size_t{CrossEntropy::kLogits} == size_t{TopK::kLogits});
+
+/// The gradient goes to a linear layer, in its layout.
+Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = rows_choice(context, inputs, CrossEntropyBackward::kLogits);
+  const Layout rows = rows_layout(context.outputs[CrossEntropyBackward::kDlogits]);
+  if (!rows.row_major()) choice.outputs[CrossEntropyBackward::kDlogits] = rows;
+  return choice;
+}
+
+/// Elements from a row of logits to the next.
+int64_t step_in(const Layout& layout, const TensorSpec& logits) {
+  return layout == rows_layout(logits) ? row_step(logits) : LogitSizes(logits.shape).classes;
+}
 
 /// As the operation `Op` reads them, with one label each.
 template <class Op>
-LogitRows rows_of(const LogitSizes& sizes, const Slots& slots) {
+LogitRows rows_of(const LogitSizes& sizes, int64_t step, const Slots& slots) {
   return {sizes.samples,
           sizes.positions,
           sizes.classes,
           at<const int32_t>(slots.inputs[Op::kLabels]),
           at<const float>(slots.inputs[Op::kWeights]),
           nullptr,
-          nullptr};
+          nullptr,
+          step};
 }
 
 /// With other labels too, if they are given.
 template <class Op>
-LogitRows mixed_rows_of(const LogitSizes& sizes, const Slots& slots) {
-  LogitRows rows = rows_of<Op>(sizes, slots);
+LogitRows mixed_rows_of(const LogitSizes& sizes, int64_t step, const Slots& slots) {
+  LogitRows rows = rows_of<Op>(sizes, step, slots);
   rows.other = optional_at<const int32_t>(slots.inputs[Op::kOtherLabels]);
   rows.mix_weight = optional_at<const float>(slots.inputs[Op::kMixWeights]);
   return rows;
 }
 
-std::unique_ptr<Kernel> compile_cross_entropy(const Gpu& gpu, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_cross_entropy(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                               const Slots& slots) {
+  const int64_t step = step_in(choice.inputs[CrossEntropy::kLogits], context.inputs[CrossEntropy::kLogits]);
   return kernel(context, [=, smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing,
                           sizes = LogitSizes(context.inputs[CrossEntropy::kLogits].shape),
                           dtype = context.inputs[CrossEntropy::kLogits].dtype, counters = gpu.counters.get(),
                           stream = gpu.stream.get()] {
-    return launch_cross_entropy(mixed_rows_of<CrossEntropy>(sizes, slots), dtype,
+    return launch_cross_entropy(mixed_rows_of<CrossEntropy>(sizes, step, slots), dtype,
                                 *slots.inputs[CrossEntropy::kLogits], smoothing, {*slots.workspace, counters},
                                 at<float>(slots.outputs[CrossEntropy::kLoss]), stream);
   });
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy_backward(const Gpu& gpu, const OpContext& context,
-                                                       const Choice&, const Slots& slots) {
+                                                       const Choice& choice, const Slots& slots) {
+  using Op = CrossEntropyBackward;
+  const int64_t step = step_in(choice.inputs[Op::kLogits], context.inputs[Op::kLogits]),
+                dlogits_step = step_in(choice.outputs[Op::kDlogits], context.outputs[Op::kDlogits]);
   return kernel(
       context, [=, smoothing = static_cast<const CrossEntropyBackward&>(context.op).label_smoothing,
                 sizes = LogitSizes(context.inputs[CrossEntropyBackward::kLogits].shape),
                 dtype = context.inputs[CrossEntropyBackward::kLogits].dtype, stream = gpu.stream.get()] {
-        return launch_cross_entropy_backward(mixed_rows_of<CrossEntropyBackward>(sizes, slots), dtype,
+        return launch_cross_entropy_backward(mixed_rows_of<CrossEntropyBackward>(sizes, step, slots), dtype,
                                              *slots.inputs[CrossEntropyBackward::kLogits], smoothing,
                                              at<const float>(slots.inputs[CrossEntropyBackward::kDloss]),
-                                             *slots.outputs[CrossEntropyBackward::kDlogits], stream);
+                                             *slots.outputs[CrossEntropyBackward::kDlogits], dlogits_step,
+                                             stream);
       });
 }
 
-std::unique_ptr<Kernel> compile_top_k(const Gpu& gpu, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_top_k(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                       const Slots& slots) {
-  return kernel(
-      context,
-      [=, k = static_cast<const TopK&>(context.op).k, ignored = static_cast<const TopK&>(context.op).ignored,
-       sizes = LogitSizes(context.inputs[TopK::kLogits].shape), dtype = context.inputs[TopK::kLogits].dtype,
-       counters = gpu.counters.get(), stream = gpu.stream.get()] {
-        return launch_top_k(rows_of<TopK>(sizes, slots), dtype, *slots.inputs[TopK::kLogits], k, ignored,
-                            {*slots.workspace, counters}, at<float>(slots.outputs[TopK::kHits]), stream);
-      });
+  const int64_t step = step_in(choice.inputs[TopK::kLogits], context.inputs[TopK::kLogits]);
+  return kernel(context, [=, k = static_cast<const TopK&>(context.op).k,
+                          ignored = static_cast<const TopK&>(context.op).ignored,
+                          sizes = LogitSizes(context.inputs[TopK::kLogits].shape),
+                          dtype = context.inputs[TopK::kLogits].dtype, counters = gpu.counters.get(),
+                          stream = gpu.stream.get()] {
+    return launch_top_k(rows_of<TopK>(sizes, step, slots), dtype, *slots.inputs[TopK::kLogits], k, ignored,
+                        {*slots.workspace, counters}, at<float>(slots.outputs[TopK::kHits]), stream);
+  });
 }
 
 }  // namespace
 
 void add_loss(Handlers& handlers) {
   handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, floats_only};
-  handlers[typeid(CrossEntropyBackward)] = {select, compile_cross_entropy_backward, floats_only};
+  handlers[typeid(CrossEntropyBackward)] = {select_backward, compile_cross_entropy_backward, floats_only};
   handlers[typeid(TopK)] = {select_sum, compile_top_k, floats_only};
 }
 

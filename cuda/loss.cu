@@ -18,7 +18,7 @@ template <class Team, class T>
 struct RowLoss {
   double smoothing;
   __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
-    const T* row = logits + index * rows.classes;
+    const T* row = logits + index * rows.step;
     const Softmax of_row = softmax<Team>(row, rows.classes);
     double mean = 0;
     if (smoothing > 0) {
@@ -40,7 +40,7 @@ struct RowHit {
   int64_t k;
   int32_t ignored;
   __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
-    const T* row = logits + index * rows.classes;
+    const T* row = logits + index * rows.step;
     const int32_t label = rows.label[index];
     if (label == ignored) return 0;
     const float own = to_float(row[label]);
@@ -79,12 +79,13 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
 /// Not __restrict__: dx may be the logits.
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx) {
+    gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx,
+                  int64_t dx_step) {
   wait_for_previous_kernels();
   const int64_t index = Team::row();
   if (index >= rows.samples * rows.positions) return;
-  const T* row = logits + index * rows.classes;
-  T* out = dx + index * rows.classes;
+  const T* row = logits + index * rows.step;
+  T* out = dx + index * dx_step;
   const Softmax of_row = softmax<Team>(row, rows.classes);
   const SoftmaxTarget t = target(rows, index);
   const float scale = *dloss / static_cast<float>(rows.positions) * rows.weight[index / rows.positions];
@@ -130,14 +131,14 @@ cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void*
 
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
                                           double smoothing, const float* dloss, void* dlogits,
-                                          cudaStream_t stream) {
+                                          int64_t dlogits_step, cudaStream_t stream) {
   return with_team(rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
       return launch(gradient_rows<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows,
                     static_cast<const T*>(logits), static_cast<float>(smoothing), dloss,
-                    static_cast<T*>(dlogits));
+                    static_cast<T*>(dlogits), dlogits_step);
     });
   });
 }

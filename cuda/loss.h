@@ -10,14 +10,16 @@
 
 namespace trainer::cuda {
 
-/// Rows of logits as they are stored: of each sample `positions` rows of `classes` logits. Labels: one of
-/// each row; weights: one of each sample. With `other` there are two labels, the first by its mix weight.
+/// Rows of logits as they are stored: of each sample `positions` rows of `classes` logits, `step` elements
+/// from one to the next. Labels: one of each row; weights: one of each sample. With `other` there are two
+/// labels, the first by its mix weight.
 struct LogitRows {
   int64_t samples, positions, classes;
   const int32_t* label;
   const float* weight;
   const int32_t* other;
   const float* mix_weight;
+  int64_t step;
 
   int64_t count() const { return samples * positions; }
 };
@@ -29,7 +31,7 @@ cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void*
                                  const BlockSums& memory, float* loss, cudaStream_t stream);
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
                                           double smoothing, const float* dloss, void* dlogits,
-                                          cudaStream_t stream);
+                                          int64_t dlogits_step, cudaStream_t stream);
 cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
                          const BlockSums& memory, float* correct, cudaStream_t stream);
 

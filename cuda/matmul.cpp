@@ -42,9 +42,9 @@ void set(const MatrixLayout& layout, cublasLtMatrixLayoutAttribute_t attribute, 
 }
 
 MatrixLayout layout(const MatrixProduct::Operand& operand, int64_t batch) {
-  MatrixLayout made = make<MatrixLayout>(kName, cublasLtMatrixLayoutCreate, data_type(operand.dtype),
-                                         static_cast<uint64_t>(operand.rows),
-                                         static_cast<uint64_t>(operand.columns), operand.rows);
+  MatrixLayout made = make<MatrixLayout>(
+      kName, cublasLtMatrixLayoutCreate, data_type(operand.dtype), static_cast<uint64_t>(operand.rows),
+      static_cast<uint64_t>(operand.columns), operand.step != 0 ? operand.step : operand.rows);
   if (batch == 1) return made;
   set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch));
   set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, operand.stride);
@@ -113,8 +113,8 @@ std::string MatrixProduct::text() const {
   constexpr const char* kEpilogues[] = {"", " bias", " sum_a", " sum_b"};
   constexpr const char* kActivations[] = {"", " gelu", " gelu kept", " dgelu", " relu kept", " drelu"};
   const auto operand = [](const Operand& o) {
-    return fmt::format("{}x{}{} {}/{}", o.rows, o.columns, o.transposed ? "T" : "", to_string(o.dtype),
-                       o.alignment);
+    return fmt::format("{}x{}{}{} {}/{}", o.rows, o.columns, o.step != 0 ? fmt::format(" by {}", o.step) : "",
+                       o.transposed ? "T" : "", to_string(o.dtype), o.alignment);
   };
   std::string text = fmt::format("{} {} {} {}{}{}{}", operand(d), beta == 0 ? "=" : "+=", operand(a),
                                  operand(b), tf32 ? " tf32" : "", kEpilogues[static_cast<size_t>(epilogue)],

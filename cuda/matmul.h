@@ -30,6 +30,9 @@ struct MatrixProduct {
     bool transposed = false;
     uint32_t alignment = 64;  ///< bytes, of its address
     int64_t stride = 0;       ///< elements from a matrix of a batch to the next
+    int64_t step = 0;         ///< elements from a column to the next; 0: rows
+
+    int64_t elements() const { return (columns - 1) * (step != 0 ? step : rows) + rows; }
   };
   Operand a, b, d;
   int64_t batch = 1;  ///< products of this many matrices; only without an epilogue

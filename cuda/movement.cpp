@@ -34,12 +34,28 @@ std::unique_ptr<Kernel> compile_assign(const Gpu& gpu, const OpContext& context,
   });
 }
 
+/// Between row-major order and that with gaps between rows.
+std::unique_ptr<Kernel> compile_move_rows(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                          const Slots& slots) {
+  const TensorSpec &x = context.inputs[Reorder::kX], &y = context.outputs[Reorder::kY];
+  const int64_t columns = x.shape.back(), rows = numel(x.shape) / columns;
+  const auto step = [&](const Layout& layout) {
+    return layout.row_major() ? columns : layout.strides[layout.strides.size() - 2];
+  };
+  return kernel(context, [=, read = x.dtype, written = y.dtype, x_step = step(choice.inputs[Reorder::kX]),
+                          y_step = step(choice.outputs[Reorder::kY]), stream = gpu.stream.get(),
+                          from = slots.inputs[Reorder::kX], to = slots.outputs[Reorder::kY]] {
+    return launch_move_rows(read, written, *from, x_step, *to, y_step, rows, columns, stream);
+  });
+}
+
 /// Between row-major order and channels last, in whichever types the tensors have.
 std::unique_ptr<Kernel> compile_reorder(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                         const Slots& slots) {
   const Shape& shape = context.inputs[Reorder::kX].shape;
-  const Layout &from = choice.inputs[Reorder::kX], &to = choice.outputs[Reorder::kY],
-               last = channels_last(shape);
+  const Layout &from = choice.inputs[Reorder::kX], &to = choice.outputs[Reorder::kY];
+  if (shape.size() < 4) return compile_move_rows(gpu, context, choice, slots);
+  const Layout last = channels_last(shape);
   const bool to_last = from.row_major() && to == last, from_last = from == last && to.row_major();
   if (!to_last && !from_last) throw std::logic_error("a layout that the GPU does not have");
   const int64_t channels = shape[1], area = shape[2] * shape[3];
@@ -57,8 +73,9 @@ std::unique_ptr<Kernel> compile_cast(const Gpu& gpu, const OpContext& context, c
   if (choice.inputs[Cast::kX] != choice.outputs[Cast::kY])
     return compile_reorder(gpu, context, choice, slots);
   return kernel(context,
-                [count = numel(context.inputs[Cast::kX].shape), from = context.inputs[Cast::kX].dtype,
-                 to = context.outputs[Cast::kY].dtype, stream = gpu.stream.get(), x = slots.inputs[Cast::kX],
+                [count = stored_elements(choice.inputs[Cast::kX], context.inputs[Cast::kX].shape),
+                 from = context.inputs[Cast::kX].dtype, to = context.outputs[Cast::kY].dtype,
+                 stream = gpu.stream.get(), x = slots.inputs[Cast::kX],
                  y = slots.outputs[Cast::kY]] { return launch_cast(from, to, *x, *y, count, stream); });
 }
 
@@ -172,8 +189,12 @@ void add_movement(Handlers& handlers) {
     throw std::logic_error("planning chooses the layouts of a reorder");
   };
   handlers[typeid(Reorder)] = {never, compile_reorder, why_not_reorder};
+  // Between equal layouts, which may have gaps: these are converted too.
   handlers[typeid(Cast)] = {[](const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
-                              return same_layout(context, inputs, "loop");
+                              Choice choice = row_major(context, "loop");
+                              choice.inputs[Cast::kX] = choice.outputs[Cast::kY] =
+                                  inputs[0].value_or(Layout{});
+                              return choice;
                             },
                             compile_cast, floats_only};
   handlers[typeid(Assign)] = {select_assign, compile_assign, {}};

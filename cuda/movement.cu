@@ -17,6 +17,18 @@ __global__ void cast_elements(int64_t count, const From* x, To* y) {
   }
 }
 
+/// Eight elements of a row at once.
+template <class From, class To>
+__global__ void move_rows(int64_t rows, int64_t columns, const From* x, int64_t x_step, To* y,
+                          int64_t y_step) {
+  wait_for_previous_kernels();
+  const int64_t wide = (columns + Octet::kSize - 1) / Octet::kSize * Octet::kSize;
+  for (int64_t i = first_element(); i < rows * wide; i += all_elements()) {
+    const int64_t row = i / wide, column = i % wide, left = columns - column;
+    store(load(x + row * x_step + column, left), left, y + row * y_step + column);
+  }
+}
+
 template <class From, class To>
 __global__ void __launch_bounds__(kThreads) cast_all(const Table<TensorPointers> __grid_constant__ table) {
   wait_for_previous_kernels();
@@ -169,6 +181,19 @@ cudaError_t launch_cast_all(DType from, DType to, std::span<const TensorPointers
 cudaError_t launch_clear_all(std::span<const TensorPointers> tensors, cudaStream_t stream) {
   return for_each_table(tensors, [=](const Table<TensorPointers>& table, dim3 blocks, size_t, int64_t) {
     return launch(clear_all, blocks, dim3(kThreads), stream, table);
+  });
+}
+
+cudaError_t launch_move_rows(DType from, DType to, const void* x, int64_t x_step, void* y, int64_t y_step,
+                             int64_t rows, int64_t columns, cudaStream_t stream) {
+  const int64_t wide = (columns + Octet::kSize - 1) / Octet::kSize * Octet::kSize;
+  return with_storage(from, [&](auto read) {
+    using From = decltype(read);
+    return with_storage(to, [&](auto written) {
+      using To = decltype(written);
+      return launch(move_rows<From, To>, blocks_for(rows * wide), dim3(kThreads), stream, rows, columns,
+                    static_cast<const From*>(x), x_step, static_cast<To*>(y), y_step);
+    });
   });
 }
 

@@ -20,6 +20,10 @@ cudaError_t launch_cast_all(DType from, DType to, std::span<const TensorPointers
 /// y = 0 (f32) for many tensors.
 cudaError_t launch_clear_all(std::span<const TensorPointers> tensors, cudaStream_t stream);
 
+/// Rows of `columns` elements, x_step and y_step elements from one to the next, in another type or the same.
+cudaError_t launch_move_rows(DType from, DType to, const void* x, int64_t x_step, void* y, int64_t y_step,
+                             int64_t rows, int64_t columns, cudaStream_t stream);
+
 /// `batch` matrices of rows x columns -> columns x rows, in another type or the same.
 cudaError_t launch_transpose(DType from, DType to, const void* x, void* y, int64_t batch, int64_t rows,
                              int64_t columns, cudaStream_t stream);

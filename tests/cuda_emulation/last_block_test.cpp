@@ -132,7 +132,7 @@ TEST_CASE("a loss has the same bits in any order of blocks") {
   const Numbers logits(DType::f32, random_numbers(places * static_cast<size_t>(classes), 9)),
       weight(DType::f32, random_numbers(places, 10, 0)), labels(DType::f32, std::vector<float>(places));
   const LogitRows rows{count,          1,       classes, static_cast<const int32_t*>(labels.get()),
-                       floats(weight), nullptr, nullptr};
+                       floats(weight), nullptr, nullptr, classes};
   std::vector<double> first;
   for (const uint32_t schedule : kSchedules) {
     emulation::set_schedule(schedule);

@@ -32,11 +32,13 @@ struct Descriptor {
 
 struct Layout {
   cudaDataType_t type;
-  int64_t rows, columns;  // column by column, dense
+  int64_t rows, columns;  // column by column
   int32_t batch = 1;
-  int64_t stride = 0;  // elements from a matrix of the batch to the next
+  int64_t stride = 0;      // elements from a matrix of the batch to the next
+  int64_t leading = rows;  // elements from a column to the next
   int64_t count() const { return rows * columns; }
-  size_t bytes() const { return static_cast<size_t>((batch - 1) * stride + count()) * element_bytes(type); }
+  int64_t spread() const { return (columns - 1) * leading + rows; }
+  size_t bytes() const { return static_cast<size_t>((batch - 1) * stride + spread()) * element_bytes(type); }
   int64_t bytes_to_next() const { return stride * static_cast<int64_t>(element_bytes(type)); }
 };
 
@@ -77,8 +79,8 @@ uint64_t product_of(const Descriptor& how, const Layout& a, const Layout& b, con
   std::string text = fmt::format("{} {} {} {} {} {}", int{how.compute}, how.transpose_a, how.transpose_b,
                                  int{how.epilogue}, how.bias_type, how.kept_leading);
   for (const Layout* matrix : {&a, &b, &d}) {
-    text += fmt::format(" {}x{} {} {} {}", matrix->rows, matrix->columns, int{matrix->type}, matrix->batch,
-                        matrix->stride);
+    text += fmt::format(" {}x{} {} {} {} {}", matrix->rows, matrix->columns, int{matrix->type}, matrix->batch,
+                        matrix->stride, matrix->leading);
   }
   return std::hash<std::string>()(text);
 }
@@ -95,9 +97,30 @@ bool is_aligned(const void* address, uint64_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;
 }
 
+/// A matrix's elements column by column, without the gaps between columns.
+std::vector<float> load_matrix(const Layout& layout, const void* data) {
+  std::vector<float> values;
+  for (int64_t c = 0; c < layout.columns; ++c) {
+    const auto* column = static_cast<const char*>(data) +
+                         c * layout.leading * static_cast<int64_t>(element_bytes(layout.type));
+    const std::vector<float> more = load(layout.type, column, layout.rows);
+    values.insert(values.end(), more.begin(), more.end());
+  }
+  return values;
+}
+
+void store_matrix(const Layout& layout, const std::vector<float>& values, void* data) {
+  for (int64_t c = 0; c < layout.columns; ++c) {
+    const auto begin = values.begin() + c * layout.rows;
+    auto* column =
+        static_cast<char*>(data) + c * layout.leading * static_cast<int64_t>(element_bytes(layout.type));
+    store(layout.type, std::vector<float>(begin, begin + layout.rows), column);
+  }
+}
+
 /// op(a) of (rows, columns) row by row: as stored, column by column, it is its transpose.
 std::vector<float> operand(const Layout& layout, const void* data, bool is_transposed) {
-  std::vector<float> values = load(layout.type, data, layout.count());
+  std::vector<float> values = load_matrix(layout, data);
   return is_transposed ? values : transposed(layout.columns, layout.rows, values);
 }
 
@@ -128,8 +151,7 @@ struct Product {
                              right = operand(b, b_matrix, transpose_b);
     std::vector<float> sums(static_cast<size_t>(d.count()));
     multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
-    if (c_matrix != nullptr)
-      add(transposed(d.columns, d.rows, load(d.type, c_matrix, d.count())), beta, sums);
+    if (c_matrix != nullptr) add(transposed(d.columns, d.rows, load_matrix(d, c_matrix)), beta, sums);
     const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
     const Epilogue epilogue = epilogue_of(how, d);
     if (epilogue.has_bias()) add_bias(load(bias_type, how.bias, d.rows), sums);
@@ -145,7 +167,7 @@ struct Product {
       multiply_add(1, d.columns, k, ones.data(), right.data(), columns.data());
       store(bias_type, columns, how.bias);
     }
-    store(d.type, transposed(d.rows, d.columns, sums), d_matrix);
+    store_matrix(d, transposed(d.rows, d.columns, sums), d_matrix);
   }
 
   static void add(const std::vector<float>& more, float factor, std::vector<float>& sums) {
@@ -266,10 +288,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows,
                                           uint64_t columns, int64_t leading) {
-  if (leading != static_cast<int64_t>(rows))
-    return refused("a matrix with gaps, which the stand-in does not know");
-  *made = reinterpret_cast<cublasLtMatrixLayout_t>(
-      new Layout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)});
+  if (leading < static_cast<int64_t>(rows)) return refused("a matrix with columns that overlap");
+  auto* layout = new Layout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)};
+  layout->leading = leading;
+  *made = reinterpret_cast<cublasLtMatrixLayout_t>(layout);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
