@@ -73,6 +73,14 @@ struct Selected {
   std::string text() const { return product.text() + " by " + algorithm.text; }
 };
 
+/// The rest as one with the whole product's epilogue, or without.
+MatrixProduct rest_product(const LinearProblem& problem, bool has_epilogue) {
+  return has_epilogue ? problem.rest->product : without_epilogue(problem.rest->product);
+}
+
+/// The algorithms of a product and of its rest, as one text.
+constexpr std::string_view kAndRest = ", rest ";
+
 /// The work of our kernel after the product: the epilogue if the product has none, and relu.
 cudaError_t launch_rest(const LinearProblem& problem, bool has_epilogue, const Matrix& y, void* data,
                         const Matrix& dy, const void* dy_data, void* bias, void* workspace,
@@ -106,6 +114,12 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
   });
 }
 
+/// The heuristics' first, for a product too small to time.
+std::optional<MatmulAlgorithm> choose_rest(const Gpu& gpu, const LinearProblem& problem, bool has_epilogue) {
+  const auto found = matmul_algorithms(gpu.blas.get(), rest_product(problem, has_epilogue), 1);
+  return found.empty() ? std::nullopt : std::optional(found[0]);
+}
+
 /// The heuristics' first with the epilogue, or without if there is none with it; with a tuning, the faster
 /// of the two.
 std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
@@ -119,6 +133,11 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   if (also_plain && whole.epilogue != Epilogue::none && whole.activation == Activation::none) {
     for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), plain, most))
       candidates.push_back({plain, algorithm});
+  }
+  if (problem.rest) {
+    std::erase_if(candidates, [&](const Selected& one) {
+      return !choose_rest(gpu, problem, one.product.epilogue == whole.epilogue);
+    });
   }
   if (candidates.empty()) return std::nullopt;
   if (gpu.tuning == nullptr) return candidates[0];
@@ -152,16 +171,22 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   choice.workspace_bytes = problem.dropped_bytes() + kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();
   choice.tensor_cores = problem.product.on_tensor_cores();
+  if (problem.rest) choice.kernels = 2;
   const int64_t twice = 2 * bytes_of(context.outputs[kProduct]);  // inputs and outputs of the next kernel
-  if (problem.relu) choice.kernels = 2, choice.again_bytes = twice;
+  if (problem.relu) ++choice.kernels, choice.again_bytes = twice;
   if (gpu.described()) return choice;
   const auto [product, algorithm] = *choose(gpu, context);
   choice.algorithm = algorithm.text;
   choice.workspace_bytes = problem.dropped_bytes() + algorithm.workspace_bytes;
   const MatrixProduct& whole = problem.product;
+  if (problem.rest) {
+    const MatmulAlgorithm rest = *choose_rest(gpu, problem, product.epilogue == whole.epilogue);
+    choice.algorithm += std::string(kAndRest) + rest.text;
+    choice.workspace_bytes = std::max(choice.workspace_bytes, problem.dropped_bytes() + rest.workspace_bytes);
+  }
   if (product.epilogue == whole.epilogue) return choice;
   choice.implementation = sums(whole.epilogue) ? kAndColumnSums : kThenBias;
-  choice.kernels = sums(whole.epilogue) ? 1 + kColumnSumsKernels : 2;
+  choice.kernels += sums(whole.epilogue) ? kColumnSumsKernels : 1;
   choice.again_bytes = sums(whole.epilogue) ? bytes_of(context.inputs[problem.dy]) : twice;
   if (sums(whole.epilogue)) {
     choice.workspace_bytes = std::max(
@@ -200,27 +225,57 @@ class LinearKernel {
         y_(as_matrix(context.outputs[kProduct])),
         dy_(as_matrix(context.inputs[problem_.dy])),
         matmul_(gpu.blas.get(), has_epilogue_ ? problem_.product : without_epilogue(problem_.product),
-                {choice.algorithm, choice.workspace_bytes - problem_.dropped_bytes()}),
+                algorithm_of(choice, problem_, false)),
         slots_(std::move(slots)),
         blas_(gpu.blas.get()),
-        stream_(gpu.stream.get()) {}
+        stream_(gpu.stream.get()) {
+    if (problem_.rest)
+      rest_.emplace(gpu.blas.get(), rest_product(problem_, has_epilogue_),
+                    algorithm_of(choice, problem_, true));
+  }
 
   cudaError_t operator()() const {
     void *bias = optional_at<void>(problem_.bias(slots_)), *kept = optional_at<void>(problem_.kept(slots_));
     auto* workspace = static_cast<char*>(optional_at<void>(slots_.workspace));
     if (workspace != nullptr) workspace += problem_.dropped_bytes();
     void *a = *slots_.inputs[problem_.a], *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[kProduct];
-    const void* added = problem_.product.beta != 0 ? *slots_.inputs[problem_.added] : nullptr;
+    const auto added_to = [&](const MatrixProduct& product) {
+      return product.beta != 0 ? *slots_.inputs[problem_.added] : nullptr;
+    };
+    if (problem_.rest) {
+      const ProductRest& rest = *problem_.rest;
+      const MatrixProduct& product = rest.product;
+      const auto behind = [](void* from, int64_t elements, DType dtype) {
+        return from == nullptr ? nullptr : static_cast<char*>(from) + elements * bytes_per_element(dtype);
+      };
+      rest_->run(blas_,
+                 {.a = behind(a, rest.a, product.a.dtype),
+                  .b = behind(b, rest.b, product.b.dtype),
+                  .d = behind(d, rest.d, product.d.dtype),
+                  .added = behind(added_to(product), rest.d, product.d.dtype),
+                  .bias = behind(bias, rest.d, product.bias_dtype),
+                  .workspace = workspace},
+                 stream_);
+    }
+    const bool adds_rest = problem_.rest && problem_.forward == nullptr;
+    const void* added = adds_rest ? d : added_to(problem_.product);
     matmul_.run(blas_, {a, b, d, added, bias, kept, workspace}, stream_);
     const void* dy = *slots_.inputs[problem_.dy];
     return launch_rest(problem_, has_epilogue_, y_, d, dy_, dy, bias, workspace, stream_);
   }
 
  private:
+  static MatmulAlgorithm algorithm_of(const Choice& choice, const LinearProblem& problem, bool of_rest) {
+    const size_t end = choice.algorithm.find(kAndRest);
+    return {of_rest ? choice.algorithm.substr(end + kAndRest.size()) : choice.algorithm.substr(0, end),
+            choice.workspace_bytes - problem.dropped_bytes()};
+  }
+
   LinearProblem problem_;
   bool has_epilogue_;
   Matrix y_, dy_;
   Matmul matmul_;
+  std::optional<Matmul> rest_;
   Slots slots_;
   cublasLtHandle_t blas_;
   cudaStream_t stream_;

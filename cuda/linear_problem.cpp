@@ -93,6 +93,34 @@ void describe_backward_weights(const LinearBackwardWeights& op, const OpContext&
   product.bias_dtype = context.outputs[LinearBackwardWeights::kDbias].dtype;
 }
 
+/// Takes the rest from a product on tensor cores whose y or dy has gaps between rows, so that only its width
+/// is odd. Weights that are stored transposed have rows of that width, which begin anywhere.
+void take_rest(LinearProblem& problem) {
+  constexpr int64_t kMultiple = 8;
+  constexpr uint32_t kAligned = 16;
+  MatrixProduct& product = problem.product;
+  if (!product.on_tensor_cores() || product.activation != Activation::none) return;
+  const bool of_rows = problem.forward != nullptr && product.d.step != 0 && product.a.transposed,
+             of_terms = problem.forward == nullptr && product.b.step != 0 && !product.b.transposed &&
+                        !product.a.transposed;
+  if (!of_rows && !of_terms) return;
+  int64_t& width = of_rows ? product.d.rows : product.b.rows;
+  const int64_t rest = width % kMultiple;
+  if (rest == 0) return;
+  problem.rest = ProductRest{.product = product};
+  MatrixProduct& last = problem.rest->product;
+  width -= rest, product.a.columns -= rest;
+  last.a.columns = rest;
+  problem.rest->a = product.a.columns * product.a.rows;
+  last.a.alignment = last.b.alignment = last.d.alignment = kAligned;
+  if (of_rows) {
+    last.d.rows = rest, problem.rest->d = width;
+  } else {
+    last.b.rows = rest, problem.rest->b = width;
+    product.beta = 1;
+  }
+}
+
 }  // namespace
 
 void* const* LinearProblem::kept(const Slots& slots) const {
@@ -122,6 +150,7 @@ LinearProblem linear_problem(const Gpu& gpu, const OpContext& context) {
     describe_backward_weights(static_cast<const LinearBackwardWeights&>(context.op), context, problem);
   }
   product.tf32 = gpu.tf32 && product.a.dtype == DType::f32;
+  take_rest(problem);
   return problem;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "core/graph/ops/linear.h"
 #include "cuda/handler.h"
 #include "cuda/matmul.h"
@@ -12,10 +14,18 @@ constexpr size_t kProduct = 0;
 static_assert(Linear::kY == kProduct && LinearBackwardData::kDx == kProduct &&
               LinearBackwardWeights::kDweight == kProduct);
 
+/// The end of a product whose features are no multiple of eight: its last rows of d, or the last terms of its
+/// sums. Without them cuBLASLt's kernels are three times as fast. Offsets are elements.
+struct ProductRest {
+  MatrixProduct product;
+  int64_t a = 0, b = 0, d = 0;  ///< d: also of the bias
+};
+
 /// One of a linear layer's three products in cuBLASLt's terms, and the operation's tensors that it reads and
 /// writes.
 struct LinearProblem {
-  MatrixProduct product;
+  MatrixProduct product;                   ///< without the rest
+  std::optional<ProductRest> rest;         ///< runs first: the product may be added to it
   size_t a = 0, b = 0;                     ///< inputs
   size_t dy = LinearBackwardWeights::kDy;  ///< the input with a sum that is a bias's gradient
   size_t added = 0;                        ///< the input that the product is added to, if there is one

@@ -18,6 +18,11 @@ Layout channels_last(const Shape& shape) {
 
 std::string to_string(const Layout& layout) {
   if (layout.row_major()) return "row-major";
+  const size_t rank = layout.dims.size();
+  if (rank > 1 && layout.block_sizes.empty() && layout.strides[rank - 1] == 1 &&
+      layout.strides[rank - 2] > layout.padded[rank - 1] &&
+      std::ranges::is_sorted(layout.strides, std::greater()))
+    return "rows at " + std::to_string(layout.strides[rank - 2]);
   std::vector<size_t> order(layout.dims.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
