@@ -78,8 +78,8 @@ inline int64_t bytes_of(const TensorSpec& spec) {
 }
 /// Every tensor row-major.
 Choice row_major(const OpContext& context, std::string implementation);
-/// All tensors of the first input's shape in its layout (row-major if that is still open or has gaps), all else
-/// row-major.
+/// All tensors of the first input's shape in its layout (row-major if that is still open or has gaps), all
+/// else row-major.
 Choice same_layout(const OpContext& context, const OpenLayouts& inputs, std::string implementation);
 /// All tensors of four dimensions with their channels last, all else row-major.
 Choice all_channels_last(const OpContext& context, std::string implementation);

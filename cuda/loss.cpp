@@ -11,7 +11,7 @@ namespace {
 /// linear layer's results.
 Choice rows_choice(const OpContext& context, const OpenLayouts& inputs, size_t logits) {
   Choice choice = all_channels_last(context, "rows");
-  if (const Layout rows = rows_layout(context.inputs[logits]); inputs[logits] == rows)
+  if (const Layout rows = rows_layout(context.inputs[logits]); !rows.row_major() && inputs[logits] == rows)
     choice.inputs[logits] = rows;
   return choice;
 }
@@ -34,7 +34,8 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts& 
 
 /// Elements from a row of logits to the next.
 int64_t step_in(const Layout& layout, const TensorSpec& logits) {
-  return layout == rows_layout(logits) ? row_step(logits) : LogitSizes(logits.shape).classes;
+  return layout.row_major() || layout != rows_layout(logits) ? LogitSizes(logits.shape).classes
+                                                             : row_step(logits);
 }
 
 /// As the operation `Op` reads them, with one label each.

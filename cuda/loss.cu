@@ -76,7 +76,7 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
   if (threadIdx.x == 0) *total = static_cast<float>(sum / static_cast<double>(rows.positions));
 }
 
-/// Not __restrict__: dx may be the logits.
+/// Gaps between rows become zero. Not __restrict__: dx may be the logits.
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx,
@@ -99,6 +99,8 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     }
     store(d, count, out + first);
   });
+  if (index + 1 == rows.samples * rows.positions) return;  // no gap follows
+  for (int64_t i = rows.classes + Team::member(); i < dx_step; i += Team::kSize) put(0.0f, out[i]);
 }
 
 template <class Team, class T, class Term>

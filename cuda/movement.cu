@@ -17,15 +17,15 @@ __global__ void cast_elements(int64_t count, const From* x, To* y) {
   }
 }
 
-/// Eight elements of a row at once.
+/// Eight elements of a row at once. Gaps between rows of y become zero.
 template <class From, class To>
 __global__ void move_rows(int64_t rows, int64_t columns, const From* x, int64_t x_step, To* y,
                           int64_t y_step) {
   wait_for_previous_kernels();
-  const int64_t wide = (columns + Octet::kSize - 1) / Octet::kSize * Octet::kSize;
+  const int64_t wide = (y_step + Octet::kSize - 1) / Octet::kSize * Octet::kSize;
   for (int64_t i = first_element(); i < rows * wide; i += all_elements()) {
-    const int64_t row = i / wide, column = i % wide, left = columns - column;
-    store(load(x + row * x_step + column, left), left, y + row * y_step + column);
+    const int64_t row = i / wide, column = i % wide, width = row + 1 < rows ? y_step : columns;
+    store(load(x + row * x_step + column, columns - column), width - column, y + row * y_step + column);
   }
 }
 
@@ -186,7 +186,7 @@ cudaError_t launch_clear_all(std::span<const TensorPointers> tensors, cudaStream
 
 cudaError_t launch_move_rows(DType from, DType to, const void* x, int64_t x_step, void* y, int64_t y_step,
                              int64_t rows, int64_t columns, cudaStream_t stream) {
-  const int64_t wide = (columns + Octet::kSize - 1) / Octet::kSize * Octet::kSize;
+  const int64_t wide = (y_step + Octet::kSize - 1) / Octet::kSize * Octet::kSize;
   return with_storage(from, [&](auto read) {
     using From = decltype(read);
     return with_storage(to, [&](auto written) {

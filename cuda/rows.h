@@ -67,8 +67,8 @@ __device__ inline Column column_from_end(const RowSweep& sweep, int64_t column) 
   return {at.octet, at.channel, at.left, last, at.row - 1, -at.step};
 }
 
-/// Visits a thread's rows of T, by use(row, fetch(row)). Several rows are fetched before the first is used, so
-/// that enough loads are in flight: kBytes of each tensor.
+/// Visits a thread's rows of T, by use(row, fetch(row)). Several rows are fetched before the first is used,
+/// so that enough loads are in flight: kBytes of each tensor.
 template <class T, int kBytes = 64, class Fetch, class Use>
 __device__ inline void for_rows(const Column& at, const Fetch& fetch, const Use& use) {
   constexpr int kInFlight = kBytes / static_cast<int>(Octet::kSize * sizeof(T));

@@ -130,7 +130,7 @@ int data_stats_command(const Arguments& arguments) {
       continue;
     }
     const std::unique_ptr<DataSource> source = open_split(recipe, split);
-    const SplitStatistics found = measure(as_images(*source), recipe->data.workers);
+    const SplitStatistics found = measure(as_images(*source), recipe->data.worker_count(1));
     if (arguments.json) {
       report[name] = split_json(found);
     } else {

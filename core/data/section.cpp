@@ -58,9 +58,13 @@ void DataSection::declare(Fields& fields) {
       .at_least(0)
       .at_most(100)
       .does_not_affect_results();
-  fields.add("workers", &workers, "threads that load and augment samples; 0: the training thread does it")
+  fields
+      .add("workers", &workers,
+           "threads that load and augment samples; 0: the training thread does it; auto: one on a CPU, and "
+           "for a GPU "
+           "the rank's cores but one")
       .at_least(0)
-      .at_most(64)
+      .at_most(kMostWorkers)
       .does_not_affect_results();
   fields.add("prefetch", &prefetch, "batches to prepare in advance; at least workers + 1")
       .at_least(1)

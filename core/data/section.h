@@ -13,6 +13,8 @@
 
 namespace trainer {
 
+constexpr int64_t kMostWorkers = 64;
+
 /// The recipe's `data` section.
 struct DataSection {
   std::string format = "idx";
@@ -20,12 +22,17 @@ struct DataSection {
   std::optional<FilePath> val = FilePath();  ///< null: no validation, also of made-up samples
   double val_fraction = 0;                   ///< of the samples of `train`; 0: `val` names them
   double error_budget = 0.1;                 ///< percent of a split's samples
-  int64_t workers = 1, prefetch = 2;
+  std::optional<AutoCount> workers = AutoCount{};
+  int64_t prefetch = 2;
   bool drop_last = true;
   ImageKind images;
   TokenKind tokens;
 
   DataSection();
+  /// `automatic`: what auto means here.
+  int64_t worker_count(int64_t automatic) const {
+    return workers && workers->count ? *workers->count : automatic;
+  }
   void declare(Fields& fields);
 
   /// Reports errors that can be found without samples, for a network that reads this kind and shape, which

@@ -30,7 +30,8 @@ struct Layout {
 /// it is the row-major layout, so that there is one name for it.
 Layout channels_last(const Shape& shape);
 
-/// "row-major", "rows at 50304" if there are gaps between them or, as oneDNN writes it, "aBcd16b": dimensions by stride, blocked ones in capitals.
+/// "row-major", "rows at 50304" if there are gaps between them or, as oneDNN writes it, "aBcd16b": dimensions
+/// by stride, blocked ones in capitals.
 std::string to_string(const Layout& layout);
 
 /// Elements that a tensor of `shape` takes in memory, padding included.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/host/process.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <climits>
@@ -53,6 +55,14 @@ double steady_seconds() {
 std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+int64_t cores_of_process(int64_t processes) {
+  cpu_set_t set;
+  const int64_t online = sysconf(_SC_NPROCESSORS_ONLN);
+  const int64_t allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
+  const bool are_bound = allowed * processes <= online;
+  return std::max<int64_t>(1, are_bound ? allowed : allowed / processes);
 }
 
 }  // namespace trainer

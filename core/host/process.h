@@ -16,5 +16,8 @@ double seconds_since_process_start();
 double steady_seconds();
 /// "" if it is unknown.
 std::string host_name();
+/// Cores on which this process may run, of those that `processes` like it share a host with. A launcher may
+/// have bound each to cores of its own: then together they have no more than the host.
+int64_t cores_of_process(int64_t processes);
 
 }  // namespace trainer

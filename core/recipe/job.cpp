@@ -33,7 +33,7 @@ LoopSettings loop_settings(const Job& job) {
   const int64_t global_batch = training.global_batch_size;
   LoopSettings settings{.batch = job.spec.batch(),
                         .tokens_of_sample = job.spec.tokens_of_batch() / global_batch};
-  settings.data_workers = recipe.data.workers;
+  settings.data_workers = loading_of(job).workers;
   settings.averages = training.ema_decay.has_value();
   if (measures(job.use.purpose)) {
     const bool averages = job.use.purpose == Purpose::train ? settings.averages : job.use.averages;
@@ -200,9 +200,16 @@ SourceRequest source_request(const RunSpec& spec, Split split) {
           .network_kind = recipe.model.kind()};
 }
 
+/// A GPU leaves the rank's cores free; the step's own thread has one of them.
+int64_t worker_count(const Job& job) {
+  const int64_t others = cores_of_process(job.spec.ranks_on_host()) - 1;
+  return job.spec.recipe().data.worker_count(job.plan.is_async ? std::clamp<int64_t>(others, 1, kMostWorkers)
+                                                               : 1);
+}
+
 Loading loading_of(const Job& job) {
   const DataSection& data = job.spec.recipe().data;
-  return {.workers = data.workers, .prefetch = data.prefetch, .kept = InputFeed::kept(job.plan)};
+  return {.workers = worker_count(job), .prefetch = data.prefetch, .kept = InputFeed::kept(job.plan)};
 }
 
 Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& request) {

@@ -142,7 +142,7 @@ def predict_gpu(check):
 
 @row("features", 20)
 def finetune_frozen(check):
-    words = steps(20, 8, "training.precision=fp32", "model.freeze=['bn1', 'layer1.*']", "model.initial_weights=null", "model.replace=[]")
+    words = steps(20, 8, "training.precision=fp32", "model.freeze=['bn1.*', 'layer1.*']", "model.initial_weights=null", "model.replace=[]")
     gpu, cpu = (check.train(f"frozen_{device}", "image_folder_finetune", *words, device=device) for device in ("cuda", "cpu"))
     return f"largest relative difference of 20 losses to the CPU's: {distance(gpu.losses(), cpu.losses()):.1e}"
 

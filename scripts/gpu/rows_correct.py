@@ -16,7 +16,7 @@ def doctor(check):
     return check.run("doctor", [check.bin / "trainer", "doctor", "--device-json", check.results / "device.json"]).strip()[-300:]
 
 
-@row("correct", 45)
+@row("correct", 20)
 def smoke(check):
     """Twenty steps, launched one by one and as a graph; the first loss beside the CPU's."""
     found = []
@@ -28,12 +28,12 @@ def smoke(check):
     return "; ".join(found)
 
 
-@row("correct", 90)
+@row("correct", 160)
 def tests(check):
     return check.cases("tests", "-d", "yes")
 
 
-@row("correct", 45)
+@row("text", 90)
 def curves(check):
     worst = {}
     for recipe in SHIPPED:
@@ -53,7 +53,7 @@ def determinism(check):
 @row("text", 60, "gpt2_parity", "gpt2_determinism")
 def gpt2(check):
     """Twenty steps in f32 beside the CPU's first, and twice the same in bf16."""
-    words = (*steps(20, 4, "run.deterministic=true"), "training.max_duration=20ba")
+    words = (*steps(20, 4, "run.deterministic=true"), "data={format: synthetic, val: null}")
     gpu = check.train("gpt2_gpu", "gpt2_tokens", *words, "training.precision=fp32")
     cpu = check.train("gpt2_cpu", "gpt2_tokens", *words, "training.precision=fp32", "training.max_duration=2ba", device="cpu")
     twice(check, "gpt2_twice", (), (), "gpt2_tokens", *words, "training.precision=amp_bf16")
@@ -145,7 +145,7 @@ def register_cases():
             "attention_timed": "attention by the fastest kernels*",
             "cudnn_answers": "a GPU's own description leads*",
             "out_of_memory": "more memory than the GPU has*"}.items():
-        part = "features" if name == "cudnn_answers" else "fusion" if name.startswith("attention") else "correct"
+        part = "features" if name == "cudnn_answers" else "fusion" if name.startswith(("attention", "moments")) else "correct"
         row(part, 8, name)(
             lambda check, name=name, pattern=pattern: check.cases(name, pattern))
 

@@ -52,7 +52,7 @@ eval_transform:
   - normalize: {mean: [0.286], std: [0.353]}
 )");
   CHECK(read.diagnostics.problems().empty());
-  CHECK(read.section.workers == 2);
+  CHECK(read.section.worker_count(1) == 2);
   CHECK(read.section.prefetch == 8);
   CHECK(!read.section.drop_last);
   CHECK(read.section.images.augment.size() == 3);

@@ -24,8 +24,8 @@ struct Tolerances {
 void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
 
 /// Compares all outputs and gradients of a backend with the reference's, with and without the optional
-/// passes; scratch memory is poisoned, a second run gives bitwise identical results (but see `repeats`), inputs
-/// stay unchanged.
+/// passes; scratch memory is poisoned, a second run gives bitwise identical results (but see `repeats`),
+/// inputs stay unchanged.
 void check_backend(const Backend& backend, const Draft& draft, uint64_t seed,
                    const Tolerances& tolerances = {});
 /// The same for the CPU.

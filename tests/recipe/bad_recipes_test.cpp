@@ -73,7 +73,7 @@ TEST_CASE("all errors of a recipe are reported at once, overrides included") {
           std::string::npos);
     CHECK(problems.find("command line:2:1: error: unknown key 'trainign'; did you mean 'training'?") !=
           std::string::npos);
-    CHECK(problems.find("command line:3:6: error: data.workers: expected an integer, found 'many'") !=
+    CHECK(problems.find("command line:3:6: error: data.workers: expected an integer or auto, found 'many'") !=
           std::string::npos);
     CHECK(problems.ends_with("3 errors, nothing was started"));
   }
