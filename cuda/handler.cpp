@@ -76,7 +76,7 @@ Layout bytes_in_a_row(int64_t bytes) {
 }
 
 int64_t row_step(const TensorSpec& spec) {
-  constexpr int64_t kWide = 1024, kLoad = 16, kRow = 128;  // a gap is at most a sixteenth of a row of f32
+  constexpr int64_t kWide = 1024, kLoad = 16, kRow = 128;  // a gap is at most a sixteenth of a row
   const int64_t width = spec.shape.empty() ? 0 : spec.shape.back(), bytes = bytes_per_element(spec.dtype);
   if (spec.shape.size() > 3 || width < kWide || width * bytes % kLoad == 0) return width;
   return (width * bytes + kRow - 1) / kRow * kRow / bytes;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/linear_problem.h"
 
+#include <algorithm>
+
 #include "core/engine/arena.h"
 
 // x (N, K), w (O, K), y (N, O), N counting all rows, of (N, T, K) too; all row-major (y perhaps with gaps),
@@ -97,7 +99,7 @@ void describe_backward_weights(const LinearBackwardWeights& op, const OpContext&
 /// is odd. Weights that are stored transposed have rows of that width, which begin anywhere.
 void take_rest(LinearProblem& problem) {
   constexpr int64_t kMultiple = 8;
-  constexpr uint32_t kAligned = 16;
+  constexpr uint32_t kAligned = 16;  // of what begins at a multiple of eight elements
   MatrixProduct& product = problem.product;
   if (!product.on_tensor_cores() || product.activation != Activation::none) return;
   const bool of_rows = problem.forward != nullptr && product.d.step != 0 && product.a.transposed,
@@ -112,7 +114,8 @@ void take_rest(LinearProblem& problem) {
   width -= rest, product.a.columns -= rest;
   last.a.columns = rest;
   problem.rest->a = product.a.columns * product.a.rows;
-  last.a.alignment = last.b.alignment = last.d.alignment = kAligned;
+  for (MatrixProduct::Operand* operand : {&last.a, &last.b, &last.d})
+    operand->alignment = std::min(operand->alignment, kAligned);
   if (of_rows) {
     last.d.rows = rest, problem.rest->d = width;
   } else {

@@ -171,7 +171,8 @@ auto with_storage(DType dtype, const Visit& visit) {
   }
 }
 
-/// Whether rows of that width at these addresses, of which any may be nullptr, consist of whole octets.
+/// Whether every octet of such rows is whole: their width is a multiple of eight, their addresses are aligned
+/// to 16 bytes. nullptr stands for a tensor that is absent.
 template <class... Addresses>
 bool has_whole_octets(int64_t width, const Addresses*... addresses) {
   constexpr uintptr_t kMostBytes = sizeof(uint4);

@@ -9,16 +9,16 @@
 
 namespace trainer::cuda {
 
-// Candidates for a timing get the same numbers, so that one that computes something else is found. Engine 2
-// of cuDNN 9.19 did, for gradients of weights whose channels are not a multiple of eight, on an H200.
+// runtime.autotune times candidates on the same input and compares their results. On an H200, engine 2 of
+// cuDNN 9.19 computed a wrong gradient of weights whose features are not a multiple of eight.
 
-/// Device memory with the same numbers every time, between -1 and 1.
+/// Device memory with the same random numbers every time, from -1 to 1.
 DeviceMemory filled_memory(int64_t elements, DType dtype, cudaStream_t stream);
 
-/// The first and the last numbers of a result that lies in device memory.
+/// The beginning and the end of a result in device memory.
 std::vector<float> ends_of(const void* result, int64_t elements, DType dtype, cudaStream_t stream);
 
-/// Whether two results may come from the same numbers, by kernels that round otherwise.
+/// Whether two results differ by no more than rounding explains.
 bool agree(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace trainer::cuda

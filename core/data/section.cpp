@@ -59,10 +59,10 @@ void DataSection::declare(Fields& fields) {
       .at_most(100)
       .does_not_affect_results();
   fields
-      .add("workers", &workers,
-           "threads that load and augment samples; 0: the training thread does it; auto: one on a CPU, and "
-           "for a GPU "
-           "the rank's cores but one")
+      .add(
+          "workers", &workers,
+          "threads that load and augment samples; 0: the training thread does it; auto: one on a CPU, all of "
+          "the rank's cores but one for a GPU")
       .at_least(0)
       .at_most(kMostWorkers)
       .does_not_affect_results();

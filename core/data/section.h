@@ -29,7 +29,7 @@ struct DataSection {
   TokenKind tokens;
 
   DataSection();
-  /// `automatic`: what auto means here.
+  /// The recipe's number or, if it is auto, `automatic`.
   int64_t worker_count(int64_t automatic) const {
     return workers && workers->count ? *workers->count : automatic;
   }

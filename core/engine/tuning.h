@@ -12,7 +12,7 @@ namespace trainer {
 struct Tuning {
   std::map<std::string, std::string> fastest;
   bool keeps_own = false;          ///< results of other runs do not count
-  std::vector<std::string> wrong;  ///< candidates passed over: they computed other numbers than the first
+  std::vector<std::string> wrong;  ///< candidates whose result differed from the first one's
 };
 
 }  // namespace trainer

@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <climits>
@@ -61,8 +60,7 @@ int64_t cores_of_process(int64_t processes) {
   cpu_set_t set;
   const int64_t online = sysconf(_SC_NPROCESSORS_ONLN);
   const int64_t allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
-  const bool are_bound = allowed * processes <= online;
-  return std::max<int64_t>(1, are_bound ? allowed : allowed / processes);
+  return share_of_cores(allowed, online, processes);
 }
 
 }  // namespace trainer

@@ -33,7 +33,6 @@ LoopSettings loop_settings(const Job& job) {
   const int64_t global_batch = training.global_batch_size;
   LoopSettings settings{.batch = job.spec.batch(),
                         .tokens_of_sample = job.spec.tokens_of_batch() / global_batch};
-  settings.data_workers = loading_of(job).workers;
   settings.averages = training.ema_decay.has_value();
   if (measures(job.use.purpose)) {
     const bool averages = job.use.purpose == Purpose::train ? settings.averages : job.use.averages;
@@ -232,6 +231,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   run_passes(job.program, passes_for(spec, program), request.observe);
   if (!request.plan) return job;
   job.plan = make_plan(job.program, planner, spec.batch().share.rank);
+  job.settings.data_workers = loading_of(job).workers;
   job.memory = memory_budget(job);
   return job;
 }

@@ -62,15 +62,23 @@ Rendezvous parse_rendezvous(const std::string& text) {
   return rendezvous;
 }
 
-/// The first line in which two texts differ, without its indentation; empty where a text has ended.
+/// The next line with one space between its words; empty at the end.
+std::string next_line(std::istream& lines) {
+  std::string line, text;
+  std::getline(lines, line);
+  std::istringstream words(line);
+  for (std::string word; words >> word;) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+/// The first line in which two texts differ, in each.
 std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
   std::istringstream lines_of_a(a), lines_of_b(b);
-  std::string of_a, of_b;
-  do {
-    of_a.clear(), of_b.clear();
-    std::getline(lines_of_a >> std::ws, of_a), std::getline(lines_of_b >> std::ws, of_b);
-  } while (of_a == of_b && (lines_of_a || lines_of_b));
-  return {of_a, of_b};
+  while (lines_of_a || lines_of_b) {
+    std::string of_a = next_line(lines_of_a), of_b = next_line(lines_of_b);
+    if (of_a != of_b) return {std::move(of_a), std::move(of_b)};
+  }
+  return {};
 }
 
 }  // namespace

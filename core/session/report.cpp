@@ -73,8 +73,8 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
   if (const auto note = statistics_note(job)) log.info(*note);
   for (const std::string& note : start.notes) log.warn(note);
   for (const std::string& candidate : tuning.wrong) {
-    log.warn(
-        fmt::format("runtime.autotune passed over {}: it computes other numbers than the others", candidate));
+    log.warn(fmt::format("runtime.autotune passed over {}: its result differs from that of other candidates",
+                         candidate));
   }
   if (start.from) {
     log.info(fmt::format("resuming after step {}, from {}", start.step(),

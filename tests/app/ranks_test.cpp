@@ -99,6 +99,25 @@ TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whicheve
   CHECK_FALSE(fs::exists(workspace.path() / "one/run/model.safetensors"));
 }
 
+TEST_CASE("two ranks: a rank with another plan is refused, with the first operation that differs") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write(
+      "rank.sh",
+      "[ $OMPI_COMM_WORLD_RANK = 1 ] && export ONEDNN_MAX_CPU_ISA=SSE41\nexec \"$TRAINER\" \"$@\"\n");
+  const Outcome ends = run_ranks(
+      "mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 sh rank.sh --config '" + kConfigs +
+          "fashion_mnist_cnn.yaml' 'data={format: synthetic}' device.type=cpu device.threads=1 "
+          "parallelism.timeout=20s training.max_duration=2ba run.output_dir=run",
+      workspace.path());
+  INFO(ends.errors);
+  CHECK(ends.code == 78);
+  CHECK_THAT(ends.errors, ContainsSubstring("has another plan than rank 0: 'conv2d ") &&
+                              ContainsSubstring("# model.layers[0].conv2d' here and 'conv2d ") &&
+                              ContainsSubstring("there; start the same program on hosts of one kind"));
+  CHECK_FALSE(fs::exists(workspace.path() / "run/model.safetensors"));
+}
+
 TEST_CASE("two ranks: a key that differs is named before anything begins, unless it is of one rank alone") {
   if (!has_mpi()) return;
   const Workspace workspace;

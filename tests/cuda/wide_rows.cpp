@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-constexpr int64_t kClasses = 1031;  // wide enough for a gap between rows, and odd as a vocabulary is
+constexpr int64_t kClasses = 1031;  // wide and odd, like the vocabulary of GPT-2
 
 struct Head {
   DType dtype;

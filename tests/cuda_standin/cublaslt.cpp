@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cublasLt.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -356,6 +357,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         .alignments = wanted.alignments};
     static_assert(sizeof algorithm <= sizeof result.algo.data);
     std::memcpy(result.algo.data, &algorithm, sizeof algorithm);
+    result.algo.data[7] = static_cast<uint64_t>(getpid());  // as cuBLASLt, which leaves some bytes unset
     result.workspaceSize = algorithm.workspace;
     result.state = *count == 3 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
   }
