@@ -39,6 +39,9 @@ class Workspace {
 /// The output of `trainer plan --json` for a recipe and overrides; fails the test if it is refused.
 std::string plan_text(const Workspace& workspace, const std::vector<std::string>& arguments);
 
+/// The directory of the shipped recipes, with a slash at its end.
+inline const std::string kConfigs = std::string(TRAINER_SOURCE_DIR) + "/configs/";
+
 /// A recipe of a small network with dropout on synthetic images, 10 steps an epoch.
 extern const char* const kSmallRecipe;
 

@@ -10,8 +10,6 @@
 namespace trainer {
 namespace {
 
-const std::string kConfigs = std::string(TRAINER_SOURCE_DIR) + "/configs/";
-
 bool has_cuda() {
   return std::filesystem::exists(std::filesystem::path(TRAINER_BINARY).parent_path() / "libtrainer_cuda.so");
 }
@@ -103,7 +101,7 @@ TEST_CASE("a plan for a described GPU predicts its times, by its rates alone") {
                           "device.model=h200", "training.precision=amp_bf16"});
   CHECK(large["tensor_cores"].size() == 54);  // products of the gradient do not count
 
-  std::ifstream file(std::string(TRAINER_SOURCE_DIR) + "/configs/devices/h200.json");
+  std::ifstream file(kConfigs + "devices/h200.json");
   auto description = nlohmann::json::parse(file);
   description.erase("rates");
   workspace.write("unrated.json", description.dump());

@@ -24,8 +24,9 @@ class EarlierRun {
   explicit EarlierRun(const std::string& name) {
     const fs::path kept = fs::path(TRAINER_SOURCE_DIR) / "tests/fixtures/runs" / name;
     fs::copy(kept, workspace_.path(), fs::copy_options::recursive);
-    before_ = validation_losses();
-    REQUIRE(before_.size() == 2);
+    before_ = losses("train");
+    REQUIRE(before_.size() == 4);
+    REQUIRE(losses("validation").size() == 2);
   }
 
   Outcome run(const std::string& arguments) const {
@@ -36,26 +37,34 @@ class EarlierRun {
     const Outcome evaluated = run("eval --json run.resume=run/checkpoints/step-00000006");
     INFO(evaluated.errors);
     REQUIRE(evaluated.code == 0);
-    CHECK_THAT(json::parse(evaluated.output)["loss"].get<double>(), WithinRel(before_.at(6), kNearly));
+    CHECK_THAT(json::parse(evaluated.output)["loss"].get<double>(),
+               WithinRel(losses("validation").at(6), kNearly));
   }
 
+  /// Compares losses of training alone. Batch norm makes the gradient of the bias before it zero but for
+  /// rounding, AdamW makes whole steps of it, and running means follow late: the evaluation of step 12
+  /// depends on the processor.
   void check_resumes(const std::string& overrides) const {
     const Outcome resumed = run("train " + overrides);
     INFO(resumed.errors);
     REQUIRE(resumed.code == 0);
     CHECK_THAT(resumed.errors, ContainsSubstring("resuming after step 6"));
-    const std::map<int, double> after = validation_losses();
-    REQUIRE(after.size() == 2);
-    CHECK_THAT(after.at(12), WithinRel(before_.at(12), kNearly));
+    const std::map<int, double> after = losses("train");
+    REQUIRE(after.size() == 4);
+    for (const int step : {9, 12}) {
+      INFO("step " << step);
+      CHECK_THAT(after.at(step), WithinRel(before_.at(step), kNearly));
+    }
+    CHECK(losses("validation").count(12) == 1);
     CHECK(verify_checkpoint(workspace_.path() / "run/checkpoints/step-00000012").step == 12);
   }
 
  private:
-  std::map<int, double> validation_losses() const {
+  std::map<int, double> losses(const std::string& split) const {
     std::map<int, double> losses;
     for (const std::string& line : lines_of(workspace_.read("run/metrics.jsonl"))) {
       const json record = json::parse(line);
-      if (record["split"] == "validation") losses[record["step"]] = record["loss"];
+      if (record["split"] == split) losses[record["step"]] = record["loss"];
     }
     return losses;
   }

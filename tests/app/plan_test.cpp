@@ -19,8 +19,6 @@
 namespace trainer {
 namespace {
 
-const std::string kConfigs = std::string(TRAINER_SOURCE_DIR) + "/configs/";
-
 double seconds_of_children() {
   rusage usage{};
   ::getrusage(RUSAGE_CHILDREN, &usage);

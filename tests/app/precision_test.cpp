@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-const std::string kAmpRecipe = std::string(TRAINER_SOURCE_DIR) + "/configs/mlp_amp.yaml";
+const std::string kAmpRecipe = kConfigs + "mlp_amp.yaml";
 
 Outcome train_small(const Workspace& workspace, const std::string& name, std::vector<std::string> overrides) {
   workspace.write("small.yaml", kSmallRecipe);
@@ -63,9 +63,9 @@ TEST_CASE("Fashion-MNIST is learnt in bf16 as in fp32, where Debian's package is
   std::map<std::string, double> top1;
   for (const char* precision : {"fp32", "amp_bf16"}) {
     const Outcome outcome = run_trainer(
-        {"--config", std::string(TRAINER_SOURCE_DIR) + "/configs/fashion_mnist_mlp.yaml",
-         std::string("training.precision=") + precision, "device.emulate_bf16=true", "device.threads=1",
-         "training.max_duration=2ep", "validation.interval=0ep", std::string("run.output_dir=") + precision},
+        {"--config", kConfigs + "fashion_mnist_mlp.yaml", std::string("training.precision=") + precision,
+         "device.emulate_bf16=true", "device.threads=1", "training.max_duration=2ep",
+         "validation.interval=0ep", std::string("run.output_dir=") + precision},
         workspace.path());
     INFO(outcome.errors);
     REQUIRE(outcome.code == 0);
