@@ -128,7 +128,7 @@ std::vector<LayerRow> layer_rows(const RunSpec& spec) {
   Entry entry(entry_name::kTrainStep);
   Builder build(program, entry);
   const int64_t micro = spec.batch().micro_batch;
-  const TensorId x = recipe.model.declare_input(program, micro);
+  const std::vector<TensorId> x = recipe.model.declare_inputs(program, micro);
   const TensorId index = program.input(input_name::kSampleIndex, {{micro}, DType::i32});
   const std::vector<TensorId> outputs = recipe.model.build(
       {.build = build, .training = true, .sample_index = index, .step = step_counter(program)}, x);

@@ -5,8 +5,8 @@
 /// N: rows of a micro-batch.
 namespace trainer {
 
-/// A network's input per sample, and a source's output: an image (C, H, W), T tokens, or F numbers.
-enum class InputKind { pixels, tokens, features };
+/// A network's input per sample, and a source's output: an image (C, H, W), or T tokens.
+enum class InputKind { pixels, tokens };
 
 namespace entry_name {
 constexpr const char* kTrainStep = "train_step";
@@ -31,7 +31,6 @@ constexpr const char* kDocumentStart = "document_start";
 constexpr const char* kNextTokens = "next_tokens";
 /// i32 (1), in generation: place of the first token
 constexpr const char* kFirstPosition = "first_position";
-constexpr const char* kFeatures = "features";             ///< f32 (N, F)
 constexpr const char* kLabels = "labels";                 ///< i32 (N), (N, T) or (N, H, W)
 constexpr const char* kTargets = "targets";               ///< f32 (N, C), 1 for each class that a sample has
 constexpr const char* kWeights = "weights";               ///< f32 (N)

@@ -48,8 +48,8 @@ void Layer::declare(Fields& fields) {
   fields.add("name", &name,
              "name of the layer: the prefix of its parameters' names, and what other layers refer to");
   fields.add("inputs", &inputs,
-             "names of the layers it reads, or \"input\"; NAME:1 is the second output of a layer that has "
-             "several; default: the previous layer");
+             "names of the layers it reads, or \"input\"; NAME:1 is the second output of a layer, or of the "
+             "data, that has several; default: the previous layer");
 }
 
 }  // namespace trainer

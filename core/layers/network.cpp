@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-/// Position of the network's input among the sources of a layer.
+/// Stands for the network's inputs among the sources of a layer.
 constexpr size_t kInput = std::numeric_limits<size_t>::max();
 /// Of the number of a layer's output.
 constexpr size_t kMostDigits = 3;
@@ -23,15 +23,11 @@ struct InputRow {
   InputKind kind;
   const char* tensor;
   DType dtype;
-  size_t rank;  ///< of a sample
-  std::string shape;
 };
 
 const std::vector<InputRow>& input_rows() {
-  static const std::vector<InputRow> table = {
-      {"pixels", InputKind::pixels, input_name::kImages, DType::f32, 3, "[channels, height, width]"},
-      {"tokens", InputKind::tokens, input_name::kTokens, DType::i32, 1, "[tokens]"},
-      {"features", InputKind::features, input_name::kFeatures, DType::f32, 1, "[features]"}};
+  static const std::vector<InputRow> table = {{"pixels", InputKind::pixels, input_name::kImages, DType::f32},
+                                              {"tokens", InputKind::tokens, input_name::kTokens, DType::i32}};
   return table;
 }
 
@@ -64,8 +60,7 @@ void Network::declare(Fields& fields) {
            "defines them, as for network")
       .does_not_affect_results();
   fields
-      .add("input", &input,
-           "shape of one sample: [channels, height, width] of an image, [tokens] of a text, [features]")
+      .add("input", &input, "shape of one sample: [channels, height, width] of an image, [tokens] of a text")
       .required()
       .dimension(1);
   std::vector<std::string> kinds;
@@ -92,11 +87,11 @@ InputKind Network::kind() const {
   return input_row(input_kind).kind;
 }
 
-TensorId Network::declare_input(Program& program, int64_t samples) const {
+std::vector<TensorId> Network::declare_inputs(Program& program, int64_t samples) const {
   const InputRow& row = input_row(input_kind);
   Shape shape{samples};
   shape.insert(shape.end(), input.begin(), input.end());
-  return program.input(row.tensor, {shape, row.dtype});
+  return {program.input(row.tensor, {shape, row.dtype})};
 }
 
 std::string Network::layer_name(size_t index) const {
@@ -177,7 +172,7 @@ std::vector<Network::Source> Network::sources(const Positions& known, size_t ind
   return found;
 }
 
-std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
+std::vector<TensorId> Network::build(LayerContext context, const std::vector<TensorId>& x) const {
   const Positions known = positions();
   std::vector<std::vector<TensorId>> outputs;
   std::map<std::string, size_t> earlier;
@@ -186,11 +181,14 @@ std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
   for (size_t i = 0; i < layers.size(); ++i) {
     std::vector<TensorId> inputs;
     for (const Source& source : sources(known, i)) {
-      const std::vector<TensorId> made = source.layer == kInput ? std::vector{x} : outputs[source.layer];
+      const bool reads_network_input = source.layer == kInput;
+      const std::vector<TensorId>& made = reads_network_input ? x : outputs[source.layer];
       if (source.output >= made.size()) {
         fail_at(layers[i]->origin_of("inputs"),
-                fmt::format("reads output {} of a layer whose last is output {}", source.output,
-                            made.size() - 1));
+                reads_network_input ? fmt::format("reads input {} of a network whose last is input {}",
+                                                  source.output, made.size() - 1)
+                                    : fmt::format("reads output {} of a layer whose last is output {}",
+                                                  source.output, made.size() - 1));
       }
       inputs.push_back(made[source.output]);
     }

@@ -30,25 +30,26 @@ struct Network {
   void check(Diagnostics& diagnostics) const;
 
   InputKind kind() const;
-  /// Declares the input for this many samples. Throws TooLarge.
-  TensorId declare_input(Program& program, int64_t samples) const;
+  /// Declares the inputs that the data's kind has, for this many samples. Throws TooLarge.
+  std::vector<TensorId> declare_inputs(Program& program, int64_t samples) const;
 
   /// A layer's name in parameters and messages: its own, or its number.
   std::string layer_name(size_t index) const;
 
-  /// Writes the forward part for the input `x`; returns each layer's first output. Shapes that do not fit
-  /// throw Error (exit 78) at the layer.
-  std::vector<TensorId> build(LayerContext context, TensorId x) const;
+  /// Writes the forward part for the inputs `x`, which layers name "input" (the first) and "input:NUMBER".
+  /// Returns each layer's first output. Shapes that do not fit throw Error (exit 78) at the layer.
+  std::vector<TensorId> build(LayerContext context, const std::vector<TensorId>& x) const;
 
  private:
-  /// A layer's input: an output of an earlier layer, or the network's input.
+  /// A layer's input: an output of an earlier layer, or one of the network's inputs.
   struct Source {
     size_t layer = 0, output = 0;
   };
   /// Positions of layers by their names, each name's in order.
   using Positions = std::map<std::string, std::vector<size_t>>;
   Positions positions() const;
-  /// The source that "NAME", "NAME:OUTPUT" or "input" names for a layer after `before` others.
+  /// The source that "NAME", "NAME:OUTPUT", "input" or "input:NUMBER" names for a layer after `before`
+  /// others.
   static std::optional<Source> find_source(const Positions& known, const std::string& wanted, size_t before);
   std::vector<Source> sources(const Positions& known, size_t index) const;
 };

@@ -311,11 +311,10 @@ void Recipe::check_data(Diagnostics& diagnostics) const {
   }
   const std::vector<std::string> suited =
       formats_that([this](const DataFormat& format) { return format.gives(model.kind()); });
-  const std::string remedy =
-      suited.empty() ? "no format has those yet" : fmt::format("use {}", fmt::join(suited, ", "));
-  diagnostics.error(origin_of("data.format"), fmt::format("{} does not have the {} that the network reads "
-                                                          "(model.input_kind); {}",
-                                                          data.format, model.input_kind, remedy));
+  diagnostics.error(origin_of("data.format"),
+                    fmt::format("{} does not have the {} that the network reads "
+                                "(model.input_kind); use {}",
+                                data.format, model.input_kind, fmt::join(suited, ", ")));
 }
 
 /// Metrics that other settings depend on must be among those that evaluation reports.

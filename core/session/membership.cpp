@@ -259,7 +259,7 @@ std::string Membership::prefix() const {
 void Membership::require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const {
   if (!has_peers()) return;
   const std::string own = to_text(plan);
-  const std::string first = broadcast_from_rank_0(*group_, [&] { return own; });
+  const std::string first = broadcast_from_rank_0(*group_, [&] { return std::string(own); });
   const std::string facts_of_first =
       broadcast_from_rank_0(*group_, [&] { return to_json(RunState{.facts = facts}); });
   run_on_all(*group_, [&] {

@@ -15,15 +15,15 @@
 namespace trainer {
 namespace {
 
-/// Declares the network's input. Sizes that cannot be addressed throw Error (exit 78).
-TensorId declare_input(Program& program, const ForwardSpec& spec) try {
-  return spec.network->declare_input(program, spec.samples);
+/// Declares the network's inputs. Sizes that cannot be addressed throw Error (exit 78).
+std::vector<TensorId> declare_inputs(Program& program, const ForwardSpec& spec) try {
+  return spec.network->declare_inputs(program, spec.samples);
 } catch (const TooLarge& problem) {
   fail_at(spec.task.origin_of("model.input"), problem.what());
 }
 
-void add_network(Program& program, const ForwardSpec& spec, TensorId input, const char* name,
-                 Logits& logits) {
+void add_network(Program& program, const ForwardSpec& spec, const std::vector<TensorId>& inputs,
+                 const char* name, Logits& logits) {
   Entry entry(name);
   Builder build(program, entry);
   const LayerContext context{.build = build,
@@ -33,7 +33,7 @@ void add_network(Program& program, const ForwardSpec& spec, TensorId input, cons
                              .sample_index = program.find(input_name::kSampleIndex),
                              .step = step_counter(program),
                              .document_start = program.find(input_name::kDocumentStart)};
-  logits[name] = spec.network->build(context, input).back();
+  logits[name] = spec.network->build(context, inputs).back();
   if (spec.use.purpose == Purpose::predict) entry.outputs.push_back({output_name::kLogits, logits[name]});
   program.entries.push_back(std::move(entry));
 }
@@ -57,11 +57,11 @@ void check_freeze(const Program& program, const ForwardSpec& spec) {
 }
 
 void add_forward(Program& program, const ForwardSpec& spec, Logits& logits) {
-  const TensorId input = declare_input(program, spec);
+  const std::vector<TensorId> inputs = declare_inputs(program, spec);
   program.input(input_name::kSampleIndex, {{spec.samples}, DType::i32});
   if (spec.masks_documents && spec.use.purpose != Purpose::predict)
     program.input(input_name::kDocumentStart, {{spec.samples, spec.network->input[0]}, DType::i32});
-  const auto add = [&](const char* name) { add_network(program, spec, input, name, logits); };
+  const auto add = [&](const char* name) { add_network(program, spec, inputs, name, logits); };
   if (spec.use.purpose == Purpose::train) add(entry_name::kTrainStep);
   add(spec.use.purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
   check_freeze(program, spec);
@@ -108,12 +108,12 @@ Shape output_shape(const Network& network, int64_t samples) {
   Program program;
   Entry entry(entry_name::kEvaluate);
   Builder build(program, entry);
-  const TensorId input = network.declare_input(program, samples);
+  const std::vector<TensorId> inputs = network.declare_inputs(program, samples);
   const LayerContext context{.build = build,
                              .name = "",
                              .sample_index = program.input(input_name::kSampleIndex, {{samples}, DType::i32}),
                              .step = step_counter(program)};
-  return build.shape(network.build(context, input).back());
+  return build.shape(network.build(context, inputs).back());
 }
 
 }  // namespace trainer

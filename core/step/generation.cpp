@@ -46,7 +46,7 @@ void add_entry(Program& program, const ForwardSpec& spec, const GenerationSize& 
                              .seed = spec.seed,
                              .first_position = program.input(input_name::kFirstPosition, {{1}, DType::i32}),
                              .cached_positions = size.positions};
-  const TensorId output = spec.network->build(context, tokens).back();
+  const TensorId output = spec.network->build(context, {tokens}).back();
   check_nodes(program, build.entry());
   const Shape& shape = program.spec(output).shape;
   if (shape.size() != 3 || shape[1] != length) {

@@ -131,7 +131,7 @@ TEST_CASE("a linear layer of a sequence maps each position with the same weights
   Program program{.tensors = {}, .entries = {Entry("run")}};
   Builder build(program, program.entries[0]);
   const TensorId x = program.input("x", {{2, 5, 7}, DType::f32});
-  const std::vector<TensorId> outputs = network.build({.build = build}, x);
+  const std::vector<TensorId> outputs = network.build({.build = build}, {x});
   CHECK(program.spec(outputs[0]).shape == Shape{2, 5, 4});
   CHECK(program.spec(outputs[2]).shape == Shape{2, 5, 3});
   CHECK(parameters_of(program) ==
@@ -160,7 +160,7 @@ std::vector<Shape> outputs_of(const std::string& layers) {
   Builder build(program, program.entries[0]);
   const TensorId x = program.input("x", {{2, 4}, DType::f32});
   std::vector<Shape> shapes;
-  for (const TensorId id : network.build({.build = build}, x)) shapes.push_back(program.spec(id).shape);
+  for (const TensorId id : network.build({.build = build}, {x})) shapes.push_back(program.spec(id).shape);
   return shapes;
 }
 
@@ -174,12 +174,46 @@ TEST_CASE("a layer may have several outputs: the first by its name, each by its 
         std::vector<Shape>{{2, 1}, {2, 8}});
 }
 
+namespace {
+
+/// The network's output for a batch of two rows: numbers (2, 3), and categories (2, 2) of five.
+struct TwoInputs {
+  explicit TwoInputs(const std::string& layers) {
+    const Network network = network_from("input: [3]\nlayers:\n" + layers);
+    Builder build(program, program.entries[0]);
+    const std::vector<TensorId> inputs = {program.input("numbers", {{2, 3}, DType::f32}),
+                                          program.input("categories", {{2, 2}, DType::i32})};
+    output = network.build({.build = build}, inputs).back();
+  }
+
+  Program program{.tensors = {}, .entries = {Entry("run")}};
+  TensorId output = kNone;
+};
+
+}  // namespace
+
+TEST_CASE("a network may have several inputs: the first is `input`, each is `input` and its number") {
+  const TwoInputs two(
+      "  - embedding: {vocab_size: 5, features: 4, inputs: [\"input:1\"]}\n"
+      "  - flatten\n"
+      "  - concat: {inputs: [input, 1, \"input:0\"]}\n"
+      "  - linear: 2\n");
+  CHECK(two.program.spec(two.output).shape == Shape{2, 2});
+  CHECK(parameters_of(two.program) ==
+        Parameters{{"0.weight", {5, 4}}, {"3.weight", {2, 3 + 2 * 4 + 3}}, {"3.bias", {2}}});
+  CHECK_THROWS_WITH(
+      TwoInputs("  - relu: {inputs: [\"input:2\"]}\n"),
+      ContainsSubstring("layers[0].relu.inputs: reads input 2 of a network whose last is input 1"));
+  CHECK_THROWS_WITH(TwoInputs("  - embedding: {vocab_size: 5, features: 4}\n"),
+                    ContainsSubstring("layers[0].embedding"));
+}
+
 TEST_CASE("an output that a layer does not have is an error at the inputs") {
   CHECK_THROWS_WITH(
       outputs_of("  - relu: {inputs: [\"parts:2\"]}\n"),
       ContainsSubstring("layers[1].relu.inputs: reads output 2 of a layer whose last is output 1"));
   CHECK_THROWS_WITH(outputs_of("  - relu: {inputs: [\"input:1\"]}\n"),
-                    ContainsSubstring("whose last is output 0"));
+                    ContainsSubstring("of a network whose last is input 0"));
   check_problem("input: [1, 4, 4]\nlayers:\n  - relu: {name: a}\n  - relu: {inputs: [\"b:1\"]}\n",
                 "test.yaml:4:12: error: layers[1].relu.inputs: no earlier layer is named 'b:1'");
   CHECK_THROWS_WITH(outputs_of("  - relu: {inputs: [\"parts:99999999999999999999\"]}\n"),
@@ -384,7 +418,6 @@ TEST_CASE(
     "a linear layer uses the weight of an earlier one, and stores its own transposed where it is told to") {
   const std::string text = R"(
 input: [8]
-input_kind: features
 layers:
   - linear: {name: a, out_features: 3}
   - linear: {name: b, out_features: 8, weight_of: a, transposed: true, bias: false}
@@ -396,11 +429,11 @@ layers:
   const std::vector<Node>& nodes = program.entries[0].nodes;
   CHECK(nodes[0].inputs[1] == nodes[1].inputs[1]);
   check_problem(
-      "input: [8]\ninput_kind: features\nlayers:\n  - linear: {name: a, out_features: 8}\n"
+      "input: [8]\nlayers:\n  - linear: {name: a, out_features: 8}\n"
       "  - linear: {out_features: 8, weight_of: a, init: zeros}\n",
-      "test.yaml:5:45: error: layers[1].linear.init: the weight is that of 'a'; remove it");
+      "test.yaml:4:45: error: layers[1].linear.init: the weight is that of 'a'; remove it");
   check_problem(
-      "input: [8]\ninput_kind: features\nlayers:\n  - relu: {name: a}\n"
+      "input: [8]\nlayers:\n  - relu: {name: a}\n"
       "  - linear: {out_features: 8, weight_of: a}\n",
-      "test.yaml:5:31: error: layers[1].linear.weight_of: layer 'a' has no weight");
+      "test.yaml:4:31: error: layers[1].linear.weight_of: layer 'a' has no weight");
 }

@@ -44,7 +44,7 @@ void append_forward(Program& program, size_t entry, const Network& network, int6
                              .seed = seed,
                              .sample_index = index,
                              .step = step_counter(program)};
-  const TensorId logits = network.build(context, x).back();
+  const TensorId logits = network.build(context, {x}).back();
   const Targets targets = declare_targets(program, build.shape(logits), loss.target_kind());
   const TensorId sum = loss.build(build, logits, targets).sum;
   program.entries[entry].outputs.push_back({output_name::kLoss, sum});
