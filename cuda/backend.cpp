@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
 #include "cuda/compiled_for.h"
 #include "cuda/cudnn/library.h"
+#include "cuda/early_launch.h"
 #include "cuda/monitor.h"
 #include "cuda/nccl_collectives.h"
 #include "cuda/planner.h"
@@ -90,6 +93,7 @@ std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
   auto gpu = std::make_shared<Gpu>();
   gpu->name = properties.name;
   gpu->compute_capability = 10 * properties.major + properties.minor;
+  gpu->ranks = request.ranks;
   gpu->tuning = request.tuning;
   gpu->tf32 = request.tf32;
   gpu->deterministic = request.deterministic;
@@ -106,17 +110,42 @@ std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
   return gpu;
 }
 
+struct MemoryInfo {
+  size_t free = 0, total = 0;
+};
+MemoryInfo memory_info() {
+  MemoryInfo info;
+  check(cudaMemGetInfo(&info.free, &info.total), "reading the GPU's free memory");
+  return info;
+}
+
+/// Throws Error (exit 71) if the GPU's free memory is all needed by libraries.
+void require_more_than_reserve(const Gpu& gpu) {
+  const auto [free, total] = memory_info();
+  if (static_cast<int64_t>(free) > reserve_of(gpu)) return;
+  throw Error(
+      ExitCode::out_of_memory,
+      fmt::format("{} has {} of {} free, and NVIDIA's libraries and CUDA graphs may need {}: end other "
+                  "processes on it (nvidia-smi lists them), or choose another with device.index",
+                  gpu.name, human_bytes(static_cast<int64_t>(free)), human_bytes(static_cast<int64_t>(total)),
+                  human_bytes(reserve_of(gpu))));
+}
+
 /// A GPU that does not start, because another process holds it or its memory, does not count as a device
 /// either.
 std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
+  read_early_launch();
   const int devices = expect_devices();
   const int index = request.group != nullptr ? static_cast<int>(request.local_rank % devices) : request.index;
   const cudaDeviceProp properties = expect_device(index, devices);
+  std::shared_ptr<const Gpu> gpu;
   try {
-    return start_gpu(request, index, properties);
+    gpu = start_gpu(request, index, properties);
   } catch (const Error& problem) {
     throw Error(ExitCode::no_device, fmt::format("{} cannot be used: {}", properties.name, problem.what()));
   }
+  require_more_than_reserve(*gpu);
+  return gpu;
 }
 
 /// Of the GPU that this thread uses.
@@ -128,21 +157,15 @@ std::unique_ptr<Monitor> open_monitor() {
   return Monitor::open(bus.data());
 }
 
-struct MemoryInfo {
-  size_t free = 0, total = 0;
-};
-MemoryInfo memory_info() {
-  MemoryInfo info;
-  check(cudaMemGetInfo(&info.free, &info.total), "reading the GPU's free memory");
-  return info;
-}
-
 class CudaPlanner final : public GpuPlanner {
  public:
   using GpuPlanner::GpuPlanner;
 
-  /// Free bytes, and those of its buffers.
-  int64_t memory_bytes() const override { return static_cast<int64_t>(memory_info().free) + *gpu().held; }
+  /// Free bytes and those of its buffers, without the reserve.
+  int64_t memory_bytes() const override {
+    return static_cast<int64_t>(memory_info().free) + *gpu().held - reserve_of(gpu());
+  }
+  int64_t devices_on_host() const override { return expect_devices(); }
 
   std::map<std::string, std::string> facts() const override {
     return {{"gpu", gpu().name},
@@ -188,13 +211,18 @@ class CudaDevice final : public Device {
                                   const Slots& slots) const override {
     return in_range(context.label, handlers_->at(typeid(context.op)).compile(*gpu_, context, choice, slots));
   }
-  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) override {
-    return timeline_.capture_graph(work);
+  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work, const Warn& warn) override {
+    return timeline_.capture_graph(work, warn);
   }
 
   int64_t record_event() override { return timeline_.record_event(); }
   bool query(int64_t event) override { return timeline_.query(event); }
-  void synchronize(int64_t event) override { timeline_.synchronize(event); }
+  /// NCCL reports a failed link only if asked, and the work that it has enqueued never ends.
+  void synchronize(int64_t event) override {
+    if (gpu_->collectives == nullptr) return timeline_.synchronize(event);
+    for (; !timeline_.query(event); std::this_thread::sleep_for(std::chrono::microseconds(100)))
+      gpu_->collectives->require_healthy();
+  }
   std::unique_ptr<Stopwatch> make_stopwatch(size_t marks) override { return timeline_.make_stopwatch(marks); }
 
   void copy_to_host(std::span<std::byte> host, const void* device) override {

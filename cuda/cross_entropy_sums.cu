@@ -26,7 +26,8 @@ struct WeightedRow {
 template <class Team, class T>
 __device__ inline WeightedRow weighted_row(const TargetRows& rows, const T* row) {
   WeightedRow sums;
-  visit_logits<Team>(row, rows.rows.classes, [&](int64_t first, const Octet& x, int count) {
+  // One at a time: class weights take the registers of more.
+  visit_logits<Team, 1>(row, rows.rows.classes, [&](int64_t first, const Octet& x, int count) {
     const Octet weights = class_weights(rows, first, count);
     for (int i = 0; i < count; ++i) {
       const double w = weights.v[i];

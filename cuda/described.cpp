@@ -12,13 +12,14 @@
 namespace trainer::cuda {
 namespace {
 
-/// An estimate of the memory that the driver, the runtime, cuDNN and cuBLASLt keep for themselves on a GPU.
-constexpr int64_t kLibraries = int64_t{1} << 30;
+/// An estimate of the memory that the driver, the runtime, cuDNN and cuBLASLt hold once a GPU is open.
+constexpr int64_t kOpened = int64_t{1} << 29;
 
 std::shared_ptr<const Gpu> described_gpu(const BackendRequest& request) {
   auto gpu = std::make_shared<Gpu>();
   gpu->name = request.described->name;
   gpu->compute_capability = request.described->compute_capability;
+  gpu->ranks = request.ranks;
   gpu->tf32 = request.tf32;
   gpu->deterministic = request.deterministic;
   gpu->cudnn = cudnn::Library::described(request.described->properties, gpu->name);
@@ -34,7 +35,9 @@ class DescribedPlanner final : public GpuPlanner {
     if (rates_ && request.tf32) rates_->f32 = rates_->tf32;
   }
 
-  int64_t memory_bytes() const override { return std::max<int64_t>(0, memory_bytes_ - kLibraries); }
+  int64_t memory_bytes() const override {
+    return std::max<int64_t>(0, memory_bytes_ - kOpened - reserve_of(gpu()));
+  }
 
   std::optional<DeviceRates> rates() const override { return rates_; }
 
@@ -44,6 +47,7 @@ class DescribedPlanner final : public GpuPlanner {
         fmt::format(
             "the workspace of matrix products is an upper bound, {} each: cuBLASLt chooses on the GPU",
             human_bytes(kMostMatmulWorkspace))};
+    std::ranges::move(GpuPlanner::remarks(), std::back_inserter(remarks));
     if (!cudnn::Oracle::knows_compiled_engines()) {
       remarks.emplace_back(
           "there is no libcuda.so.1, nor the CUDA toolkit's stub of it: engines that cuDNN compiles at run "

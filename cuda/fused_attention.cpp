@@ -189,6 +189,10 @@ class FusedAttention {
     Choice own = own_.select(gpu, context, layouts);
     const std::optional<AttentionGraph> graph = graph_of(gpu, context);
     if (!graph) return own;
+    if (const auto note = cudnn::note_of_old_release(cudnnGetVersion())) {
+      gpu.remarks->insert(*note);
+      return own;
+    }
     if (gpu.tuning != nullptr && gpu.cudnn->on_device()) return fastest(gpu, context, *graph, std::move(own));
     const std::vector<Choice> first = candidates(gpu, context, *graph, 1);
     return first.empty() ? own : first[0];

@@ -2,6 +2,7 @@
 #include "cuda/gram_batch_norm.h"
 
 #include "core/base/math.h"
+#include "core/base/moments.h"
 #include "cuda/team.h"
 
 namespace trainer::cuda {
@@ -26,8 +27,8 @@ __global__ void __launch_bounds__(kThreads)
     sum += static_cast<double>(to.w[i]) * to.s[k];
     squares += static_cast<double>(to.w[i]) * to.t[i];
   });
-  const double mean = BlockTeam::sum(sum) / rows, difference = BlockTeam::sum(squares) / rows - mean * mean;
-  const double variance = difference < 0 ? 0 * difference : difference;  // NaN if infinite
+  const double mean = BlockTeam::sum(sum) / rows,
+               variance = variance_of(BlockTeam::sum(squares) / rows, mean);
   // A NaN of beta would be in the bias alone if a relu may hide it from all gradients.
   const double scale = to.gamma[c] / math::sqrt(variance + eps) + 0.0 * to.beta[c];
   auto* folded = static_cast<T*>(to.folded);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <typeindex>
 #include <unordered_map>
@@ -34,6 +35,7 @@ Counters make_counters(cudaStream_t stream);
 struct Gpu {
   std::string name;            ///< "NVIDIA H200"
   int compute_capability = 0;  ///< 90 for 9.0
+  int64_t ranks = 1;           ///< of the run
   Stream stream;
   BlasHandle blas;
   Counters counters;  ///< of cuda/last_block.h, zero between kernels
@@ -44,6 +46,9 @@ struct Gpu {
   std::shared_ptr<GpuCollectives> collectives;  ///< null if the process is alone
   bool tf32 = false;                            ///< products of f32 may round their factors
   bool deterministic = false;                   ///< bitwise identical every time, at any price
+
+  /// Sentences for the plan's readers, from the handlers' choices.
+  std::shared_ptr<std::set<std::string>> remarks = std::make_shared<std::set<std::string>>();
 
   /// Bytes in buffers, which may outlive everything else here.
   std::shared_ptr<int64_t> held = std::make_shared<int64_t>(0);

@@ -7,6 +7,7 @@
 
 #include "core/base/json.h"
 #include "cuda/check.h"
+#include "cuda/cudnn/attention_graph.h"
 #include "cuda/cudnn/descriptor.h"
 
 namespace trainer::cuda {
@@ -54,6 +55,7 @@ std::string inspect() {
   const size_t dnn = cudnnGetVersion(), blas = cublasLtGetVersion();
   found["cudnn"] = fmt::format("{}.{}.{}", dnn / 10000, dnn / 100 % 100, dnn % 100);
   found["cublaslt"] = fmt::format("{}.{}.{}", blas / 10000, blas / 100 % 100, blas % 100);
+  if (const auto note = cudnn::note_of_old_release(dnn)) found["attention"] = *note;
   found["devices"] = Json::array();
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {

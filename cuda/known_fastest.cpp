@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/known_fastest.h"
 
+#include "cuda/nccl_collectives.h"
+
 namespace trainer::cuda {
 namespace {
 
@@ -23,6 +25,7 @@ void keep_fastest(const Gpu& gpu, const std::string& key, const std::string& alg
 
 void share_fastest(const Gpu& gpu, const std::string& key, const std::string& algorithm) {
   keep_fastest(gpu, key, algorithm);
+  if (gpu.collectives != nullptr) gpu.collectives->group().note_progress();
   if (gpu.cache != nullptr) gpu.cache->put(shared_key(gpu, key), algorithm);
 }
 

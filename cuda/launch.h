@@ -9,6 +9,8 @@
 
 #include <cuda_runtime.h>
 
+#include "cuda/early_launch.h"
+
 /// TRAINER_SHARED(float, tile, [32][33]): one variable for all threads of a block.
 #define TRAINER_SHARED(type, name, ...) __shared__ type name __VA_ARGS__
 
@@ -51,7 +53,7 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStr
   config.blockDim = block;
   config.stream = stream;
   config.attrs = &early;
-  config.numAttrs = waits ? 1 : 0;
+  config.numAttrs = waits && starts_early() ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
 }
 

@@ -19,18 +19,32 @@ int64_t blocks_of_rows(int64_t rows) {
 }
 
 /// visit(first class, its logits and the next ones', how many) for each piece of the row, pieces being shared
-/// out among the members: eight logits that are aligned, and fewer at both ends.
-template <class Team, class T, class Visit>
+/// out among the members: eight logits that are aligned, and fewer at both ends. So many whole pieces are
+/// fetched before the first is used, so that enough loads are in flight.
+template <class Team, int kAtOnce = 2, class T, class Visit>
 __device__ inline void visit_logits(const T* row, int64_t classes, const Visit& visit) {
   constexpr auto kAligned = static_cast<int64_t>(sizeof(Word<T>) / sizeof(T));
   const auto behind = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % kAligned;
   const int64_t rest = behind == 0 ? 0 : kAligned - behind, head = rest < classes ? rest : classes;
   const int64_t ahead = head == 0 ? 0 : Octet::kSize - head;  // where the first piece would begin
   const int64_t pieces = (ahead + classes + Octet::kSize - 1) / Octet::kSize;
-  for (int64_t piece = Team::member(); piece < pieces; piece += Team::kSize) {
+  int64_t piece = Team::member();
+  while (piece < pieces) {
     const int64_t begin = piece * Octet::kSize - ahead, end = begin + Octet::kSize;
-    const int64_t first = begin < 0 ? 0 : begin, count = (end < classes ? end : classes) - first;
-    visit(first, load(row + first, count), static_cast<int>(count));
+    if (kAtOnce > 1 && begin >= 0 && end + (kAtOnce - 1) * int64_t{Team::kSize} * Octet::kSize <= classes) {
+      Stored<T> fetched[kAtOnce];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k)
+        fetched[k] = fetch_words(row + begin + k * int64_t{Team::kSize} * Octet::kSize);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k)
+        visit(begin + k * int64_t{Team::kSize} * Octet::kSize, to_floats(fetched[k]), Octet::kSize);
+      piece += kAtOnce * Team::kSize;
+    } else {
+      const int64_t first = begin < 0 ? 0 : begin, count = (end < classes ? end : classes) - first;
+      visit(first, load(row + first, count), static_cast<int>(count));
+      piece += Team::kSize;
+    }
   }
 }
 
@@ -44,10 +58,10 @@ struct Softmax {
 };
 
 /// Reads the row once.
-template <class Team, class T>
+template <class Team, int kAtOnce = 2, class T>
 __device__ inline Softmax softmax(const T* row, int64_t classes) {
   Softmax own{-INFINITY, 0.0f};
-  visit_logits<Team>(row, classes, [&](int64_t, const Octet& x, int count) {
+  visit_logits<Team, kAtOnce>(row, classes, [&](int64_t, const Octet& x, int count) {
     float largest = own.largest;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) largest = i < count ? Larger{}(largest, x.v[i]) : largest;

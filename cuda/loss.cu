@@ -82,15 +82,16 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx,
                   int64_t dx_step) {
   wait_for_previous_kernels();
+  constexpr int kAtOnce = 4;
   const int64_t index = Team::row();
   if (index >= rows.samples * rows.positions) return;
   const T* row = logits + index * rows.step;
   T* out = dx + index * dx_step;
-  const Softmax of_row = softmax<Team>(row, rows.classes);
+  const Softmax of_row = softmax<Team, kAtOnce>(row, rows.classes);
   const SoftmaxTarget t = target(rows, index);
   const float scale = *dloss / static_cast<float>(rows.positions) * rows.weight[index / rows.positions];
   const float inverse = 1.0f / of_row.sum, even = smoothing / static_cast<float>(rows.classes);
-  visit_logits<Team>(row, rows.classes, [&](int64_t first, const Octet& x, int count) {
+  visit_logits<Team, kAtOnce>(row, rows.classes, [&](int64_t first, const Octet& x, int count) {
     Octet d;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {

@@ -87,6 +87,9 @@ MatmulPreference preference(const MatrixProduct& product) {
   set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, product.b.alignment);
   set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, product.d.alignment);
   set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, product.d.alignment);
+  // Otherwise an algorithm that splits the sum may add its parts up in d's type.
+  if (product.d.dtype != DType::f32)
+    set(wanted, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   return wanted;
 }
 

@@ -41,6 +41,7 @@ Nccl load() {
   find(handle, found.get_unique_id, "ncclGetUniqueId");
   find(handle, found.init_rank, "ncclCommInitRank");
   find(handle, found.abort, "ncclCommAbort");
+  find(handle, found.get_async_error, "ncclCommGetAsyncError");
   find(handle, found.all_reduce, "ncclAllReduce");
   find(handle, found.broadcast, "ncclBroadcast");
   find(handle, found.group_start, "ncclGroupStart");

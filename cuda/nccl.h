@@ -24,6 +24,7 @@ struct Nccl {
   Result (*get_unique_id)(UniqueId*) = nullptr;
   Result (*init_rank)(Comm**, int ranks, UniqueId, int rank) = nullptr;
   Result (*abort)(Comm*) = nullptr;
+  Result (*get_async_error)(Comm*, Result*) = nullptr;
   Result (*all_reduce)(const void* from, void* to, size_t count, int type, int operation, Comm*,
                        cudaStream_t) = nullptr;
   Result (*broadcast)(const void* from, void* to, size_t count, int type, int root, Comm*,

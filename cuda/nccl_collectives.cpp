@@ -20,7 +20,8 @@ Event make_mark() {
   return make<Event>("making an event", cudaEventCreateWithFlags, unsigned{cudaEventDisableTiming});
 }
 
-/// Ends NCCL's communicator without waiting for other ranks, which may be lost.
+/// Ends NCCL's communicator without waiting for other ranks, which may be lost. CUDA graphs that captured its
+/// collectives must be gone: NCCL would wait for them. They are, since a device outlives its executables.
 struct AbortComm {
   void operator()(Nccl::Comm* comm) const { static_cast<void>(nccl().abort(comm)); }
 };
@@ -37,6 +38,14 @@ void check_nccl(Nccl::Result status, const char* what, ExitCode code) {
                                 more == nullptr ? "" : more));
 }
 
+/// Its work goes before that of other streams: the step waits for collectives, and they for all ranks.
+Stream first_served_stream() {
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
+  return make<Stream>("making a stream", cudaStreamCreateWithPriority, unsigned{cudaStreamNonBlocking},
+                      greatest);
+}
+
 OwnComm join_all(ProcessGroup& group) {
   Nccl::UniqueId id{};
   if (group.rank() == 0)
@@ -51,14 +60,18 @@ OwnComm join_all(ProcessGroup& group) {
 class NcclCollectives final : public GpuCollectives {
  public:
   NcclCollectives(ProcessGroup& group, cudaStream_t stream)
-      : group_(group),
-        stream_(stream),
-        beside_(make<Stream>("making a stream", cudaStreamCreateWithFlags, unsigned{cudaStreamNonBlocking})),
-        computed_(make_mark()) {}
+      : group_(group), stream_(stream), beside_(first_served_stream()), computed_(make_mark()) {}
 
-  const ProcessGroup& group() const override { return group_; }
+  ProcessGroup& group() const override { return group_; }
 
   void join() override { comm_ = join_all(group_); }
+
+  void require_healthy() override {
+    Nccl::Result found = 0;
+    check_nccl(nccl().get_async_error(comm_.get(), &found), kFailing, ExitCode::peer_lost);
+    constexpr Nccl::Result kInProgress = 7;
+    if (found != kInProgress) check_nccl(found, kFailing, ExitCode::peer_lost);
+  }
 
   void start_all_reduce(int64_t bucket, std::span<const std::span<float>> numbers) override {
     start(reduced_[bucket], numbers, kReducing, [&](const std::span<float>& each) {
@@ -105,6 +118,7 @@ class NcclCollectives final : public GpuCollectives {
     bool has_ended_ = false;
   };
 
+  static constexpr const char* kFailing = "the ranks' collectives";
   static constexpr const char* kReducing = "adding up over the ranks";
   static constexpr const char* kBroadcasting = "broadcasting to the ranks";
 

@@ -18,7 +18,9 @@ class GpuCollectives : public Collectives {
   /// Every rank calls it, before anything else. Throws Error (exit 69) if there is no NCCL, or if it does not
   /// join the ranks.
   virtual void join() = 0;
-  virtual const ProcessGroup& group() const = 0;
+  /// Throws Error (exit 76) if NCCL has found since that enqueued work has failed. Never waits.
+  virtual void require_healthy() = 0;
+  virtual ProcessGroup& group() const = 0;
 };
 
 /// By NCCL, on a stream of its own. `group` passes NCCL's id on, and outlives the result.

@@ -5,6 +5,13 @@
 
 namespace trainer::cuda {
 
+/// Of a GPU's memory, in bytes, what no plan may use: kernels that CUDA loads at their first launch, CUDA
+/// graphs and, for several ranks, NCCL's buffers are allocated after a plan is made. Estimates.
+inline int64_t reserve_of(const Gpu& gpu) {
+  constexpr int64_t kLoadedLater = int64_t{1} << 29, kNccl = int64_t{1} << 29;
+  return kLoadedLater + (gpu.ranks == 1 ? 0 : kNccl);
+}
+
 /// The refusals and choices of a GPU, real or described.
 class GpuPlanner : public Planner {
  public:
@@ -30,6 +37,7 @@ class GpuPlanner : public Planner {
     if (handler == handlers_->end() || !handler->second.untimed_workspace) return std::nullopt;
     return handler->second.untimed_workspace(*gpu_, context);
   }
+  std::vector<std::string> remarks() const override { return {gpu_->remarks->begin(), gpu_->remarks->end()}; }
   Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
     return cuda::select_reorder(context, from, to);
   }

@@ -123,6 +123,8 @@ __device__ inline void store(const Octet& octet, int64_t left, T* to) {
 template <class Element, bool kWhole>
 struct Octets {
   using T = Element;
+  template <class Other>
+  using Of = Octets<Other, kWhole>;
 
   static __device__ Stored<T> fetch(const T* from, int64_t left) {
     if constexpr (kWhole) return fetch_words(from);

@@ -54,6 +54,25 @@ struct BlockTeam {
   }
 };
 
+/// visit(first element, fetch(first element)) for each octet of a row that this member takes. Several are
+/// fetched before the first is used, so that enough loads are in flight.
+template <class Team, class Fetch, class Visit>
+__device__ inline void for_octets(int64_t width, const Fetch& fetch, const Visit& visit) {
+  constexpr int kAtOnce = 3;
+  constexpr int64_t kStep = int64_t{Team::kSize} * Octet::kSize;
+  for (int64_t first = Team::member() * Octet::kSize; first < width; first += kAtOnce * kStep) {
+    decltype(fetch(first)) fetched[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (first + k * kStep < width) fetched[k] = fetch(first + k * kStep);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (first + k * kStep < width) visit(first + k * kStep, fetched[k]);
+    }
+  }
+}
+
 /// Calls visit(team) with the team for rows of this width: with a block once each of a warp's threads would
 /// have more than four octets.
 template <class Visit>

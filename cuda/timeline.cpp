@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/timeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <vector>
+
+#include "core/base/error.h"
+#include "cuda/early_launch.h"
 
 namespace trainer::cuda {
 namespace {
@@ -63,7 +69,7 @@ Timeline::Timeline(cudaStream_t stream)
     : stream_(stream),
       copying_(make<Stream>("making a stream", cudaStreamCreateWithFlags, unsigned{cudaStreamNonBlocking})),
       copied_(make_event(cudaEventDisableTiming)) {
-  for (Event& event : events_) event = make_event(cudaEventDisableTiming);
+  for (Event& event : events_) event = make_event(cudaEventDisableTiming | cudaEventBlockingSync);
 }
 
 cudaEvent_t Timeline::event_of(int64_t event) const {
@@ -87,7 +93,12 @@ bool Timeline::query(int64_t event) {
 }
 
 void Timeline::synchronize(int64_t event) {
-  if (query(event)) return;
+  // An event that blocks leaves the core to others, and wakes this thread some microseconds later.
+  constexpr auto kSpin = std::chrono::microseconds(50);
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    if (query(event)) return;
+  } while (std::chrono::steady_clock::now() - begin < kSpin);
   check(cudaEventSynchronize(event_of(event)), "the GPU's work");
   complete_ = event;
 }
@@ -108,7 +119,29 @@ std::unique_ptr<Stopwatch> Timeline::make_stopwatch(size_t marks) const {
   return std::make_unique<EventStopwatch>(stream_, marks);
 }
 
-std::unique_ptr<Kernel> Timeline::capture_graph(const std::function<void()>& work) const {
+/// Early starts of kernels are newer than graphs, and fail first.
+std::unique_ptr<Kernel> Timeline::capture_graph(const std::function<void()>& work,
+                                                const Device::Warn& warn) const {
+  try {
+    return capture(work);
+  } catch (const Error& problem) {
+    if (!starts_early()) throw;
+    set_starts_early(false);
+    try {
+      std::unique_ptr<Kernel> kernel = capture(work);
+      warn(
+          fmt::format("a step could not be captured with kernels that start early: {}; they start when those "
+                      "before have ended, which is slower; TRAINER_PDL=0 leaves the attempt out",
+                      problem.what()));
+      return kernel;
+    } catch (const Error&) {
+      set_starts_early(true);
+      throw;
+    }
+  }
+}
+
+std::unique_ptr<Kernel> Timeline::capture(const std::function<void()>& work) const {
   // Only this thread is restricted to calls that may be captured: loaders continue to allocate page-locked
   // memory.
   check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning to capture a step");

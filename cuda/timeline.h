@@ -24,9 +24,10 @@ class Timeline {
   void synchronize(int64_t event);
   void copy_to_device_async(std::span<const HostCopy> copies, int64_t after);
   std::unique_ptr<Stopwatch> make_stopwatch(size_t marks) const;
-  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) const;
+  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work, const Device::Warn& warn) const;
 
  private:
+  std::unique_ptr<Kernel> capture(const std::function<void()>& work) const;
   /// CUDA's event for this one or, if that has been recorded again, for the oldest later one.
   cudaEvent_t event_of(int64_t event) const;
 

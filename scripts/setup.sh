@@ -8,8 +8,9 @@ usage() {
   cat <<'TEXT'
 usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --tests    also install what scripts/test.sh needs: Slurm, munge and Open MPI (tests/slurm starts its own; no service is needed),
-             man, zsh and fish, what --package installs, TensorBoard from PyPI, in build/tensorboard, and what sanitizers
-             and scripts/fuzz.sh need: clang, its runtime libraries, OpenMP
+             man, zsh and fish, what --package installs, what sanitizers and scripts/fuzz.sh need (clang, its runtime
+             libraries, OpenMP), and from PyPI TensorBoard in build/tensorboard and, where nvcc is, NVIDIA's disassembler
+             in build/disassembler
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy
   --package  also install what `cpack -G DEB` needs: dpkg-dev, file
   --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
@@ -25,7 +26,8 @@ packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev li
 tools=(g++ cmake ninja git python3)
 package_tools=(dpkg-dev file)
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
-with_tensorboard=no
+readonly disassembler=(nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37) # to read the kernels' machine code
+with_wheels=no
 with_newest_torch=no
 dry_run=no
 for argument in "$@"; do
@@ -34,7 +36,7 @@ for argument in "$@"; do
       packages+=(python3-venv munge slurm-wlm libopenmpi-dev openmpi-bin man-db zsh fish clang libclang-rt-dev libomp-dev xz-utils
         "${package_tools[@]}")
       tools+=(munged slurmctld slurmd mpirun man zsh fish clang++ xz)
-      with_tensorboard=yes
+      with_wheels=yes
       ;;
     --lint)
       packages+=(clang-format clang-tidy)
@@ -130,16 +132,21 @@ install_packages() {
   fi
 }
 
-# A separate environment, so that the system's Python stays unchanged.
-install_tensorboard() {
-  local folder=build/tensorboard found
-  found=$("$folder/bin/python" -c 'from tensorboard import version; print(version.VERSION)' 2>/dev/null) || true
-  [ "tensorboard==$found" != "$tensorboard" ] || return 0
+# Separate environments, so that the system's Python stays unchanged.
+install_wheels() { # FOLDER PACKAGE...
+  local folder=$1
+  shift
+  [ "$(cat "$folder/packages.txt" 2>/dev/null)" != "$*" ] || return 0
   echo "setup: running:"
-  echo "  python3 -m venv --clear $folder && $folder/bin/pip install $tensorboard"
+  echo "  python3 -m venv --clear $folder && $folder/bin/pip install $*"
   [ "$dry_run" = no ] || return 0
   python3 -m venv --clear "$folder"
-  "$folder/bin/pip" install --quiet --disable-pip-version-check "$tensorboard"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check "$@"
+  echo "$*" >"$folder/packages.txt"
+}
+
+has_nvcc() {
+  command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]
 }
 
 # Again if PyPI has a newer one.
@@ -153,5 +160,8 @@ install_newest_torch() {
 }
 
 install_packages
-[ "$with_tensorboard" = no ] || install_tensorboard
+if [ "$with_wheels" = yes ]; then
+  install_wheels build/tensorboard "$tensorboard"
+  ! has_nvcc || install_wheels build/disassembler "${disassembler[@]}"
+fi
 [ "$with_newest_torch" = no ] || install_newest_torch

@@ -37,6 +37,7 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
                                .cache = user_cache(),
                                .index = static_cast<int>(section.index),
                                .group = group,
+                               .ranks = spec.ranks(),
                                .local_rank = device.local_rank,
                                .tf32 = recipe.training.parsed_precision() == Precision::tf32,
                                .deterministic = recipe.run.deterministic};

@@ -57,6 +57,7 @@ void print_cuda(const Json& cuda) {
   print_version("CUDA runtime", "runtime");
   print_version("cuDNN", "cudnn");
   print_version("cuBLASLt", "cublaslt");
+  print_version("attention", "attention");
   int index = 0;
   for (const Json& device : devices_of(cuda)) {
     print(fmt::format("GPU {}", index++),

@@ -172,7 +172,7 @@ std::string plan_text(const Planner& planner, const Job& job) {
         fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits\n",
                     batch.micro_batch, batch.rank_batch());
   }
-  for (const std::string& remark : planner.remarks()) text += remark + "\n";
+  for (const std::string& remark : remarks_of(planner, job)) text += remark + "\n";
   if (job.train) {
     text +=
         fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format,
@@ -198,7 +198,7 @@ std::string plan_json(const Planner& planner, const Job& job) {
   Json report;
   report["run"] = spec.recipe().run.name;
   report["device"] = std::string(planner.name());
-  report["remarks"] = planner.remarks();
+  report["remarks"] = remarks_of(planner, job);
   report["steps"] = job.settings.steps;
   report["global_batch_size"] = spec.batch().global_batch;
   report["micro_batch_size"] = spec.batch().micro_batch;

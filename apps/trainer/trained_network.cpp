@@ -70,7 +70,7 @@ void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
   job_ = make_job(spec, *backend_.planner, request);
   require_memory(*backend_.planner, *job_);
   executable_ = std::make_unique<Executable>(job_->plan, *backend_.device, spec.recipe().runtime.cuda_graph);
-  executable_->on_failed_capture([](const std::string& reason) { print_warning(uncaptured(reason)); });
+  executable_->on_warning([](const std::string& text) { print_warning(text); });
   initialize(*executable_, spec.seed());
   load_weights(*executable_, files_.model);
 }

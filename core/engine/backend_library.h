@@ -17,7 +17,7 @@ namespace trainer {
 
 /// The interface between a backend's library and the program, since classes and their virtual functions cross
 /// it. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures changes.
-constexpr const char* kBackendInterface = "trainer backend interface 13, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 14, compiled by " __VERSION__;
 
 /// A run's requirements for its device.
 struct BackendRequest {
@@ -26,6 +26,7 @@ struct BackendRequest {
   std::shared_ptr<TextCache> cache;  ///< of all runs of the user, for slow searches; may be null
   int index = 0;                     ///< which of the GPUs that the process sees
   ProcessGroup* group = nullptr;     ///< if several ranks train together; outlives the backend
+  int64_t ranks = 1;                 ///< of the run; several need memory to talk to each other
   int64_t local_rank = 0;            ///< among those on this host: they take its GPUs in turn, not `index`
   bool tf32 = false;                 ///< products of f32 may round their factors to 10 bits
   bool deterministic = false;        ///< no algorithm with results that vary from run to run

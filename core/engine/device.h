@@ -60,6 +60,8 @@ struct DeviceReading {
 /// the host at once, or asynchronously if the planner says `is_async`. Events are numbers that grow.
 class Device {
  public:
+  using Warn = std::function<void(const std::string&)>;  ///< takes a sentence for the log
+
   virtual ~Device() = default;
 
   /// Device memory, zeroed; throws Error (exit 71) with the requested and the free size.
@@ -71,10 +73,11 @@ class Device {
   virtual std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                           const Slots& slots) const = 0;
   /// Captures the work that `work` enqueues, to be replayed as one graph; null if that saves nothing. `work`
-  /// must
-  /// have run once before; capturing does not run it. On failure it throws Error, and the device
-  /// remains usable.
-  virtual std::unique_ptr<Kernel> capture_graph(const std::function<void()>& /*work*/) { return nullptr; }
+  /// must have run once before; capturing does not run it. `warn` hears of a graph that is slower than it
+  /// should be. On failure it throws Error, and the device remains usable.
+  virtual std::unique_ptr<Kernel> capture_graph(const std::function<void()>& /*work*/, const Warn& /*warn*/) {
+    return nullptr;
+  }
 
   /// Records an event after everything enqueued so far.
   virtual int64_t record_event() { return 0; }

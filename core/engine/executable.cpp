@@ -159,10 +159,16 @@ Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
 /// warning here.
 std::unique_ptr<Kernel> Executable::capture(const Prepared& entry, Stopwatch* stopwatch) {
   try {
-    return device_.capture_graph([&] { execute(entry, stopwatch); });
+    return device_.capture_graph([&] { execute(entry, stopwatch); },
+                                 [&](const std::string& text) {
+                                   if (warn_) warn_(text);
+                                 });
   } catch (const Error& problem) {
     if (!warn_) throw;
-    warn_(problem.what());
+    warn_(fmt::format(
+        "no CUDA graph could be made of a step: {}; its kernels are launched one by one, which is slower; "
+        "runtime.cuda_graph=false leaves the attempt out",
+        problem.what()));
     return nullptr;
   }
 }

@@ -50,9 +50,10 @@ class Executable {
   /// Of the last run of an entry with that stopwatch, which must be done.
   PhaseSeconds phases(size_t entry, size_t stopwatch) const;
 
-  /// If the device fails to capture a run, calls `warn` with the reason, once; this run and all later ones
-  /// then execute the nodes. Without a `warn`, run() throws the device's error.
-  void on_failed_capture(std::function<void(const std::string& reason)> warn) { warn_ = std::move(warn); }
+  /// Calls `warn` if the device captures runs as slower graphs than it should, and if it fails to capture
+  /// one: this run and all later ones then execute the nodes. Without a `warn`, run() throws the device's
+  /// error.
+  void on_warning(Device::Warn warn) { warn_ = std::move(warn); }
 
   /// From now on the device finishes each node before the next one starts, so that each can be timed; an
   /// empty observer ends that.
@@ -120,7 +121,7 @@ class Executable {
   std::vector<TensorId> inputs_;
   std::vector<Prepared> entries_;
   bool replay_;
-  std::function<void(const std::string&)> warn_;
+  Device::Warn warn_;
   NodeObserver observer_;
 };
 

@@ -70,6 +70,9 @@ class ProcessGroup {
     if (first_step_ == 0 && activity == Activity::awaiting_data) first_step_ = step;
     ++changes_;
   }
+  /// Work that takes long and is not a step, such as timing algorithms, calls it now and then: a rank whose
+  /// status never changes is taken to hang.
+  void note_progress() { ++changes_; }
   /// Any thread may call it.
   RankStatus status() const { return {step_, activity_, waits_, changes_, first_step_}; }
   /// Seconds that this rank has waited for others so far. For the thread that waits.

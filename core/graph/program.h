@@ -134,6 +134,8 @@ struct Program {
   std::vector<Entry> entries;
   /// By the names given to `add`, which alone writes here; a place holds as long as the tensor has that name.
   std::map<std::string, TensorId, std::less<>> by_name = {};
+  /// For the program's readers, a sentence each: what passes could not do, and why.
+  std::vector<std::string> remarks = {};
 
   const TensorSpec& spec(TensorId id) const { return tensors[static_cast<size_t>(id)].spec; }
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/gram_batch_norm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "core/engine/planner.h"
@@ -58,6 +61,10 @@ class GramBatchNorms {
       if (const std::optional<Normalised> found = find(nodes_.node(n))) rewrite(*found);
     }
     nodes_.finish();
+    if (refused_ == 0) return;
+    program_.remarks.push_back(fmt::format(
+        "{} of {} batch normalisations are not computed within their products, which is slower: {}", refused_,
+        found_, refusal_));
   }
 
  private:
@@ -134,11 +141,15 @@ class GramBatchNorms {
     Entry forward(""), backward("");
     const Shared shared = write_forward(old, forward);
     write_backward(old, shared, backward);
-    if (are_possible(forward) && are_possible(backward)) {
-      replace(old, forward, backward);
-    } else {
-      program_.tensors.resize(tensors);
-    }
+    std::optional<std::string> refusal = why_not(forward);
+    if (!refusal) refusal = why_not(backward);
+    const bool is_meant = has_fold(forward);
+    found_ += is_meant;
+    if (!refusal) return replace(old, forward, backward);
+    program_.tensors.resize(tensors);
+    if (!is_meant) return;
+    ++refused_;
+    refusal_ = *refusal;
   }
 
   /// Tensors of the forward part that the gradients read.
@@ -250,11 +261,24 @@ class GramBatchNorms {
   }
   static int64_t rows_of(const Shape& images) { return images[0] * images[2] * images[3]; }
 
-  bool are_possible(const Entry& written) const {
-    return std::ranges::all_of(written.nodes, [&](const Node& node) {
-      const auto [inputs, outputs] = node_specs(program_, node);
-      return node.op->is_view() || !planner_.why_not({.op = *node.op, .inputs = inputs, .outputs = outputs});
+  /// Whether the device has the operation that this pass is for. If it has not, nothing is amiss.
+  bool has_fold(const Entry& forward) const {
+    return std::ranges::any_of(forward.nodes, [&](const Node& node) {
+      return dynamic_cast<const GramBatchNorm*>(node.op.get()) != nullptr && !why_not(node);
     });
+  }
+  /// The planner's reason against a node.
+  std::optional<std::string> why_not(const Node& node) const {
+    const auto [inputs, outputs] = node_specs(program_, node);
+    return planner_.why_not({.op = *node.op, .inputs = inputs, .outputs = outputs});
+  }
+  /// The planner's reason against the first of the nodes that it refuses; nothing if it takes all.
+  std::optional<std::string> why_not(const Entry& written) const {
+    for (const Node& node : written.nodes) {
+      if (node.op->is_view()) continue;
+      if (auto reason = why_not(node)) return reason;
+    }
+    return std::nullopt;
   }
 
   void replace(const Normalised& old, Entry& forward, Entry& backward) {
@@ -269,6 +293,8 @@ class GramBatchNorms {
   EntryEditor nodes_;
   const Planner& planner_;
   const int64_t least_saved_;
+  int64_t found_ = 0, refused_ = 0;
+  std::string refusal_;  ///< the last one's reason
 };
 
 }  // namespace

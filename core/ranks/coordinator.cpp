@@ -228,9 +228,9 @@ bool Coordinator::is_in_step(const Peer& peer) {
   return is_warm && (activity == Activity::awaiting_data || activity == Activity::computing);
 }
 
-/// The straggler is lost if another rank has waited for it longer than the timeout, or three times as long
-/// outside of steps. The run is lost if no rank makes progress. A rank that computes for long is not lost
-/// while nobody waits.
+/// The straggler is lost if its status has not changed while another rank has waited for it longer than the
+/// timeout, or three times as long outside of steps. The run is lost if no rank makes progress. A rank that
+/// computes for long is not lost while nobody waits.
 void Coordinator::find_stuck() {
   if (!is_complete()) return;
   constexpr const char* kAdvice = "raise parallelism.timeout if that is no fault";
@@ -240,6 +240,8 @@ void Coordinator::find_stuck() {
     if (peer.status.waits) longest = std::max(longest, unchanged);
     shortest = std::min(shortest, unchanged);
   }
+  // One that goes on keeps the others waiting, but does not hang.
+  if (last_ != nullptr) longest = std::min(longest, Connection::Clock::now() - last_->changed);
   if (last_ != nullptr && longest > (is_in_step(*last_) ? 1 : 3) * request_.timeout)
     lose(ExitCode::peer_lost, fmt::format("{}; others have waited for it for {:.0f} s; {}", straggler_,
                                           seconds(longest), kAdvice));

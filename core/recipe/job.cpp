@@ -251,9 +251,17 @@ Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobReque
   }
 }
 
+std::vector<std::string> remarks_of(const Planner& planner, const Job& job) {
+  std::vector<std::string> remarks = planner.remarks();
+  remarks.insert(remarks.end(), job.program.remarks.begin(), job.program.remarks.end());
+  return remarks;
+}
+
 int64_t available_bytes(const RunSpec& spec, const Planner& planner) {
   const std::optional<ByteSize>& given = spec.recipe().device.memory;
-  return given ? given->bytes : planner.memory_bytes() / spec.ranks_on_host();
+  const int64_t devices = planner.devices_on_host();
+  const int64_t ranks_on_device = (spec.ranks_on_host() + devices - 1) / devices;
+  return given ? given->bytes : planner.memory_bytes() / ranks_on_device;
 }
 
 std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split) {

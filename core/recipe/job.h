@@ -49,6 +49,9 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
 /// the rank's samples with a plan that fits into memory, or 1 if none fits.
 Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobRequest& request = {});
 
+/// What planner and passes could not do, and why: a sentence each, for the plan's readers.
+std::vector<std::string> remarks_of(const Planner& planner, const Job& job);
+
 /// Bytes of the device that one rank of a run may take: device.memory, or its part of all there is.
 int64_t available_bytes(const RunSpec& spec, const Planner& planner);
 

@@ -53,13 +53,6 @@ void set_precision(const RunSpec& spec, Planner& planner) {
           fmt::format("{} cannot be computed here: {}", recipe.training.precision, *reason));
 }
 
-std::string uncaptured(const std::string& reason) {
-  return fmt::format(
-      "no CUDA graph could be made of a step: {}; its kernels are launched one by one, which is slower; "
-      "runtime.cuda_graph=false leaves the attempt out",
-      reason);
-}
-
 Tuning earlier_tuning(const RunSpec& spec, const ResumePoint* from) {
   const Recipe& recipe = spec.recipe();
   if (!recipe.runtime.autotune) return {};

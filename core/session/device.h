@@ -37,9 +37,6 @@ using OpenDevice = std::function<Backend(const RunSpec& spec, Tuning& tuning, co
 /// it.
 void set_precision(const RunSpec& spec, Planner& planner);
 
-/// The warning if the device failed to capture a step, with the reason.
-std::string uncaptured(const std::string& reason);
-
 /// The tuning of an earlier start of the same run, which its checkpoint holds too; empty without
 /// runtime.autotune.
 Tuning earlier_tuning(const RunSpec& spec, const ResumePoint* from = nullptr);

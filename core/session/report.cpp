@@ -71,6 +71,7 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
                          batch.micro_batch, batch.rank_batch()));
   }
   if (const auto note = statistics_note(job)) log.info(*note);
+  for (const std::string& remark : remarks_of(planner, job)) log.warn(remark);
   for (const std::string& note : start.notes) log.warn(note);
   for (const std::string& candidate : tuning.wrong) {
     log.warn(fmt::format("runtime.autotune passed over {}: its result differs from that of other candidates",

@@ -192,8 +192,7 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
     lasting = lasting_state(spec, *run.backend.planner, run.tuning, source, machine.validation.source.get());
     other_data = require_same_data(spec, run.start, lasting.data);
     require_steps_left(spec, run.start, job.settings.steps);
-    machine.executable->on_failed_capture(
-        [&](const std::string& reason) { run.log.warn(uncaptured(reason)); });
+    machine.executable->on_warning([&](const std::string& text) { run.log.warn(text); });
     loaded = fill(*machine.executable, job, run.start);
     if (job.program.find(input_name::kSampleNumbers) != kNone)
       samples.emplace(*machine.executable, source, machine.validation.source.get());
@@ -262,7 +261,7 @@ ExitCode follow(const Backend& backend, const Job& job, const Start& start, cons
   Machine machine;
   run_on_all(membership.group(), [&] {
     machine = open_machine(backend, job, {});
-    machine.executable->on_failed_capture([&](const std::string& reason) { log.warn(uncaptured(reason)); });
+    machine.executable->on_warning([&](const std::string& text) { log.warn(text); });
   });
   require_same_samples(membership, machine);
   broadcast_state(membership.group(), *machine.executable);

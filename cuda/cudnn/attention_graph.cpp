@@ -270,9 +270,17 @@ std::string AttentionGraph::text() const {
   return text;
 }
 
+std::optional<std::string> note_of_old_release(size_t release) {
+  if (release >= kOldestRelease) return std::nullopt;
+  return fmt::format(
+      "attention is computed without tensor cores, which may take several times as long: its kernels of "
+      "cuDNN "
+      "are used from 9.16 on, and this is {}.{}; install it, for example by pip install nvidia-cudnn-cu13",
+      release / 10000, release / 100 % 100);
+}
+
 Descriptor operation_graph(const AttentionGraph& graph, cudnnHandle_t handle) {
-  if (cudnnGetVersion() < kOldestRelease)
-    throw Error(ExitCode::internal, "attention takes cuDNN 9.16 or newer");
+  if (const auto note = note_of_old_release(cudnnGetVersion())) throw Error(ExitCode::internal, *note);
   Operations operations(graph);
   if (graph.kind == AttentionGraph::Kind::forward) {
     add_forward(graph, operations);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/base/dtype.h"
@@ -48,6 +49,10 @@ struct AttentionGraph {
   /// "attention f16 16x1024 heads=12/12 …": equal if the graphs are.
   std::string text() const;
 };
+
+/// What a cuDNN of this number (91600 for 9.16.0) costs attention, and the remedy; nothing if it is new
+/// enough.
+std::optional<std::string> note_of_old_release(size_t release);
 
 /// The finalised operation graph; `handle` is nullptr without a device. Throws Error if this release of
 /// cuDNN is too old.

@@ -3,7 +3,7 @@
 """Ours and PyTorch on one GPU in one run, turn about; prints the median ratio with its spread.
 
 Each turn is a fresh process on either side. PyTorch runs in each of its modes once to find the best one, which then takes
-the turns. --json gets the figures by the ids of docs/gpu-evidence.tsv.
+the turns; so do we, with and without runtime.autotune. --json gets the figures by the ids of docs/gpu-evidence.tsv.
 """
 import argparse
 import json
@@ -42,14 +42,14 @@ def output_of(command):
     return done.stdout
 
 
-def ours():
+def ours(*words):
     with tempfile.TemporaryDirectory() as directory:
         output_of([options.trainer, "--config", f"{ROOT}/configs/{recipe}.yaml", f"run.output_dir={directory}/run",
                    "device.type=cuda", f"training.precision={options.precision}", "data={format: synthetic}",
                    f"training.global_batch_size={batch}", f"training.micro_batch_size={batch}",
                    ADAMW if options.network == "gpt2" else SGD, "lr_scheduler=constant", "loss=cross_entropy",
                    f"training.max_duration={(WINDOWS + 2) * options.steps}ba", "validation.interval=0ep",
-                   f"logging.interval={options.steps}ba"])
+                   f"logging.interval={options.steps}ba", *words])
         records = train_records(directory + "/run")
         summary = json.load(open(directory + "/run/summary.json"))
     return {"ms_per_step": [batch / r["samples_per_s"] * 1e3 for r in records], "summary": summary,
@@ -71,9 +71,12 @@ for mode, run in modes.items():
     print(f"PyTorch {run['version']} {mode}: {median(run):.3f} ms/step", flush=True)
 best = min(modes, key=lambda mode: median(modes[mode]))
 turns = {mode: [] for mode in dict.fromkeys(["eager", best])}
-mine = []
+tuning = {words: median(ours(*words)) for words in ((), ("runtime.autotune=true",))}
+for words, time in tuning.items():
+    print(f"ours {' '.join(words) or 'without autotune'}: {time:.3f} ms/step", flush=True)
+mine, words = [], min(tuning, key=tuning.get)
 for turn in range(options.turns):
-    mine.append(ours())
+    mine.append(ours(*words))
     for mode in turns:
         turns[mode].append(theirs(mode))
     print(f"turn {turn + 1}: ours {median(mine[-1]):.3f} ms, PyTorch {best} {median(turns[best][-1]):.3f} ms", flush=True)
@@ -83,6 +86,7 @@ ratios = "; ".join(f"{spread([median(p) / median(u) for u, p in zip(mine, runs)]
                    for mode, runs in turns.items())
 rate = [batch / median(u) * 1e3 for u in mine]
 tokens = 1024 if options.network == "gpt2" else 1
+ratios += f"; ours with {' '.join(words) or 'no autotune'}, {max(tuning.values()) / min(tuning.values()):.3g} times as fast as the other way"
 unit = "tokens/s" if options.network == "gpt2" else "images/s"
 figures[options.network + "_speed"] = f"{ratios}; {spread([tokens * each for each in rate], '.3g')} {unit}, {options.turns} turns"
 summary = mine[-1]["summary"]

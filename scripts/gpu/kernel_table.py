@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Registers, spills, shared memory and blocks per SM of every own CUDA kernel: one table for each architecture.
+"""Registers, spills, shared memory, blocks per SM and loads in flight of every own CUDA kernel: one table for each architecture.
 
 Reads a build's records (cuda/keep_resources.sh) and compares them with docs/gpu/kernels-sm_*.tsv; --write replaces the tables.
 A row is a kernel with all its instances: the fewest and the most registers, and the blocks that fit with the most. Another release
-of nvcc allocates registers otherwise: its builds are not compared. Exit codes: 1 if a table differs, 77 if none was compared.
+of nvcc allocates registers otherwise: its builds are not compared. Loads in flight (scripts/gpu/sass.py) need a disassembler: without one
+they are not compared, and no table is written. The bytes are those of all blocks on an SM. Exit codes: 1 if a table differs or a kernel
+breaks a rule of sass.py, 77 if none was compared.
 """
 import argparse
 import re
@@ -13,8 +15,11 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import sass
+
 ROOT = Path(__file__).resolve().parents[2]
-HEADER = ['kernel', 'file', 'instances', 'threads', 'registers', 'spilled_bytes', 'shared_bytes', 'blocks_per_sm']
+HEADER = ['kernel', 'file', 'instances', 'threads', 'registers', 'spilled_bytes', 'shared_bytes', 'blocks_per_sm',
+          'thread_bytes_in_flight', 'sm_bytes_in_flight']
 # Of an SM, from the CUDA programming guide's table of compute capabilities.
 REGISTERS, RESERVED_SHARED = 65536, 1024
 MOST_BLOCKS = {'80': 32, '90': 32, '100': 32, '120': 24}
@@ -86,42 +91,58 @@ def blocks_per_sm(architecture, threads, registers, shared):
     return min(MOST_BLOCKS[architecture], THREADS[architecture] // threads, by_registers, by_shared)
 
 
-def tables():
-    found = list(instances(options.build))
-    kernels = defaultdict(list)
-    for (architecture, _, file, *numbers), name in zip(found, plain_names([row[1] for row in found])):
-        kernels[architecture, file, name].append(numbers)
+def span(numbers):
+    fewest, most = min(numbers), max(numbers)
+    return fewest if fewest == most else f'{fewest}-{most}'
+
+
+def tables(codes):
+    """The rows of each architecture, and the rules that instances break."""
+    kernels, broken = defaultdict(list), []
     threads = threads_of_kernels()
+    found = list(instances(options.build))
+    for (architecture, mangled, file, registers, spilled, shared), name in zip(found, plain_names([row[1] for row in found])):
+        blocks = blocks_per_sm(architecture, threads[name], registers, shared)
+        code = codes.get((architecture, mangled))
+        bytes_of_thread = code.in_flight if code else 0
+        kernels[architecture, file, name].append((registers, spilled, shared, bytes_of_thread, bytes_of_thread * threads[name] * blocks))
+        broken += [f'sm_{architecture} {name} ({mangled}): {rule}' for rule in
+                   (code.broken_rules(int(architecture), name, 'Lb0E' in mangled, kernels[architecture, file, name][-1][-1]) if code else [])]
     made = defaultdict(list)
     for (architecture, file, name), rows in sorted(kernels.items()):
-        registers, spilled, shared = zip(*rows)
-        fewest, most = min(registers), max(registers)
-        made[architecture].append([name, f'cuda/{file}.cu', len(rows), threads[name], fewest if fewest == most else f'{fewest}-{most}',
-                                   max(spilled), max(shared), blocks_per_sm(architecture, threads[name], most, max(shared))])
-    return made
+        registers, spilled, shared, of_thread, of_sm = zip(*rows)
+        made[architecture].append([name, f'cuda/{file}.cu', len(rows), threads[name], span(registers), max(spilled), max(shared),
+                                   blocks_per_sm(architecture, threads[name], max(registers), max(shared)), span(of_thread), span(of_sm)])
+    return made, broken
 
 
-def compare(architecture, rows):
+def compare(architecture, rows, has_codes):
     """Whether the table agrees with the build; None if it is of another nvcc, or missing."""
     place = ROOT / f'docs/gpu/kernels-sm_{architecture}.tsv'
     release = '# nvcc ' + release_of_nvcc(options.build)
-    text = '\n'.join([release, *('\t'.join(map(str, row)) for row in [HEADER, *rows])]) + '\n'
+    text = [release, *('\t'.join(map(str, row)) for row in [HEADER, *rows])]
     if options.write:
         place.parent.mkdir(exist_ok=True)
-        place.write_text(text)
-    old = place.read_text() if place.exists() else ''
-    if not old.startswith(release + '\n'):
-        print(f'{place.relative_to(ROOT)}: {"of another nvcc" if old else "there is no such table"}; --write makes it')
+        place.write_text('\n'.join(text) + '\n')
+    old = place.read_text().splitlines() if place.exists() else ['']
+    if old[0] != release:
+        print(f'{place.relative_to(ROOT)}: {"of another nvcc" if old[0] else "there is no such table"}; --write makes it')
         return None
+    if not has_codes:
+        old, text = ([line.split('\t')[:-2] for line in lines[1:]] for lines in (old, text))
     if text != old:
         print(f'{place.relative_to(ROOT)} is not what the build says; to replace it: scripts/gpu/kernel_table.py {options.build} --write')
-        before, now = old.splitlines(), text.splitlines()
-        for mark, lines in ('-', [line for line in before if line not in now]), ('+', [line for line in now if line not in before]):
+        for mark, lines in ('-', [line for line in old if line not in text]), ('+', [line for line in text if line not in old]):
             for line in lines:
                 print(mark, line)
     return text == old
 
 
-made = tables()
-results = [compare(architecture, rows) for architecture, rows in made.items()]
-sys.exit(1 if False in results else 0 if True in results else 77)
+codes = sass.measured(options.build)
+if options.write and codes is None:
+    sys.exit('there is no disassembler (cuobjdump): scripts/setup.sh --tests installs one')
+made, broken = tables(codes or {})
+results = [compare(architecture, rows, codes is not None) for architecture, rows in made.items()]
+for rule in broken:
+    print(rule)
+sys.exit(1 if broken or False in results else 0 if True in results else 77)

@@ -20,7 +20,7 @@ from trainings import LARGE, SYNTHETIC, distance, ratio_of, speed, steps
 
 def register_comparisons():
     for network, part, seconds, ids, words in (
-            ("resnet50", "speed", 200, ("resnet50_speed", "resnet50_roofline", "resnet50_memory"), ()),
+            ("resnet50", "speed", 200, ("resnet50_speed", "resnet50_roofline", "resnet50_memory"), ("--steps", "50")),
             ("resnet18", "speed", 110, ("resnet18_speed", "resnet18_host"), ()),
             ("gpt2", "text", 200, ("gpt2_speed", "gpt2_memory"), ("--precision", "amp_bf16", "--steps", "20"))):
         def compare(check, network=network, words=words):

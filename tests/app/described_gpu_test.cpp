@@ -72,6 +72,8 @@ TEST_CASE("a plan for a GPU that is not here says for which, what is a bound, an
   CHECK(plan["micro_batch_size"] == 128);
   CHECK(plan["memory"]["available_bytes"] == 85100068864 - (int64_t{1} << 30));
   CHECK(plan["host_memory"].contains("program_bytes"));
+  const auto of_two = plan_of(workspace, {words[2], words[3], words[4], words[5], "parallelism.data=2"});
+  CHECK(of_two["memory"]["available_bytes"] == 85100068864 - (int64_t{3} << 29));  // NCCL takes its part
 }
 
 TEST_CASE("a plan for a described GPU predicts its times, by its rates alone") {

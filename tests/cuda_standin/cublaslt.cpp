@@ -45,6 +45,7 @@ struct Layout {
 
 struct Preference {
   uint64_t workspace = 0;
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;    // ways to add up the parts of a split sum
   std::array<uint32_t, 4> alignments{256, 256, 256, 256};  // of a, b, c, d
 };
 
@@ -92,6 +93,11 @@ Epilogue epilogue_of(const Descriptor& how, const Layout& d) {
 
 bool is_supported(const Descriptor& how, const Layout& d) {
   return (d.batch == 1 || how.epilogue == CUBLASLT_EPILOGUE_DEFAULT) && epilogue_of(how, d).is_supported();
+}
+
+bool adds_in_low(const Preference& wanted, const Layout& d) {
+  const uint32_t in_type_of_d = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  return d.type != CUDA_R_32F && (wanted.reductions & in_type_of_d) != 0;
 }
 
 bool is_aligned(const void* address, uint64_t alignment) {
@@ -326,6 +332,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t h
                                                     const void* value, size_t bytes) {
   auto& wanted = *object<Preference>(handle);
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return set(wanted.workspace, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return set(wanted.reductions, value, bytes);
   const int place = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
   if (place < 0 || place > 3) return refused("a preference that the stand-in does not know");
   return set(wanted.alignments[static_cast<size_t>(place)], value, bytes);
@@ -346,6 +353,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return refused("heuristics are asked while a stream is captured");
   }
   if (!is_supported(how, constant<Layout>(d))) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (adds_in_low(wanted, constant<Layout>(d)))
+    return refused("a sum may be split, and its parts added up in a low type");
   constexpr uint64_t kWorkspaces[] = {1 << 20, 0, 8 << 20, 0};
   for (; *count < std::min(most, 4); ++*count) {
     auto& result = results[*count];

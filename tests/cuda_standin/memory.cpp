@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "tests/cuda_emulation/memory.h"
@@ -17,10 +18,18 @@ using trainer::emulation::mark_written;
 
 namespace {
 
-constexpr size_t kDeviceBytes = size_t{16} << 30;
+/// Of the device: TRAINER_STANDIN_MEMORY, in MiB.
+size_t device_bytes() {
+  static const char* given = std::getenv("TRAINER_STANDIN_MEMORY");
+  return size_t{given == nullptr ? 16384 : std::stoul(given)} << 20;
+}
+
+/// What CUDA loads of its modules when the first kernel is launched.
+constexpr size_t kModules = size_t{200} << 20;
 
 struct Memory {
   size_t held = 0;
+  bool has_modules = false;
   std::map<const std::byte*, size_t> pinned;
 };
 
@@ -61,10 +70,19 @@ cudaError_t note_unpinned(cudaStream_t stream) {
 
 }  // namespace
 
+cudaError_t trainer::standin::load_modules() {
+  if (memory().has_modules) return cudaSuccess;
+  if (kModules > device_bytes() - memory().held)
+    return refused(cudaErrorMemoryAllocation, "no memory is left for the kernels' modules");
+  memory().held += kModules;
+  memory().has_modules = true;
+  return cudaSuccess;
+}
+
 cudaError_t cudaMalloc(void** address, size_t bytes) {
   return uncaptured_call(fmt::format("cudaMalloc {}", bytes), [&] {
     *address = nullptr;
-    if (bytes > kDeviceBytes - memory().held) return cudaErrorMemoryAllocation;
+    if (bytes > device_bytes() - memory().held) return cudaErrorMemoryAllocation;
     *address = trainer::emulation::allocate_device(bytes);
     if (*address == nullptr) return cudaErrorMemoryAllocation;
     memory().held += bytes;
@@ -106,8 +124,8 @@ cudaError_t cudaFreeHost(void* address) {
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return runtime_call("cudaMemGetInfo", [&] {
-    *total = kDeviceBytes;
-    *free = kDeviceBytes - memory().held;
+    *total = device_bytes();
+    *free = device_bytes() - memory().held;
     return cudaSuccess;
   });
 }

@@ -13,9 +13,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "tests/cuda_emulation/memory.h"
@@ -36,6 +39,8 @@ static_assert(
 static_assert(
     std::is_same_v<decltype(&ncclBroadcast), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t, int,
                                                               ncclComm_t, cudaStream_t)>);
+static_assert(ncclInProgress == 7);
+static_assert(std::is_same_v<decltype(&ncclCommGetAsyncError), ncclResult_t (*)(ncclComm_t, ncclResult_t*)>);
 static_assert(
     std::is_same_v<decltype(&ncclCommInitRank), ncclResult_t (*)(ncclComm_t*, int, ncclUniqueId, int)>);
 #endif
@@ -45,14 +50,23 @@ namespace trainer::cuda {
 /// Memory that all processes see. New memory of this kind is zero.
 struct SharedByRanks {
   static constexpr size_t kPiece = 65536;  ///< numbers of a rank that are exchanged at once
+  static constexpr int kMostRanks = 16;
   std::atomic<int> arrived, round;
+  std::atomic<size_t> counts[kMostRanks];  ///< that the ranks exchange
 };
+
+/// Where NCCL would hang or be undefined.
+[[noreturn]] void give_up(const char* reason) {
+  fmt::print(stderr, "NCCL's stand-in: {}\n", reason);
+  std::abort();
+}
 
 struct Nccl::Comm {
   int rank = 0, ranks = 0;
   static constexpr size_t kPiece = SharedByRanks::kPiece;
   SharedByRanks* shared = nullptr;
   size_t bytes = 0;
+  std::atomic<int> collectives = 0;  ///< that have run
 
   std::span<float> slot(int of) const {
     auto* first = reinterpret_cast<float*>(shared + 1);
@@ -76,7 +90,11 @@ struct Nccl::Comm {
     for (size_t done = 0; done < count; done += kPiece) {
       const size_t piece = std::min(kPiece, count - done);
       std::copy_n(from + done, piece, slot(rank).begin());
+      shared->counts[rank] = count;
       meet();
+      for (int other = 0; other < ranks; ++other) {
+        if (shared->counts[other] != count) give_up("ranks exchange unequal numbers of elements");
+      }
       for (size_t i = 0; i < piece; ++i) to[done + i] = combine(i);
       meet();
     }
@@ -118,37 +136,66 @@ Nccl::Result join(Nccl::Comm** comm, int ranks, Nccl::UniqueId id, int rank) {
 }
 
 Nccl::Result leave(Nccl::Comm* comm) {
+  if (standin::collective_graphs() > 0) give_up("a communicator ends while a graph holds its collectives");
   ::munmap(comm->shared, comm->bytes);
   delete comm;
   return 0;
 }
 
+/// As if a link had failed after TRAINER_STANDIN_FAILS_LATE collectives.
+Nccl::Result find_late_error(Nccl::Comm* comm, Nccl::Result* found) {
+  constexpr Nccl::Result kRemote = 6;
+  const char* after = std::getenv("TRAINER_STANDIN_FAILS_LATE");
+  *found = after != nullptr && comm->collectives >= std::stoi(after) ? kRemote : 0;
+  return 0;
+}
+
+/// NCCL reports what is wrong with a call of a group when that ends.
+thread_local bool is_in_group = false;
+thread_local Nccl::Result group_status = 0;
+
+Nccl::Result begin_group() {
+  is_in_group = true;
+  group_status = 0;
+  return 0;
+}
+Nccl::Result end_group() {
+  is_in_group = false;
+  return group_status;
+}
+Nccl::Result returned(Nccl::Result status) {
+  if (!is_in_group) return status;
+  group_status = std::max(group_status, status);
+  return 0;
+}
+
 /// Enqueues an exchange in which each rank takes `combine(comm, i)`.
 template <class Combine>
-Nccl::Result enqueue(const char* name, const void* from, void* to, size_t count, const Nccl::Comm* comm,
+Nccl::Result enqueue(const char* name, const void* from, void* to, size_t count, Nccl::Comm* comm,
                      cudaStream_t stream, const Combine& combine) {
   const std::lock_guard lock(standin::library_mutex());
   const size_t bytes = count * sizeof(float);
   const auto work = [=] {
+    ++comm->collectives;
     comm->exchange(static_cast<const float*>(from), static_cast<float*>(to), count,
                    [&](size_t i) { return combine(*comm, i); });
     emulation::mark_written(to, bytes);
   };
   const cudaError_t status = standin::enqueue_on_device(
       stream, {.name = name, .work = work, .ranges = {{from, bytes}, {to, bytes}}});
-  return status == cudaSuccess ? 0 : 1;
+  return returned(status == cudaSuccess ? 0 : 1);
 }
 
 Nccl::Result all_reduce(const void* from, void* to, size_t count, int type, int operation, Nccl::Comm* comm,
                         cudaStream_t stream) {
-  if (type != Nccl::kFloat32 || operation != Nccl::kSum || comm == nullptr) return 4;
+  if (type != Nccl::kFloat32 || operation != Nccl::kSum || comm == nullptr) return returned(4);
   return enqueue("ncclAllReduce", from, to, count, comm, stream,
                  [](const Nccl::Comm& all, size_t i) { return all.sum(i); });
 }
 
 Nccl::Result broadcast(const void* from, void* to, size_t count, int type, int root, Nccl::Comm* comm,
                        cudaStream_t stream) {
-  if (type != Nccl::kFloat32 || comm == nullptr || root < 0 || root >= comm->ranks) return 4;
+  if (type != Nccl::kFloat32 || comm == nullptr || root < 0 || root >= comm->ranks) return returned(4);
   return enqueue("ncclBroadcast", from, to, count, comm, stream,
                  [root](const Nccl::Comm& all, size_t i) { return all.slot(root)[i]; });
 }
@@ -164,10 +211,11 @@ const Nccl& nccl() {
                             .get_unique_id = make_id,
                             .init_rank = join,
                             .abort = leave,
+                            .get_async_error = find_late_error,
                             .all_reduce = all_reduce,
                             .broadcast = broadcast,
-                            .group_start = [] { return 0; },
-                            .group_end = [] { return 0; },
+                            .group_start = begin_group,
+                            .group_end = end_group,
                             .error_string = [](Nccl::Result) { return "refused by the stand-in"; },
                             .last_error = [](Nccl::Comm*) -> const char* { return ""; }};
   return standin;

@@ -138,6 +138,21 @@ def hangs(scratch):
                 'named', run.errors)
 
 
+def eight(scratch):
+    """Eight ranks on as many GPUs: each may take its GPU's memory, less what NCCL and CUDA take later. An eighth of it is too little."""
+    run = Run(scratch, 'eight', MLP, 'training.global_batch_size=16', 'training.max_duration=3ba')
+    run.train(8, environment={'TRAINER_STANDIN_MEMORY': '1084'})
+    require(run.last_step() == 3, 'eight ranks train on eight GPUs of 1084 MiB, of which each leaves 1 GiB')
+
+
+def fails_late(scratch):
+    """NCCL reports a failed link only if it is asked."""
+    run = Run(scratch, 'fails_late', [*MLP, 'training.max_duration=400ba'])
+    process = run.begin(2, environment={'TRAINER_STANDIN_FAILS_LATE': '30'})
+    run.end(process, {PEER_LOST}, "the ranks' collectives: NCCL 2.18.0 failed with", within=60)
+    require(re.search(r'rank \d on \S+: ', run.errors), f'a link that NCCL loses: exit code {PEER_LOST}, the rank and NCCL\'s words', run.errors)
+
+
 class Hosts:
     """Two hosts of this machine: network namespaces with host names of their own and a link between them."""
     names = [f'trainer{os.getpid()}{letter}' for letter in 'ab']
@@ -207,6 +222,8 @@ with tempfile.TemporaryDirectory() as folder:
         counts(scratch)
         killed(scratch)
         hangs(scratch)
+        eight(scratch)
+        fails_late(scratch)
         cut_off(scratch)
     except Failure as failure:
         sys.exit(f'FAILED: {failure}')

@@ -19,7 +19,7 @@ namespace trainer::standin {
 namespace {
 
 /// A second GPU shows whether calls go to the chosen one.
-constexpr int kDevices = 2;
+constexpr int kDevices = 8;
 
 cudaError_t last_error = cudaSuccess;
 int64_t enqueued_so_far = 0;
@@ -102,6 +102,7 @@ cudaError_t launch_grid(cudaStream_t stream, const Grid& grid, dim3 blocks, dim3
                                   blocks.z, threads.x, threads.y, threads.z));
       return cudaErrorInvalidConfiguration;
     }
+    if (const cudaError_t status = standin::load_modules(); status != cudaSuccess) return status;
     const auto run = [=, kept = owner] {
       run_grid(grid, blocks, threads);
       if (stream == nullptr) return;

@@ -52,6 +52,10 @@ cudaError_t uncaptured_call(const std::string& text, Call call) {
 cudaError_t enqueue(cudaStream_t stream, Item item);
 /// Number of kernels and copies that streams have taken so far.
 int64_t enqueued();
+/// Takes the memory of the kernels' code, as the first launch of a kernel does.
+cudaError_t load_modules();
+/// Number of instantiated graphs that hold collectives.
+int64_t& collective_graphs();
 /// Enqueues a library's computation: its ranges are device memory, and must still be when it runs.
 cudaError_t enqueue_on_device(cudaStream_t stream, Item item);
 

@@ -29,10 +29,10 @@ emulation::Grid grid_of(void (*kernel)(const void*)) {
 }
 
 struct Product {
-  Product() {
+  explicit Product(cudaDataType_t type = CUDA_R_32F) {
     cublasLtCreate(&handle);
     cublasLtMatmulDescCreate(&how, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    cublasLtMatrixLayoutCreate(&matrix, CUDA_R_32F, 4, 4, 4);
+    cublasLtMatrixLayoutCreate(&matrix, type, 4, 4, 4);
     cublasLtMatmulPreferenceCreate(&preference);
     const uint64_t most = 1 << 20;
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
@@ -101,6 +101,17 @@ TEST_CASE("a capture is lost by allocations, waits, heuristics and the legacy st
   standin::forget_refusal();
   CHECK(s.captured([&] { s.copy(s.pinned); }) == cudaSuccess);
   CHECK(standin::last_refusal().empty());
+}
+
+TEST_CASE("a product in a low type may not add up the parts of a split sum in that type") {
+  Product product(CUDA_R_16F);
+  CHECK(product.ask() != CUBLAS_STATUS_SUCCESS);
+  expect_refusal("its parts added up in a low type");
+  const uint32_t in_f32 = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  cublasLtMatmulPreferenceSetAttribute(product.preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                       &in_f32, sizeof in_f32);
+  CHECK(product.ask() == CUBLAS_STATUS_SUCCESS);
+  CHECK(Product().ask() == CUBLAS_STATUS_SUCCESS);
 }
 
 TEST_CASE("an asynchronous copy wants pinned memory, or a wait behind it") {
@@ -201,7 +212,7 @@ TEST_CASE(
 
 TEST_CASE("a stream takes nothing from a thread that uses another GPU") {
   const Surroundings s;
-  CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
+  CHECK(cudaSetDevice(8) == cudaErrorInvalidDevice);
   CHECK(cudaMemsetAsync(s.device, 0, Surroundings::kBytes, s.stream) == cudaSuccess);
   REQUIRE(cudaSetDevice(1) == cudaSuccess);
   CHECK(cudaMemsetAsync(s.device, 0, Surroundings::kBytes, s.stream) == cudaErrorInvalidResourceHandle);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "cuda/early_launch.h"
 #include "tests/cuda_standin/runtime.h"
 
 // Streams, events, captures and graphs of CUDA's runtime.
@@ -74,6 +76,10 @@ cudaError_t launch(const CUgraphExec_st& graph, cudaStream_t stream) {
   return cudaSuccess;
 }
 
+bool has_collectives(const CUgraphExec_st& graph) {
+  return std::ranges::any_of(graph.items, [](const Item& item) { return item.name.starts_with("nccl"); });
+}
+
 /// Whether both were recorded, in this order, and are done.
 cudaError_t comparable(const CUevent_st& begin, const CUevent_st& end) {
   if (begin.is_captured || end.is_captured)
@@ -88,11 +94,24 @@ cudaError_t comparable(const CUevent_st& begin, const CUevent_st& end) {
 
 }  // namespace
 
+int64_t& trainer::standin::collective_graphs() {
+  static int64_t alive = 0;
+  return alive;
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return uncaptured_call("cudaStreamCreateWithFlags", [&] {
     *stream = Streams::all().create();
     return cudaGetDevice(&(*stream)->device);
   });
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return runtime_call("cudaStreamDestroy", [&] {
@@ -143,6 +162,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     if (stream->capture == nullptr) return cudaErrorIllegalState;
     const auto captured = Streams::all().end_capture(stream);
     if (!stream->is_capture_valid) return cudaErrorStreamCaptureInvalidated;
+    if (trainer::cuda::starts_early() && std::getenv("TRAINER_STANDIN_REFUSES_EARLY_STARTS") != nullptr)
+      return refused(cudaErrorStreamCaptureUnsupported, "a capture of kernels that start early");
     for (const auto& [branch, is_joined] : captured->is_joined) {
       if (!is_joined)
         return refused(cudaErrorStreamCaptureUnjoined,
@@ -155,6 +176,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* instance, cudaGraph_t graph, unsigned long long) {
   return uncaptured_call("cudaGraphInstantiate", [&] {
     *instance = new CUgraphExec_st{graph->items};
+    collective_graphs() += has_collectives(**instance);
     return cudaSuccess;
   });
 }
@@ -166,6 +188,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t instance) {
+  collective_graphs() -= has_collectives(*instance);
   delete instance;
   return cudaSuccess;
 }
@@ -194,7 +217,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return uncaptured_call("cudaEventQuery", [&] {
-    return event->last == nullptr || event->last->done ? cudaSuccess : cudaErrorNotReady;
+    if (event->last == nullptr || event->last->done) return cudaSuccess;
+    // However late work is, a program that asks long enough sees its end.
+    static int in_vain = 0;
+    constexpr int kPatience = 100;
+    if (++in_vain % kPatience != 0) return cudaErrorNotReady;
+    Streams::all().finish(*event->last);
+    return cudaSuccess;
   });
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

@@ -59,7 +59,7 @@ def steps_of(recipe):
 class Run:
     """One run of the program: its losses, and the values that must be equal for all orders."""
 
-    def __init__(self, scratch, recipe, *words, threads=2, order='late', instructions='ALL', log=None, code=0):
+    def __init__(self, scratch, recipe, *words, threads=2, order='late', instructions='ALL', log=None, code=0, variables=None):
         out = scratch / 'run'
         steps = steps_of(recipe)
         subprocess.run(['rm', '-rf', out], check=True)
@@ -70,7 +70,7 @@ class Run:
                    f'run.output_dir={out}', f'device.threads={threads}', 'lr_scheduler={name: constant}', 'optimizer.lr=0.001',
                    *RECIPES[recipe], *words]
         environment = {**os.environ, 'TRAINER_STANDIN_ORDER': order, 'OMP_WAIT_POLICY': 'passive', 'ONEDNN_MAX_CPU_ISA': instructions,
-                       'LD_LIBRARY_PATH': str(options.programs), 'XDG_CACHE_HOME': str(scratch / 'cache')}
+                       'LD_LIBRARY_PATH': str(options.programs), 'XDG_CACHE_HOME': str(scratch / 'cache'), **(variables or {})}
         if log:
             environment['TRAINER_STANDIN_LOG'] = str(log)
         done = subprocess.run(command, capture_output=True, text=True, cwd=scratch, env=environment)
@@ -168,6 +168,28 @@ def check_recipe(recipe, scratch):
     return all(results)
 
 
+def captures_without_early_starts(scratch):
+    """A capture that fails with kernels that start early is made without them, and says so. TRAINER_PDL leaves the attempt out."""
+    usual, tried, without = (Run(scratch, SHALLOWEST, 'device.type=cuda', variables=variables) for variables in (
+        {}, {'TRAINER_STANDIN_REFUSES_EARLY_STARTS': '1'}, {'TRAINER_STANDIN_REFUSES_EARLY_STARTS': '1', 'TRAINER_PDL': '0'}))
+    wrong = Run(scratch, SHALLOWEST, 'device.type=cuda', variables={'TRAINER_PDL': '2'}, code=64)
+    warned = ['could not be captured with kernels that start early' in run.text for run in (usual, tried, without)]
+    graph = 'no CUDA graph' not in tried.text
+    return check(warned == [False, True, False] and graph and usual.bits == tried.bits == without.bits and
+                 'TRAINER_PDL=2: expected 0, ' in wrong.text,
+                 f'a capture without early starts: warnings {warned}, a graph {graph}')
+
+
+def keeps_a_reserve(scratch):
+    """A plan leaves room for what CUDA takes later: the stand-in's kernels take 200 MiB at the first launch."""
+    words = ['device.type=cuda', 'model={input: [1, 28, 28], layers: [flatten, {linear: 10}]}', 'training.global_batch_size=65536',
+             'training.micro_batch_size=auto', 'data.synthetic.train_samples=65536', 'training.max_duration=1ba']
+    run = Run(scratch, SHALLOWEST, *words, variables={'TRAINER_STANDIN_MEMORY': '600'})
+    small = Run(scratch, SHALLOWEST, *words, variables={'TRAINER_STANDIN_MEMORY': '300'}, code=71)
+    return check('micro_batch_size=auto chose' in run.text and 'may need 512 MiB' in small.text and '300 MiB of 300 MiB free' in small.text,
+                 'a plan leaves a reserve of the memory, and a GPU without one is refused')
+
+
 def fuses_gelu():
     """The network with gelu_tanh trains with the products that compute it; in fp32 there are none."""
     recipe, found = 'fashion_mnist_mlp, gelu_tanh', {}
@@ -186,6 +208,8 @@ with tempfile.TemporaryDirectory() as folder:
     results = [check_recipe(recipe, Path(folder)) for recipe in RECIPES if options.only in recipe]
     if options.only in 'fashion_mnist_mlp, gelu_tanh':
         results.append(fuses_gelu())
+    if options.only in SHALLOWEST:
+        results += [captures_without_early_starts(Path(folder)), keeps_a_reserve(Path(folder))]
     if options.only in 'fashion_mnist_cnn':
         results.append(shares_a_cache(Path(folder)))
     if options.only in 'fashion_mnist_mlp, folded':

@@ -9,6 +9,7 @@
 #include "core/base/precision.h"
 #include "core/engine/backend_library.h"
 #include "core/recipe/job.h"
+#include "cuda/cudnn/attention_graph.h"
 #include "cuda/cudnn/oracle.h"
 #include "tests/cudnn/devices.h"
 
@@ -128,6 +129,17 @@ TEST_CASE("cuDNN has fused kernels for attention and its gradient on A100, H200 
       }
     }
   }
+}
+
+TEST_CASE("a cuDNN that is too old for fused attention is named, with the remedy") {
+  CHECK(!cuda::cudnn::note_of_old_release(91600));
+  CHECK(!cuda::cudnn::note_of_old_release(100000));
+  const auto note = cuda::cudnn::note_of_old_release(91099);
+  REQUIRE(note);
+  CHECK_THAT(*note, ContainsSubstring("without tensor cores") &&
+                        ContainsSubstring("from 9.16 on, and this is 9.10") &&
+                        ContainsSubstring("pip install nvidia-cudnn-cu13"));
+  CHECK(!cuda::cudnn::note_of_old_release(cudnnGetVersion()));
 }
 
 TEST_CASE("cuDNN does attention in f16 and bf16, and its gradient, alone") {

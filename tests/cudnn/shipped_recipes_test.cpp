@@ -64,11 +64,10 @@ int plan_convolutions(const Program& program, const Planner& gpu, DType dtype) {
   return planned;
 }
 
-Job job_in(const fs::path& path, Precision precision, Planner& gpu) {
+Job job_in(const fs::path& path, Precision precision, Planner& gpu, std::vector<std::string> overrides = {}) {
   REQUIRE(!gpu.set_precision(precision));
-  const auto recipe =
-      Recipe::load(path.string(), {"training.precision=" + std::string(to_string(precision))});
-  return make_job(recipe, gpu);
+  overrides.push_back("training.precision=" + std::string(to_string(precision)));
+  return make_job(Recipe::load(path.string(), overrides), gpu);
 }
 
 bool is_product(const Operation& op) {
@@ -192,7 +191,7 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
   const fs::path path = fs::path(TRAINER_SOURCE_DIR) / "configs/resnet50_imagenet.yaml";
   for (const Precision precision : {Precision::amp_fp16, Precision::amp_bf16}) {
     INFO(to_string(precision));
-    const Job job = job_in(path, precision, *gpu);
+    const Job job = job_in(path, precision, *gpu, {"training.micro_batch_size=32"});
     // Normalisations within products: of the last convolution of each block and of the first projection.
     // Exceptions are those with few rows, and the last one, because no product follows its relu.
     constexpr int kFolded = 14;

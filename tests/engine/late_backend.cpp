@@ -122,7 +122,7 @@ std::unique_ptr<Kernel> LateDevice::compile(const OpContext& context, const Choi
                                       [self](Work work) { self->enqueue(std::move(work)); });
 }
 
-std::unique_ptr<Kernel> LateDevice::capture_graph(const std::function<void()>& work) {
+std::unique_ptr<Kernel> LateDevice::capture_graph(const std::function<void()>& work, const Warn& /*warn*/) {
   if (!captures_) return nullptr;
   std::vector<Work> works;
   capture_ = &works;

@@ -25,7 +25,7 @@ class LateDevice final : public Device {
   Buffer allocate_batch(int64_t bytes) override { return inner_.allocate_batch(bytes); }
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override;
-  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) override;
+  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work, const Warn& warn) override;
 
   int64_t record_event() override { return enqueued_; }
   bool query(int64_t event) override { return done_ >= event; }

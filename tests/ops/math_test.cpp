@@ -7,6 +7,8 @@
 #include <limits>
 #include "tests/catch.h"
 
+#include "core/base/moments.h"
+
 using namespace trainer;
 
 namespace {
@@ -75,4 +77,16 @@ TEST_CASE("erf is within its bound everywhere") {
   CHECK(math::erf(kMathInfinity) == Approx(1.0f));
   CHECK(is_negative_zero(math::erf(-0.0f)));
   CHECK(std::isnan(math::erf(kMathNan)));
+}
+
+TEST_CASE("a variance of large sums has a least share of the mean square, and keeps NaN") {
+  CHECK(variance_of(5, 2) == 1);
+  CHECK(variance_of(4, 2) == 4.0 / 16384);
+  CHECK(variance_of(4 - 1e-3, 2) == (4 - 1e-3) / 16384);  // below zero
+  CHECK(variance_of(0, 0) == 0);
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
+                   inf = std::numeric_limits<double>::infinity();
+  CHECK(std::isnan(variance_of(nan, 1)));
+  CHECK(std::isnan(variance_of(1, nan)));
+  CHECK(std::isnan(variance_of(inf, inf)));
 }

@@ -238,4 +238,15 @@ TEST_CASE("gram_batch_norm leaves a program as it is where the device's planner 
     }
   };
   CHECK(!is_changed({}, Refusing()));
+  const auto remarks = [](const Planner& planner) {
+    Draft draft = normalised();
+    draft.run({gram_batch_norm(planner, 0)});
+    return draft.program.remarks;
+  };
+  CHECK(remarks(*reference.planner).empty());
+  CHECK(remarks(RefusingPlanner()).empty());  // it does not have the operation that the pass is for
+  CHECK(
+      remarks(Refusing()) ==
+      std::vector<std::string>{"1 of 1 batch normalisations are not computed within their products, which is "
+                               "slower: no sums here"});
 }

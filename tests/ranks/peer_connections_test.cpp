@@ -66,11 +66,15 @@ struct Group {
   /// The status that a rank reports; a frozen one reports nothing.
   struct Reported {
     std::atomic<bool> is_frozen = false;
-    std::atomic<int64_t> step = 0, first_step = 1;
+    std::atomic<int64_t> step = 0, first_step = 1, changes = 0;
     std::atomic<bool> waits = false;
     RankStatus ask() const {
       while (is_frozen) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      return {.step = step, .activity = Activity::computing, .waits = waits, .first_step = first_step};
+      return {.step = step,
+              .activity = Activity::computing,
+              .waits = waits,
+              .changes = changes,
+              .first_step = first_step};
     }
   };
 
@@ -206,6 +210,17 @@ TEST_CASE("a rank that keeps the others waiting longer than the timeout is named
                                 "76: rank 1 on host1, at step 5: computing; others have waited for it "
                                 "for [12] s; .*"));
   }
+}
+
+TEST_CASE("a rank that goes on is not lost while others wait for it, until it stops") {
+  Group group(2, std::chrono::seconds(1));
+  group.status[0].step = group.status[1].step = 5;
+  group.status[0].waits = true;
+  for (int i = 0; i < 30; ++i) {
+    ++group.status[1].changes;
+    REQUIRE(group.lost[0].future.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
+  }
+  CHECK_THAT(group.lost[0].text(), Catch::Matchers::Matches(".*others have waited for it for [12] s; .*"));
 }
 
 TEST_CASE("a rank has three timeouts for its first step") {

@@ -6,6 +6,7 @@
 #include "core/graph/operation.h"
 #include "core/recipe/job.h"
 #include "cpu/backend.h"
+#include "tests/passes/draft.h"
 #include "tests/sanitized.h"
 #include "tests/storage/scratch_directory.h"
 
@@ -41,6 +42,25 @@ std::vector<std::string> computations(const PlannedEntry& entry) {
 }
 
 }  // namespace
+
+TEST_CASE("ranks share the memory of a device, not that of as many devices") {
+  struct Devices final : RefusingPlanner {
+    explicit Devices(int64_t number) : number_(number) {}
+    int64_t memory_bytes() const override { return 1000; }
+    int64_t devices_on_host() const override { return number_; }
+
+   private:
+    int64_t number_;
+  };
+  const auto recipe = Recipe::load(kConfigs + "fashion_mnist_mlp.yaml",
+                                   {"data.format=synthetic", "training.global_batch_size=8"});
+  const RunSpec alone(recipe), eighth(recipe, {.rank = 0, .ranks = 8}, 8);
+  CHECK(available_bytes(alone, Devices(1)) == 1000);
+  CHECK(available_bytes(alone, Devices(8)) == 1000);
+  CHECK(available_bytes(eighth, Devices(1)) == 125);
+  CHECK(available_bytes(eighth, Devices(8)) == 1000);
+  CHECK(available_bytes(eighth, Devices(3)) == 333);  // three ranks on two of them
+}
 
 TEST_CASE("evaluation alone computes as beside training, without what only training needs") {
   for (const char* precision : {"fp32", "amp_bf16"}) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/base/moments.h"
 #include "tests/reference/table.h"
 
 namespace trainer::reference {
@@ -24,7 +25,7 @@ void gram_batch_norm(const Call& call) {
   for (int64_t c = 0; c < call.shape_in(GramBatchNorm::kWeight)[0]; ++c) {
     const double mean = row_product(call, c, GramBatchNorm::kWeight, GramBatchNorm::kSums) / rows;
     const double variance =
-        row_product(call, c, GramBatchNorm::kWeight, GramBatchNorm::kProduct) / rows - mean * mean;
+        variance_of(row_product(call, c, GramBatchNorm::kWeight, GramBatchNorm::kProduct) / rows, mean);
     const double scale = call.in(GramBatchNorm::kGamma)[c] / std::sqrt(variance + op.eps) +
                          0 * call.in(GramBatchNorm::kBeta)[c];
     for (int64_t i = c * features; i < (c + 1) * features; ++i)

@@ -8,6 +8,7 @@ namespace trainer {
 // Batch normalisation of a product y = x wT that is only stored normalised. With x (R, K), w (C, K), s the
 // sums of x over its rows and gram = xT x (K, K), each channel c of y has
 //   mean = w[c] . s / R           variance = w[c] gram w[c]T / R - mean^2
+// though at least a share of the mean square (core/base/moments.h).
 // So the normalisation goes into the weights of the product. Its gradient needs y only in sums over rows.
 // These follow from gram and from p = gT x, with g the gradient of the normalisation's output.
 
