@@ -165,7 +165,12 @@ class CudaPlanner final : public GpuPlanner {
   int64_t memory_bytes() const override {
     return static_cast<int64_t>(memory_info().free) + *gpu().held - reserve_of(gpu());
   }
-  int64_t devices_on_host() const override { return expect_devices(); }
+  /// A launcher may show each rank the one GPU that is its own. If they had the same, NCCL would refuse them.
+  int64_t devices_on_host() const override {
+    constexpr int64_t kOneForEach = int64_t{1} << 20;
+    const int devices = expect_devices();
+    return devices == 1 ? kOneForEach : devices;
+  }
 
   std::map<std::string, std::string> facts() const override {
     return {{"gpu", gpu().name},

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "tests/cuda_emulation/device.h"
@@ -19,7 +21,11 @@ namespace trainer::standin {
 namespace {
 
 /// A second GPU shows whether calls go to the chosen one.
-constexpr int kDevices = 8;
+/// TRAINER_STANDIN_DEVICES, as a launcher that shows each rank one GPU.
+int devices() {
+  static const char* given = std::getenv("TRAINER_STANDIN_DEVICES");
+  return given == nullptr ? 8 : std::stoi(given);
+}
 
 cudaError_t last_error = cudaSuccess;
 int64_t enqueued_so_far = 0;
@@ -126,7 +132,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 cudaError_t cudaGetDeviceCount(int* count) {
   return runtime_call("cudaGetDeviceCount", [&] {
-    *count = kDevices;
+    *count = devices();
     return cudaSuccess;
   });
 }
@@ -135,13 +141,13 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= kDevices) return remember(cudaErrorInvalidDevice);
+  if (device < 0 || device >= devices()) return remember(cudaErrorInvalidDevice);
   current_device = device;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return runtime_call("cudaGetDeviceProperties", [&] {
-    if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
+    if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
     *properties = {};
     std::strcpy(properties->name, device == 0 ? "Stand-in GPU" : "Second stand-in GPU");
     properties->major = TRAINER_STANDIN_CAPABILITY / 10;
