@@ -42,7 +42,7 @@ void measure(const char* folder, int64_t workers, int64_t images) {
                            .inputs = {{"images", DType::f32, {3, 224, 224}}, {"labels", DType::i32, {}}},
                            .training = &batches};
   DataPipeline pipeline(BatchMaker(source->rows(request), request.inputs, batches),
-                        {.workers = section.workers, .prefetch = section.prefetch});
+                        {.workers = section.worker_count(1), .prefetch = section.prefetch});
   pipeline.next();
   const std::clock_t began = std::clock();
   for (int64_t done = 0; done < images; done += kBatch) pipeline.next();
