@@ -165,11 +165,11 @@ class CudaPlanner final : public GpuPlanner {
   int64_t memory_bytes() const override {
     return static_cast<int64_t>(memory_info().free) + *gpu().held - reserve_of(gpu());
   }
-  /// A launcher may show each rank the one GPU that is its own. If they had the same, NCCL would refuse them.
-  int64_t devices_on_host() const override {
-    constexpr int64_t kOneForEach = int64_t{1} << 20;
+  /// Ranks take GPUs in turn. If only one is visible, the launcher has given each rank its own: NCCL refuses
+  /// two ranks on one GPU.
+  int64_t ranks_on_device(int64_t ranks) const override {
     const int devices = expect_devices();
-    return devices == 1 ? kOneForEach : devices;
+    return devices == 1 ? 1 : (ranks + devices - 1) / devices;
   }
 
   std::map<std::string, std::string> facts() const override {

@@ -85,8 +85,8 @@ class Planner {
   virtual int64_t workspace_alignment() const { return kArenaAlignment; }
   /// Bytes that a program may use on the device.
   virtual int64_t memory_bytes() const = 0;
-  /// Devices with memory of their own that the ranks on this host take in turn.
-  virtual int64_t devices_on_host() const { return 1; }
+  /// The number of ranks that share the device's memory if this host has `ranks`.
+  virtual int64_t ranks_on_device(int64_t ranks) const { return ranks; }
 
   /// The rates for predicting times; nothing if they are unknown.
   virtual std::optional<DeviceRates> rates() const { return std::nullopt; }

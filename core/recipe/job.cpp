@@ -259,9 +259,7 @@ std::vector<std::string> remarks_of(const Planner& planner, const Job& job) {
 
 int64_t available_bytes(const RunSpec& spec, const Planner& planner) {
   const std::optional<ByteSize>& given = spec.recipe().device.memory;
-  const int64_t devices = planner.devices_on_host();
-  const int64_t ranks_on_device = (spec.ranks_on_host() + devices - 1) / devices;
-  return given ? given->bytes : planner.memory_bytes() / ranks_on_device;
+  return given ? given->bytes : planner.memory_bytes() / planner.ranks_on_device(spec.ranks_on_host());
 }
 
 std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split) {

@@ -273,9 +273,8 @@ std::string AttentionGraph::text() const {
 std::optional<std::string> note_of_old_release(size_t release) {
   if (release >= kOldestRelease) return std::nullopt;
   return fmt::format(
-      "attention is computed without tensor cores, which may take several times as long: its kernels of "
-      "cuDNN "
-      "are used from 9.16 on, and this is {}.{}; install it, for example by pip install nvidia-cudnn-cu13",
+      "attention runs without tensor cores and may take several times as long: its fused kernels need cuDNN "
+      "9.16 or newer, and this is {}.{}; install a newer one, for example with pip install nvidia-cudnn-cu13",
       release / 10000, release / 100 % 100);
 }
 

@@ -137,7 +137,7 @@ TEST_CASE("a cuDNN that is too old for fused attention is named, with the remedy
   const auto note = cuda::cudnn::note_of_old_release(91099);
   REQUIRE(note);
   CHECK_THAT(*note, ContainsSubstring("without tensor cores") &&
-                        ContainsSubstring("from 9.16 on, and this is 9.10") &&
+                        ContainsSubstring("need cuDNN 9.16 or newer, and this is 9.10;") &&
                         ContainsSubstring("pip install nvidia-cudnn-cu13"));
   CHECK(!cuda::cudnn::note_of_old_release(cudnnGetVersion()));
 }

@@ -43,23 +43,25 @@ std::vector<std::string> computations(const PlannedEntry& entry) {
 
 }  // namespace
 
-TEST_CASE("ranks share the memory of a device, not that of as many devices") {
-  struct Devices final : RefusingPlanner {
-    explicit Devices(int64_t number) : number_(number) {}
+TEST_CASE("available memory is that of the device, divided among the ranks that share it") {
+  struct SomeDevices final : RefusingPlanner {
     int64_t memory_bytes() const override { return 1000; }
-    int64_t devices_on_host() const override { return number_; }
-
-   private:
-    int64_t number_;
+    int64_t ranks_on_device(int64_t ranks) const override { return (ranks + 2) / 3; }
+  };
+  struct OneDevice final : RefusingPlanner {
+    int64_t memory_bytes() const override { return 1000; }
   };
   const auto recipe = Recipe::load(kConfigs + "fashion_mnist_mlp.yaml",
                                    {"data.format=synthetic", "training.global_batch_size=8"});
   const RunSpec alone(recipe), eighth(recipe, {.rank = 0, .ranks = 8}, 8);
-  CHECK(available_bytes(alone, Devices(1)) == 1000);
-  CHECK(available_bytes(alone, Devices(8)) == 1000);
-  CHECK(available_bytes(eighth, Devices(1)) == 125);
-  CHECK(available_bytes(eighth, Devices(8)) == 1000);
-  CHECK(available_bytes(eighth, Devices(3)) == 333);  // three ranks on two of them
+  CHECK(available_bytes(alone, OneDevice()) == 1000);
+  CHECK(available_bytes(alone, SomeDevices()) == 1000);
+  CHECK(available_bytes(eighth, OneDevice()) == 125);
+  CHECK(available_bytes(eighth, SomeDevices()) == 333);
+  const auto given =
+      Recipe::load(kConfigs + "fashion_mnist_mlp.yaml",
+                   {"data.format=synthetic", "training.global_batch_size=8", "device.memory=64MiB"});
+  CHECK(available_bytes(RunSpec(given, {.rank = 0, .ranks = 8}, 8), OneDevice()) == int64_t{64} << 20);
 }
 
 TEST_CASE("evaluation alone computes as beside training, without what only training needs") {
