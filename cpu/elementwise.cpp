@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "core/base/math.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/dropout.h"
 #include "core/graph/ops/unary.h"
@@ -27,6 +28,12 @@ template <class T>
 TRAINER_MULTIVERSION void add_range(const T* a, const T* b, T* y, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) put(float(a[i]) + float(b[i]), y[i]);
+}
+
+template <class T>
+TRAINER_MULTIVERSION void add_relu_range(float ceiling, const T* a, const T* b, T* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) put(math::clamp(float(a[i]) + float(b[i]), 0.0f, ceiling), y[i]);
 }
 
 template <class T>
@@ -89,16 +96,18 @@ std::unique_ptr<Kernel> compile_unary_backward(const OpContext& context, const C
 
 std::unique_ptr<Kernel> compile_binary(const OpContext& context, const Choice& choice, const Slots& slots) {
   const int64_t count = elements(context, choice);
-  const bool adds = static_cast<const Binary&>(context.op).kind == Binary::Kind::add;
+  const auto& op = static_cast<const Binary&>(context.op);
   return with_storage(context.inputs[Binary::kA].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel(
-        [=, a = slots.inputs[Binary::kA], b = slots.inputs[Binary::kB], y = slots.outputs[Binary::kY]] {
-          parallel_elements(count, [=](int64_t begin, int64_t end) {
-            (adds ? add_range<T> : mul_range<T>)(at<const T>(a) + begin, at<const T>(b) + begin,
-                                                 at<T>(y) + begin, end - begin);
-          });
-        });
+    return kernel([=, adds = op.kind == Binary::Kind::add, relu = op.relu,
+                   ceiling = static_cast<float>(op.ceiling), a = slots.inputs[Binary::kA],
+                   b = slots.inputs[Binary::kB], y = slots.outputs[Binary::kY]] {
+      parallel_elements(count, [=](int64_t begin, int64_t end) {
+        const T *of_a = at<const T>(a) + begin, *of_b = at<const T>(b) + begin;
+        if (relu) return add_relu_range(ceiling, of_a, of_b, at<T>(y) + begin, end - begin);
+        (adds ? add_range<T> : mul_range<T>)(of_a, of_b, at<T>(y) + begin, end - begin);
+      });
+    });
   });
 }
 

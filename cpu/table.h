@@ -21,6 +21,7 @@
   row(add_element_loss) \
   row(add_elementwise) \
   row(add_embedding) \
+  row(add_gated) \
   row(add_group_norm) \
   row(add_guards) \
   row(add_inner_product) \

@@ -43,12 +43,15 @@ std::unique_ptr<Kernel> compile_unary_backward(const Gpu& gpu, const OpContext& 
 
 std::unique_ptr<Kernel> compile_binary(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
-  const bool adds = static_cast<const Binary&>(context.op).kind == Binary::Kind::add;
-  return kernel(context, [f = adds ? launch_add : launch_mul, dtype = context.inputs[Binary::kA].dtype,
-                          n = count(context), stream = gpu.stream.get(), in = slots.inputs,
-                          y = slots.outputs[Binary::kY]] {
-    return f(dtype, *in[Binary::kA], *in[Binary::kB], *y, n, stream);
-  });
+  const auto& op = static_cast<const Binary&>(context.op);
+  return kernel(
+      context, [adds = op.kind == Binary::Kind::add, relu = op.relu, ceiling = static_cast<float>(op.ceiling),
+                dtype = context.inputs[Binary::kA].dtype, n = count(context), stream = gpu.stream.get(),
+                in = slots.inputs, y = slots.outputs[Binary::kY]] {
+        const void *const a = *in[Binary::kA], *const b = *in[Binary::kB];
+        if (relu) return launch_add_relu(ceiling, dtype, a, b, *y, n, stream);
+        return (adds ? launch_add : launch_mul)(dtype, a, b, *y, n, stream);
+      });
 }
 
 std::unique_ptr<Kernel> compile_lerp(const Gpu& gpu, const OpContext& context, const Choice&,

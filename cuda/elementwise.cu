@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/elementwise.h"
 
+#include "core/base/math.h"
 #include "cuda/grid.h"
 #include "cuda/launch.h"
 #include "cuda/parameters.h"
@@ -19,6 +20,11 @@ struct Gradient {
 struct Add {
   static __device__ Add of(const TensorPointers&) { return {}; }
   TRAINER_HD float operator()(float a, float b) const { return a + b; }
+};
+
+struct AddRelu {
+  float ceiling;
+  TRAINER_HD float operator()(float a, float b) const { return math::clamp(a + b, 0.0f, ceiling); }
 };
 
 struct Mul {
@@ -113,6 +119,11 @@ cudaError_t launch_unary_backward(const elementwise::Function& function, DType d
 cudaError_t launch_add(DType dtype, const void* a, const void* b, void* y, int64_t count,
                        cudaStream_t stream) {
   return launch_stored(Add{}, dtype, count, stream, y, a, b);
+}
+
+cudaError_t launch_add_relu(float ceiling, DType dtype, const void* a, const void* b, void* y, int64_t count,
+                            cudaStream_t stream) {
+  return launch_stored(AddRelu{ceiling}, dtype, count, stream, y, a, b);
 }
 
 cudaError_t launch_mul(DType dtype, const void* a, const void* b, void* y, int64_t count,

@@ -24,6 +24,9 @@ cudaError_t launch_unary_backward(const elementwise::Function& f, DType dtype, c
 /// y = a + b
 cudaError_t launch_add(DType dtype, const void* a, const void* b, void* y, int64_t count,
                        cudaStream_t stream);
+/// y = min(max(a + b, 0), ceiling)
+cudaError_t launch_add_relu(float ceiling, DType dtype, const void* a, const void* b, void* y, int64_t count,
+                            cudaStream_t stream);
 /// y = a * b
 cudaError_t launch_mul(DType dtype, const void* a, const void* b, void* y, int64_t count,
                        cudaStream_t stream);

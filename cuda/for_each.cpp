@@ -27,7 +27,7 @@ bool is_cast(const ForEach& op) {
 
 bool is_add(const ForEach& op) {
   const auto* each = dynamic_cast<const Binary*>(op.ops[0].get());
-  return each != nullptr && each->kind == Binary::Kind::add;
+  return each != nullptr && each->kind == Binary::Kind::add && !each->relu;
 }
 
 std::optional<std::string> why_not_each(const Gpu& gpu, const OpContext& context) {

@@ -19,6 +19,7 @@
   row(add_elementwise) \
   row(add_embedding) \
   row(add_for_each) \
+  row(add_gated) \
   row(add_gram_batch_norm) \
   row(add_group_norm) \
   row(add_guards) \

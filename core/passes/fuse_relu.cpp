@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/unary.h"
@@ -16,6 +17,10 @@ namespace {
 std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) {
   if (const auto* norm = dynamic_cast<const BatchNorm*>(&op); norm != nullptr && !norm->relu) {
     return std::make_shared<BatchNorm>(norm->eps, true, ceiling);
+  }
+  if (const auto* sum = dynamic_cast<const Binary*>(&op);
+      sum != nullptr && sum->kind == Binary::Kind::add && !sum->relu) {
+    return std::make_shared<Binary>(Binary::Kind::add, true, ceiling);
   }
   if (std::isfinite(ceiling)) return nullptr;
   if (const auto* conv = dynamic_cast<const Conv2d*>(&op); conv != nullptr && !conv->relu) {
@@ -73,10 +78,11 @@ Pass fuse_relu() {
   auto run = [](Program& program) {
     for (Entry& entry : program.entries) fuse_relu_into(program, entry);
   };
-  return {.name = "fuse_relu",
-          .help = "compute a relu together with the convolution, normalisation or linear layer before it",
-          .optional = true,
-          .run = run};
+  return {
+      .name = "fuse_relu",
+      .help = "compute a relu together with the convolution, normalisation, linear layer or sum before it",
+      .optional = true,
+      .run = run};
 }
 
 std::optional<Pass> fuse_relu_pass(const PassSettings&) {

@@ -59,6 +59,9 @@ Pass pad_channels(const Planner& planner);
 /// A sum of two gradients that only the gradient of a batch normalisation reads is computed in the latter's
 /// pass.
 Pass fuse_gradient_sum();
+/// A function of one tensor and its product with another become one node (ops/gated.h), whose gradient reads
+/// both: the function's result is not stored.
+Pass fuse_gate();
 /// Computes a linear layer's logits for this many samples at a time, together with their loss, metrics and
 /// the gradients of the layer's inputs. Applies if only the loss and metrics read the logits, and they take
 /// more than `piece_bytes`. Logits of all samples then never exist, and `evaluate` does not output them.

@@ -28,6 +28,7 @@ enum class Place { forward, inputs, backward, micro_batch, accumulated, reduced,
   row(forward, fuse_residual_pass) \
   row(forward, fold_batch_norm_pass) \
   row(forward, fuse_relu_pass) \
+  row(forward, fuse_gate_pass) \
   row(inputs, read_pixels_pass) \
   row(inputs, read_samples_pass) \
   row(inputs, pad_channels_pass) \

@@ -51,7 +51,7 @@ std::vector<int> makers_of(const Program& program, const Entry& entry) {
 
 bool is_sum(const Node& node) {
   const auto* binary = dynamic_cast<const Binary*>(node.op.get());
-  return binary != nullptr && binary->kind == Binary::Kind::add;
+  return binary != nullptr && binary->kind == Binary::Kind::add && !binary->relu;
 }
 
 }  // namespace trainer

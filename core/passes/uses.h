@@ -25,7 +25,7 @@ bool exists_before(const Entry& entry, size_t n, TensorId id);
 /// Position of the node that makes the tensor, or -1.
 int maker_of(const Entry& entry, TensorId id);
 
-/// Whether the node is an element-wise sum of two tensors.
+/// Whether the node is an element-wise sum of two tensors, without a relu.
 bool is_sum(const Node& node);
 
 }  // namespace trainer

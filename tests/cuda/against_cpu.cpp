@@ -8,6 +8,7 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/gated.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/unary.h"
@@ -143,6 +144,28 @@ TEST_CASE("sums and products agree with the CPU's, beyond the largest grid too")
                                      return build.emit<Binary>({in[0], in[1]}, kind);
                                    }};
       compare(*gpu, operation, 2, 0);
+    }
+  }
+}
+
+TEST_CASE("gates and their gradients agree with the CPU's") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  for (const elementwise::Function& f : all_functions()) {
+    CAPTURE(function_name(f));
+    for (const int64_t size : kSizes) {
+      const OneOperation forward{.inputs = {{size}, {size}}, .emit = [&](Builder& build, const auto& in) {
+                                   return build.emit<Gated>({in[0], in[1]}, f);
+                                 }};
+      compare(*gpu, forward, 6, kElementwise);
+      for (const size_t output : {GatedBackward::kDgate, GatedBackward::kDx}) {
+        const auto backward = std::make_shared<GatedBackward>(f);
+        const OneOperation operation{.inputs = {{size}, {size}, {size}},
+                                     .emit = [&](Builder& build, const auto& in) {
+                                       return build.emit_all(backward, {in[0], in[1], in[2]})[output];
+                                     }};
+        compare(*gpu, operation, 6, kElementwise);
+      }
     }
   }
 }

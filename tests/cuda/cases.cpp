@@ -11,6 +11,7 @@
 #include "core/graph/ops/confusion_cells.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/cross_entropy_sums.h"
+#include "core/graph/ops/gated.h"
 #include "core/graph/ops/lerp.h"
 #include "core/graph/ops/unary.h"
 #include "tests/ops/functions.h"
@@ -86,7 +87,22 @@ void add_elementwise_cases(std::vector<KernelCase>& cases) {
           }));
     }
   });
+  for_each_functor([&](auto functor) {
+    const elementwise::Function f = functor;
+    for (const Shape& shape : {Shape{3, 11}, Shape{2, 40}}) {
+      cases.push_back(
+          differentiable(fmt::format("{} gate {}", function_name(f), to_string(shape)), [=](Sketch& sketch) {
+            const TensorId gate = sketch.parameter("gate", shape, Values::off_zero);
+            return sketch.build().emit<Gated>({gate, sketch.parameter("x", shape)}, f);
+          }));
+    }
+  });
   for (const Shape& shape : kMatrices) {
+    cases.push_back(differentiable(fmt::format("sum with relu {}", to_string(shape)), [=](Sketch& sketch) {
+      const TensorId a = sketch.parameter("a", shape, Values::off_zero), b = sketch.input("b", shape);
+      for (float& value : sketch.values["b"]) value = value < 0 ? 0.0f : 7.0f;
+      return sketch.build().emit<Binary>({a, b}, Binary::Kind::add, true, 6.0);
+    }));
     for (const auto kind : {Binary::Kind::add, Binary::Kind::mul}) {
       cases.push_back(differentiable(fmt::format("binary {}", to_string(shape)), [=](Sketch& sketch) {
         const TensorId a = sketch.parameter("a", shape), b = sketch.parameter("b", shape);

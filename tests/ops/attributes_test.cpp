@@ -11,6 +11,7 @@
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/gated.h"
 #include "core/graph/ops/lerp.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/loss_scale.h"
@@ -42,6 +43,7 @@ const Conv2dGeometry kGrouped{.kernel = {3, 3}, .dilation = {2, 3}, .groups = 4}
 
 TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Binary(Binary::Kind::add)).empty());
+  CHECK(attributes_text(Binary(Binary::Kind::add, true, 6)) == "relu ceiling=6");
   CHECK(attributes_text(BroadcastStart(3)) == "root=3");
   CHECK(attributes_text(BroadcastDone(0)) == "root=0");
   CHECK(attributes_text(Reshape({2, 3})).empty());
@@ -94,6 +96,8 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Resample2dBackward(Resampling::nearest, {1, 1, 4, 4})) == "nearest");
   CHECK(attributes_text(Unary(elementwise::Relu{})).empty());
   CHECK(attributes_text(UnaryBackward(elementwise::HardTanh{})) == "min_value=-1 max_value=1");
+  CHECK(attributes_text(Gated(elementwise::Elu{})) == "alpha=1");
+  CHECK(attributes_text(GatedBackward(elementwise::Silu{})).empty());
 }
 
 TEST_CASE("the text of an optimizer's attributes names each weight decay once") {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "tests/catch.h"
 
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/gated.h"
 #include "core/graph/ops/unary.h"
 #include "tests/ops/functions.h"
 #include "tests/ops/harness.h"
@@ -40,6 +43,38 @@ TEST_CASE("element-wise functions follow a convolution's layout, padding include
       });
     }
   });
+}
+
+TEST_CASE("every function may be a gate, also of its own input") {
+  for_each_functor([](auto functor) {
+    const elementwise::Function f = functor;
+    for (const Shape& shape : {Shape{1, 7}, Shape{3, 31}, Shape{2, 17, 3, 3}, Shape{2, 3000}}) {
+      check_program(fmt::format("{} gate {}", functor.kName, to_string(shape)), [&](Sketch& sketch) {
+        const TensorId gate = sketch.parameter("gate", shape, Values::off_zero),
+                       x = sketch.parameter("x", shape);
+        sketch.loss(sketch.build().emit<Gated>({gate, x}, f));
+      });
+      check_program(
+          fmt::format("{} gate of constants {}", functor.kName, to_string(shape)), [&](Sketch& sketch) {
+            const TensorId x = sketch.parameter("x", shape, Values::off_zero);
+            const TensorId own = sketch.build().emit<Gated>({x, x}, f);
+            const TensorId open = sketch.build().emit<Gated>({own, sketch.input("given", shape)}, f);
+            sketch.loss(sketch.build().emit<Gated>({sketch.input("gate", shape), open}, f));
+          });
+    }
+  });
+}
+
+TEST_CASE("a sum that ends with a relu, clamped or not") {
+  for (const Shape& shape : {Shape{1, 3}, Shape{3, 31}, Shape{2, 17, 3, 3}}) {
+    for (const double ceiling : {std::numeric_limits<double>::infinity(), 6.0}) {
+      check_program("sum with relu", [&](Sketch& sketch) {
+        const TensorId a = sketch.parameter("a", shape, Values::off_zero), b = sketch.input("b", shape);
+        for (float& value : sketch.values["b"]) value = value < 0 ? 0.0f : 7.0f;  // far from both corners
+        sketch.loss(sketch.build().emit<Binary>({a, b}, Binary::Kind::add, true, ceiling));
+      });
+    }
+  }
 }
 
 TEST_CASE("add and mul, also of a tensor with itself") {

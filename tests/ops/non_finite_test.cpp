@@ -103,6 +103,17 @@ std::vector<std::pair<std::string, OnImages>> functions_of_images() {
       return sketch.build().emit<Unary>({x}, elementwise::Function(functor));
     });
   });
+  for_each_functor([&](auto functor) {
+    all.emplace_back(fmt::format("{} gate", functor.kName), [=](Sketch& sketch, TensorId x) {
+      const TensorId opened = sketch.build().emit<Unary>({x}, elementwise::Function(functor));
+      const TensorId other = sketch.parameter("other", sketch.build().shape(x));
+      return sketch.build().emit<Binary>({opened, other}, Binary::Kind::mul);
+    });
+  });
+  all.emplace_back("sum relu", [](Sketch& sketch, TensorId x) {
+    const TensorId other = sketch.parameter("other", sketch.build().shape(x));
+    return clamped(sketch, sketch.build().emit<Binary>({x, other}, Binary::Kind::add));
+  });
   for (const auto kind : {Binary::Kind::add, Binary::Kind::mul}) {
     all.emplace_back("binary", [=](Sketch& sketch, TensorId x) {
       return sketch.build().emit<Binary>({x, sketch.parameter("other", sketch.build().shape(x))}, kind);

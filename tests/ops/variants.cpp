@@ -56,7 +56,7 @@ Program differentiated(Program program, const std::vector<Pass>& before, const P
 }
 
 std::vector<std::vector<Pass>> variants_of_fusion() {
-  return {{}, {fuse_relu()}, {fuse_residual(), fold_batch_norm(), fuse_relu()}};
+  return {{}, {fuse_relu()}, {fuse_residual(), fold_batch_norm(), fuse_relu(), fuse_gate()}};
 }
 
 Program stored_as(Program program, DType dtype) {

@@ -5,6 +5,7 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
+#include "core/passes/uses.h"
 #include "tests/passes/draft.h"
 
 using namespace trainer;
@@ -83,4 +84,16 @@ TEST_CASE("a second relu after a fused one stays") {
       draft.build.emit<Linear>({draft.input("x", {2, 8}), draft.parameter("w", {5, 8}), kNone});
   draft.output("y", draft.relu(draft.relu(y)));
   CHECK(draft.run({fuse_relu()}).calls() == Calls{"linear(x, w, -, -) {relu}", "relu(linear)"});
+}
+
+TEST_CASE("fuse_relu computes a relu or relu6 with a sum, which then is no sum of gradients") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 8}), other = draft.parameter("other", {2, 8});
+  const TensorId first = draft.relu(draft.build.emit<Binary>({x, other}, Binary::Kind::add));
+  const TensorId product = draft.relu(draft.build.emit<Binary>({first, other}, Binary::Kind::mul));
+  const TensorId sum = draft.build.emit<Binary>({product, x}, Binary::Kind::add);
+  draft.output("y", draft.build.emit<Unary>({sum}, elementwise::Function(elementwise::Relu6{})));
+  CHECK(draft.run({fuse_relu()}).calls() ==
+        Calls{"add(x, other) {relu}", "mul(add, other)", "relu(mul)", "add(relu, x) {relu ceiling=6}"});
+  CHECK_FALSE(is_sum(draft.program.entries[0].nodes[0]));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/base/math.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/dropout.h"
+#include "core/graph/ops/gated.h"
 #include "core/graph/ops/stochastic_depth.h"
 #include "core/graph/ops/unary.h"
 #include "tests/reference/table.h"
@@ -25,11 +27,35 @@ void unary_backward(const Call& c) {
 }
 
 void binary(const Call& c) {
-  const bool adds = c.as<Binary>().kind == Binary::Kind::add;
+  const auto& op = c.as<Binary>();
   for (int64_t i = 0, count = c.count_out(Binary::kY); i < count; ++i) {
     const double a = c.in(Binary::kA)[i], b = c.in(Binary::kB)[i];
-    c.out(Binary::kY)[i] = adds ? a + b : a * b;
+    const double y = op.kind == Binary::Kind::add ? a + b : a * b;
+    c.out(Binary::kY)[i] = op.relu ? math::clamp(y, 0.0, op.ceiling) : y;
   }
+}
+
+void gated(const Call& c) {
+  auto loop = [&](const auto& f) {
+    const elementwise::Gate gate{f};
+    for (int64_t i = 0, count = c.count_out(Gated::kY); i < count; ++i)
+      c.out(Gated::kY)[i] = gate(c.in(Gated::kGate)[i], c.in(Gated::kX)[i]);
+  };
+  std::visit(loop, c.as<Gated>().function);
+}
+
+void gated_backward(const Call& c) {
+  using Op = GatedBackward;
+  auto loop = [&](const auto& f) {
+    const elementwise::Gate gate{f};
+    for (int64_t i = 0, count = c.count_out(Op::kDgate); i < count; ++i) {
+      double of_gate, of_x;
+      gate.gradient(c.in(Op::kDy)[i], c.in(Op::kGate)[i], c.in(Op::kX)[i], of_gate, of_x);
+      c.out(Op::kDgate)[i] = of_gate;
+      if (c.has_output(Op::kDx)) c.out(Op::kDx)[i] = of_x;
+    }
+  };
+  std::visit(loop, c.as<Op>().function);
 }
 
 /// Word e % 4 of the block e / 4 decides about element e of a sample.
@@ -63,6 +89,8 @@ void add_elementwise(Loops& loops) {
   loops[typeid(Unary)] = unary;
   loops[typeid(UnaryBackward)] = unary_backward;
   loops[typeid(Binary)] = binary;
+  loops[typeid(Gated)] = gated;
+  loops[typeid(GatedBackward)] = gated_backward;
   loops[typeid(Dropout)] = dropout;
   loops[typeid(StochasticDepth)] = stochastic_depth;
 }

@@ -14,11 +14,6 @@ struct ParameterReporter {
   void add(const char* name, const double* value, const char* /*help*/) { visit(name, *value); }
 };
 
-void describe_parameters(elementwise::Function function, AttributeVisitor& visit) {
-  ParameterReporter reporter{visit};
-  std::visit([&](auto& f) { f.declare(reporter); }, function);
-}
-
 template <class... Functors>
 std::vector<elementwise::Function> all_functions(const std::variant<Functors...>*) {
   return {elementwise::Function(Functors{})...};
@@ -28,6 +23,11 @@ std::vector<elementwise::Function> all_functions() {
 }
 
 }  // namespace
+
+void describe_parameters(elementwise::Function function, AttributeVisitor& visit) {
+  ParameterReporter reporter{visit};
+  std::visit([&](auto& f) { f.declare(reporter); }, function);
+}
 
 std::vector<std::string> function_names() {
   std::vector<std::string> names;

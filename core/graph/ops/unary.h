@@ -53,6 +53,8 @@ class UnaryBackward final : public Operation {
 /// "relu", "gelu", …
 std::string_view function_name(const elementwise::Function& function);
 elementwise::Reads gradient_reads(const elementwise::Function& function);
+/// Reports the function's parameters.
+void describe_parameters(elementwise::Function function, AttributeVisitor& visit);
 
 /// The names of all functions, and the function of a name with its default parameters.
 std::vector<std::string> function_names();
