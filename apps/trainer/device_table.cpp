@@ -36,7 +36,7 @@ DeviceRow plan_device(const Arguments& arguments, const std::string& name) {
                 .bytes = job.memory.total(),
                 .available = available_bytes(spec, *backend.planner)};
   if (const std::optional<StepCost> step = step_cost(*backend.planner, job)) {
-    row.seconds = step->total.seconds;
+    row.seconds = step->total.seconds();
     row.samples_per_second = static_cast<double>(spec.batch().global_batch) / row.seconds;
   }
   return row;

@@ -112,7 +112,8 @@ Json node_json(const Plan& plan, const PlannedNode& planned, const std::optional
   node["kernels"] = cost.kernels;
   node["bytes"] = cost.bytes;
   node["flops"] = cost.flops;
-  node["predicted_seconds"] = cost.seconds;
+  node["predicted_seconds"] = cost.seconds();
+  node["limit"] = cost.limit();
   return node;
 }
 

@@ -28,7 +28,7 @@ std::vector<std::pair<const PlannedEntry*, double>> entries_of_step(const Job& j
 }
 
 double samples_per_second(const Job& job, const Cost& step) {
-  return static_cast<double>(job.spec.batch().global_batch) / step.seconds;
+  return static_cast<double>(job.spec.batch().global_batch) / step.seconds();
 }
 
 /// Of one rank.
@@ -37,13 +37,18 @@ double samples_of_step(const Job& job) {
 }
 
 std::string row(const std::string& name, const Cost& cost, const Cost& total) {
-  return fmt::format("  {:<24} {:>8} {:>11} {:>14} {:>10} {:>5.1f} %\n", name, cost.kernels,
+  return fmt::format("  {:<24} {:>8} {:>11} {:>14} {:>10} {:>5.1f} %  {}\n", name, cost.kernels,
                      human_bytes(static_cast<int64_t>(cost.bytes)), human_flops(cost.flops),
-                     fmt::format("{:.2f} ms", 1e3 * cost.seconds), 100 * cost.seconds / total.seconds);
+                     fmt::format("{:.2f} ms", 1e3 * cost.seconds()), 100 * cost.seconds() / total.seconds(),
+                     cost.limit());
 }
 
 Json to_json(const Cost& cost) {
-  return {{"kernels", cost.kernels}, {"bytes", cost.bytes}, {"flops", cost.flops}, {"seconds", cost.seconds}};
+  return {{"kernels", cost.kernels},
+          {"bytes", cost.bytes},
+          {"flops", cost.flops},
+          {"seconds", cost.seconds()},
+          {"limit", cost.limit()}};
 }
 
 }  // namespace
@@ -62,8 +67,8 @@ std::optional<StepCost> step_cost(const Planner& planner, const Job& job) {
     }
   }
   step.operations.assign(kinds.begin(), kinds.end());
-  std::ranges::stable_sort(step.operations,
-                           [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  std::ranges::stable_sort(
+      step.operations, [](const auto& a, const auto& b) { return a.second.seconds() > b.second.seconds(); });
   return step;
 }
 
@@ -76,9 +81,9 @@ std::string time_text(const Planner& planner, const Job& job) {
                                     : "";
   }
   const Cost& total = step->total;
-  std::string text =
-      fmt::format("\npredicted from the device's rates, not measured\n  {:<24} {:>8} {:>11} {:>14} {:>10}\n",
-                  "operation", "kernels", "moved", "computed", "time");
+  std::string text = fmt::format(
+      "\npredicted from the device's rates, not measured\n  {:<24} {:>8} {:>11} {:>14} {:>10} {:>7}  {}\n",
+      "operation", "kernels", "moved", "computed", "time", "share", "limit");
   for (const auto& [name, cost] : step->operations) text += row(name, cost, total);
   text += row("one step", total, total);
   text += fmt::format(

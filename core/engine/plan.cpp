@@ -67,9 +67,9 @@ std::string layouts_text(const std::vector<TensorId>& ids, const std::vector<Lay
 }
 
 std::string cost_text(const Cost& cost) {
-  return fmt::format(" [{} kernel{}, {}, {}, {:.1f} us]", cost.kernels, cost.kernels == 1 ? "" : "s",
-                     human_bytes(static_cast<int64_t>(cost.bytes)), human_flops(cost.flops),
-                     1e6 * cost.seconds);
+  return fmt::format(" [{} kernel{}, {}, {}, {:.1f} us, limit {}]", cost.kernels,
+                     cost.kernels == 1 ? "" : "s", human_bytes(static_cast<int64_t>(cost.bytes)),
+                     human_flops(cost.flops), 1e6 * cost.seconds(), cost.limit());
 }
 
 }  // namespace

@@ -30,7 +30,14 @@ void Cost::add(const Cost& other, double times) {
   kernels += std::llround(static_cast<double>(other.kernels) * times);
   bytes += other.bytes * times;
   flops += other.flops * times;
-  seconds += other.seconds * times;
+  moving += other.moving * times;
+  computing += other.computing * times;
+  starting += other.starting * times;
+}
+
+const char* Cost::limit() const {
+  if (starting > moving && starting > computing) return "starts";
+  return moving >= computing ? "bytes" : "arithmetic";
 }
 
 Cost cost_of(const Plan& plan, const PlannedNode& planned, const DeviceRates& rates) {
@@ -46,8 +53,8 @@ Cost cost_of(const Plan& plan, const PlannedNode& planned, const DeviceRates& ra
                computing =
                    cost.flops / (flops_rate(planned, inputs.empty() ? DType::f32 : inputs[0].dtype, rates) *
                                  kEfficiency.flops);
-  cost.seconds = std::max(moving, computing) +
-                 kEfficiency.seconds_per_kernel * static_cast<double>(planned.choice.kernels);
+  (moving >= computing ? cost.moving : cost.computing) = std::max(moving, computing);
+  cost.starting = kEfficiency.seconds_per_kernel * static_cast<double>(planned.choice.kernels);
   return cost;
 }
 

@@ -21,7 +21,11 @@ constexpr Efficiency kEfficiency;
 struct Cost {
   int64_t kernels = 0;
   double bytes = 0, flops = 0;
-  double seconds = 0;  ///< predicted
+  // Predicted seconds: of nodes that memory limits, of those that arithmetic limits, and of starting kernels.
+  double moving = 0, computing = 0, starting = 0;
+  double seconds() const { return moving + computing + starting; }
+  /// What takes most of the time: "bytes", "arithmetic" or "starts".
+  const char* limit() const;
   void add(const Cost& other, double times = 1);
 };
 

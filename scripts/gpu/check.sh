@@ -2,29 +2,37 @@
 # SPDX-License-Identifier: Apache-2.0
 # What only a machine with an NVIDIA GPU can show, as rows of docs/gpu-evidence.tsv (scripts/gpu/rows.py has their commands).
 #
-#   scripts/gpu/check.sh [--package TARBALL] [--results DIRECTORY] [PART | ROW]...
+#   scripts/gpu/check.sh [--package TARBALL] [--results DIRECTORY] [--missing] [--minutes N] [PART | ROW]...
 #
-# PART       correct, speed, features, fusion, products, text, tools or ranks, each at most six minutes after the build, in any order; all by default
+# PART       correct, speed, features, fusion, products, profiles, text, tools or ranks, each at most six minutes after the build, in any order; all by default
 # ROW        an id of docs/gpu-evidence.tsv
 # --package  made by `scripts/package.sh --with-tests`; without it the sources are built here (build/gpu)
 # --results  gets evidence.tsv, to which each call adds, and all logs (default: build/gpu-check)
+# --missing  leaves out rows that already have a figure there
+# --minutes  leaves out rows that could take longer than the rest of this time after the build
 # PYTHON names an interpreter that has torch; DATA a folder with Fashion-MNIST; TRAINER_COMMIT the commit where there is no git.
-# Exit codes: 0 all passed, 64 usage, 69 no GPU here, 70 something failed or could not run.
+# Exit codes: 0 all passed, 64 usage, 69 no GPU here, 70 something failed or could not run, 75 rows are left.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-package="" results=build/gpu-check words=()
+package="" results=build/gpu-check missing="" minutes="" words=()
 while [ $# -gt 0 ]; do
   case $1 in
     --package) package=${2:?"--package needs a tarball"}; shift ;;
     --results) results=${2:?"--results needs a directory"}; shift ;;
-    -h | --help) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --missing) missing=1 ;;
+    --minutes)
+      minutes=${2:?"--minutes needs a number"}
+      [[ $minutes =~ ^[0-9]+$ ]] || { echo "check: --minutes: expected a whole number, got '$minutes'" >&2; exit 64; }
+      shift
+      ;;
+    -h | --help) sed -n '3,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "check: unknown argument '$1'; see --help" >&2; exit 64 ;;
     *) words+=("$1") ;;
   esac
   shift
 done
-[ ${#words[@]} -gt 0 ] || words=(correct speed features fusion products text tools ranks)
+[ ${#words[@]} -gt 0 ] || words=(correct speed features fusion products profiles text tools ranks)
 
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)
 if [ -z "$gpu" ]; then
@@ -58,6 +66,6 @@ else
   fi
 fi
 status=0
-"$python" scripts/gpu/rows.py "$bin" "$results" "$gpu" "$commit" "${words[@]}" || status=$?
+"$python" scripts/gpu/rows.py "$bin" "$results" "$gpu" "$commit" "$missing" "$minutes" "${words[@]}" || status=$?
 echo "rows for docs/gpu-evidence.tsv: $results/evidence.tsv"
 exit "$status"

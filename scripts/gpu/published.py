@@ -6,8 +6,8 @@ H100: the same shares, the same gap between kernels, their kernels.
   PyTorch, AMP, eager, NCHW       2,791 images/s   lambdal/deeplearning-benchmark, pytorch-train-throughput-v2-fp16.csv
   MXNet of MLPerf Training 4.0    7,156 images/s   mlcommons/training_results_v4.0, NVIDIA, eos_ngc24.04_mxnet, a GPU of eight
 
-Usage: published.py TRAINER. Fails if a prediction is more than a fifth off, or if the program's own is less than twice
-that of PyTorch's kernels. The kernels of PyTorch and MXNet are known from their sources, not from a profile.
+Usage: published.py TRAINER. Fails if a prediction is more than a fifth off. The program's own is printed beside PyTorch's
+kernels and claims nothing: those of PyTorch and MXNet are known from their sources, not from a profile.
 """
 import json
 import subprocess
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-OFF, FASTER = 0.20, 2.0
+OFF = 0.20
 HALF = 2  # bytes of an activation and of a weight as it is multiplied
 
 
@@ -113,7 +113,7 @@ def main():
     ours = planned['samples_per_second']
     print(f'ours: {planned["kernels"]} kernels, {planned["bytes"] / 256 / 1e6:.0f} MB an image; predicted {ours:.0f} images/s, '
           f'{ours / found["PyTorch"]:.2f} times PyTorch\'s kernels')
-    sys.exit(failed or ours < FASTER * found['PyTorch'])
+    sys.exit(failed)
 
 
 if __name__ == '__main__':

@@ -10,7 +10,8 @@ import sys
 
 import evidence
 import rows_correct  # noqa: F401  it adds its own rows
-import rows_products  # noqa: F401  so does it
+import rows_predicted  # noqa: F401  so do these
+import rows_products  # noqa: F401
 from evidence import Failed, ROOT, row, same_files
 from trainings import LARGE, SYNTHETIC, distance, ratio_of, speed, steps
 
@@ -206,37 +207,6 @@ def register_sanitizers():
 
 
 register_sanitizers()
-
-
-def seconds_by_operation(trace):
-    """Of one step, from the program's own trace: the label of an event begins with its operation."""
-    found = {}
-    for event in json.loads(trace.read_text())["traceEvents"]:
-        if event.get("ph") == "X":
-            kind = event["name"].split()[0]
-            found[kind] = found.get(kind, 0) + event["dur"] / 1e6
-    return found
-
-
-@row("fusion", 60)
-def predicted_times(check):
-    """The plan's prediction for each kind of operation compared with a trace of ten steps."""
-    devices = {"A100": "a100", "H100": "h100", "H200": "h200", "B200": "b200"}
-    model = next((name for known, name in devices.items() if known in check.gpu), "h200")
-    told = [f"by the rates of {model}"]
-    for name, recipe, *words in (("predicted_resnet50", *LARGE),
-                                 ("predicted_gpt2", "gpt2_tokens", SYNTHETIC, "training.precision=amp_bf16", "training.micro_batch_size=16",
-                                  "training.global_batch_size=16", "validation.interval=0ep")):
-        plan = json.loads(check.run(f"{name}_plan", [check.bin / "trainer", "plan", "--json", "--config", ROOT / f"configs/{recipe}.yaml",
-                                                     "device.type=cuda", f"device.model={model}", *words]))["predicted"]
-        run = check.train(name, recipe, *words, "training.max_duration=20ba", "--profile", "10")
-        measured = seconds_by_operation(run.directory / "trace.json")
-        for kind, seconds in sorted(measured.items(), key=lambda item: -item[1])[:6]:
-            if kind in plan["operations"]:
-                told.append(f"{name} {kind} {1e3 * plan['operations'][kind]['seconds']:.2f} / {1e2 * seconds:.2f} ms")
-        step = plan["samples_per_second"] / speed(run)
-        told.append(f"{name} predicted over measured speed {step:.2f}")
-    return "; ".join(told)
 
 
 def profile(check, name, *words):

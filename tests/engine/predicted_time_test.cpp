@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/predicted_time.h"
 
+#include <string>
+
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/unary.h"
 #include "tests/catch.h"
@@ -42,10 +44,11 @@ TEST_CASE("what moves takes the memory's share of its rate, and each kernel its 
   const Cost once = relu.cost({});
   CHECK(once.kernels == 1);
   CHECK(once.bytes == 2 * 1000 * 64 * 4);
-  CHECK(once.seconds == Approx(512e3 / (1e12 * kEfficiency.bytes) + kEfficiency.seconds_per_kernel));
+  CHECK(once.seconds() == Approx(512e3 / (1e12 * kEfficiency.bytes) + kEfficiency.seconds_per_kernel));
   const Cost more = relu.cost({.kernels = 3, .again_bytes = 512000});
   CHECK(more.bytes == 2 * once.bytes);
-  CHECK(more.seconds == Approx(2 * 512e3 / (1e12 * kEfficiency.bytes) + 3 * kEfficiency.seconds_per_kernel));
+  CHECK(more.seconds() ==
+        Approx(2 * 512e3 / (1e12 * kEfficiency.bytes) + 3 * kEfficiency.seconds_per_kernel));
 }
 
 TEST_CASE("products take the longer of memory and arithmetic, by the type of their factors") {
@@ -53,12 +56,27 @@ TEST_CASE("products take the longer of memory and arithmetic, by the type of the
   const auto arithmetic = [&](DType dtype, bool tensor_cores) {
     const Cost cost = OneNode(dtype, 4096, true).cost({.tensor_cores = tensor_cores});
     CHECK(cost.flops == Approx(flops));
-    return cost.seconds - kEfficiency.seconds_per_kernel;
+    return cost.seconds() - kEfficiency.seconds_per_kernel;
   };
   CHECK(arithmetic(DType::f32, false) == Approx(flops / (1e13 * kEfficiency.flops)));
   const double moved = (2 * 4096 * 64 + 64 * 64) * 2.0;
   CHECK(arithmetic(DType::f16, true) == Approx(moved / (1e12 * kEfficiency.bytes)));
   CHECK(arithmetic(DType::f16, false) == Approx(flops / (1e13 * kEfficiency.flops)));
+}
+
+TEST_CASE("the limit of a node is what takes most of its time, and sums keep each part") {
+  const Cost large = OneNode(DType::f32, 1000000, false).cost({}),
+             small = OneNode(DType::f32, 1, false).cost({}),
+             product = OneNode(DType::f32, 4096, true).cost({});
+  CHECK(std::string(large.limit()) == "bytes");
+  CHECK(std::string(small.limit()) == "starts");
+  CHECK(std::string(product.limit()) == "arithmetic");
+  Cost sum = large;
+  sum.add(product, 3);
+  CHECK(sum.moving == large.moving);
+  CHECK(sum.computing == 3 * product.computing);
+  CHECK(sum.starting == Approx(4 * kEfficiency.seconds_per_kernel));
+  CHECK(sum.seconds() == Approx(large.seconds() + 3 * product.seconds()));
 }
 
 TEST_CASE("a tensor that a node reads twice moves once") {
@@ -71,7 +89,7 @@ TEST_CASE("what does not run costs nothing") {
   const OneNode relu(DType::f32, 10, false);
   const Cost none = relu.cost({}, false);
   CHECK(none.kernels == 0);
-  CHECK(none.seconds == 0);
+  CHECK(none.seconds() == 0);
   Cost sum = relu.cost({});
   sum.add(sum, 2);
   CHECK(sum.kernels == 3);

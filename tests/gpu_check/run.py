@@ -23,10 +23,10 @@ def expect(condition, text):
         sys.exit(f"gpu_check: {text}")
 
 
-def check(*words, code=0, tools=True, results="results", **environment):
+def check(*words, code=0, tools=True, results="results", script="check.sh", **environment):
     path = f"{WORK / 'tools'}:{os.environ['PATH']}" if tools else os.environ["PATH"]
     done = subprocess.run(
-        [ROOT / "scripts/gpu/check.sh", "--package", WORK / "package.tar.gz", "--results", WORK / results, *words],
+        [ROOT / "scripts/gpu" / script, "--package", WORK / "package.tar.gz", "--results", WORK / results, *words],
         env={**os.environ, "PATH": path, "PYTHONPATH": str(WORK / "modules"), "REAL_TRAINER": str(TRAINER), "TRAINER_COMMIT": "a commit",
              "PYTHONDONTWRITEBYTECODE": "1", "FACTS": str(WORK), **environment}, capture_output=True, text=True)
     output = done.stdout + done.stderr
@@ -43,7 +43,7 @@ def found(results="results"):
 
 def make_standins():
     shutil.rmtree(WORK, ignore_errors=True)
-    for folder, names in {"tools": ("nvidia-smi", "nsys", "compute-sanitizer", "sbatch", "cmake"),
+    for folder, names in {"tools": ("nvidia-smi", "nsys", "ncu", "compute-sanitizer", "sbatch", "cmake"),
                           "package/bin": ("trainer", "test_cuda")}.items():
         (WORK / folder).mkdir(parents=True)
         for name in names:
@@ -71,6 +71,24 @@ for name, (_, what, _, commit, gpu, command, figure) in found().items():
     expect((commit, gpu) == ("a commit", "NVIDIA Stand-in"), f"{name}: {commit}, {gpu}")
     expect(what and command, f"{name} has no description or no command")
     expect(figure and not figure.startswith("failed"), f"{name}: {figure}")
+
+# The first visit: its rows in their order, each once, with room for the build in half an hour.
+HALF_HOUR, ROOM = 1800, 300
+listed = subprocess.run([ROOT / "scripts/gpu/first.sh", "--list"], capture_output=True, text=True, check=True).stdout
+seconds = {name: int(count) for name, count in map(str.split, listed.splitlines())}
+expect(len(seconds) > 10 and sum(seconds.values()) <= HALF_HOUR - ROOM, f"the first visit may take {sum(seconds.values())} s")
+expect("left for another call" not in check(script="first.sh", results="first"), "the first visit leaves rows out")
+expect(list(found("first")) == list(seconds), f"the first visit measured {list(found('first'))}")
+before = (WORK / "first/evidence.tsv").read_text()
+check(script="first.sh", results="first")
+expect((WORK / "first/evidence.tsv").read_text() == before, "what was finished was measured again")
+# A row that failed is measured again; one that does not fit in the time is left, and said so.
+check("amp_trace", code=70, results="again", FAILS="trainer")
+check("--missing", "amp_trace", results="again")
+expect(found("again")["amp_trace"][6].startswith("scale"), "a row that failed was not measured again")
+output = check("--minutes", "1", "amp_trace", "tests", code=75, results="short")
+expect("left for another call: tests" in output and list(found("short")) == ["amp_trace"], f"a short call printed {output}")
+expect("expected a whole number" in check("--minutes", "soon", code=64), "a strange time is not refused")
 
 # A failure or hang becomes a row; the others continue.
 check("tests", "amp_trace", "nan_relu", code=70, results="failing", FAILS="test_cuda")

@@ -79,6 +79,7 @@ def profiled():
     command = WORDS[next(i for i, word in enumerate(WORDS) if word.endswith(("/trainer", "/test_cuda"))):]
     code = subprocess.run(command).returncode
     print("========= ERROR SUMMARY: 0 errors")
+    print("    dram__throughput.avg.pct_of_peak_sustained_elapsed   %   71.5")
     print(" 50.0 1000 20 NvtxRange :conv2d layer1.conv1")
     print(" 10.0 2000 40 cudaStreamSynchronize")
     print(" 5.0 3000 60 void trainer::cuda::cast(float*)")
@@ -93,7 +94,7 @@ if NAME == "trainer":
     trainer()
 elif NAME == "test_cuda":
     print("All tests passed (100 assertions in 17 test cases)")
-elif NAME in ("nsys", "compute-sanitizer"):
+elif NAME in ("nsys", "compute-sanitizer", "ncu"):
     profiled()
 elif NAME == "nvidia-smi":
     print("NVIDIA Stand-in" if "name" in str(WORDS) else "990 MiB, 300.00 W, 50, 1500 MHz")
