@@ -100,7 +100,7 @@ void add_elementwise_cases(std::vector<KernelCase>& cases) {
   for (const Shape& shape : kMatrices) {
     cases.push_back(differentiable(fmt::format("sum with relu {}", to_string(shape)), [=](Sketch& sketch) {
       const TensorId a = sketch.parameter("a", shape, Values::off_zero), b = sketch.input("b", shape);
-      for (float& value : sketch.values["b"]) value = value < 0 ? 0.0f : 7.0f;
+      for (float& value : sketch.values["b"]) value = value < 0 ? 0.0f : 16.0f;
       return sketch.build().emit<Binary>({a, b}, Binary::Kind::add, true, 6.0);
     }));
     for (const auto kind : {Binary::Kind::add, Binary::Kind::mul}) {

@@ -70,7 +70,7 @@ TEST_CASE("a sum that ends with a relu, clamped or not") {
     for (const double ceiling : {std::numeric_limits<double>::infinity(), 6.0}) {
       check_program("sum with relu", [&](Sketch& sketch) {
         const TensorId a = sketch.parameter("a", shape, Values::off_zero), b = sketch.input("b", shape);
-        for (float& value : sketch.values["b"]) value = value < 0 ? 0.0f : 7.0f;  // far from both corners
+        for (float& value : sketch.values["b"]) value = value < 0 ? 0.0f : 16.0f;  // far from both corners
         sketch.loss(sketch.build().emit<Binary>({a, b}, Binary::Kind::add, true, ceiling));
       });
     }
