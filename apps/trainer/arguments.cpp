@@ -248,12 +248,16 @@ void add_watching_commands(CLI::App& app, Arguments& arguments) {
 }
 
 void add_report_commands(CLI::App& app, Arguments& arguments) {
-  CLI::App* report =
-      app.add_subcommand("report", "write curves, results and recipe of a run into one HTML file");
-  report->add_option("run", arguments.path, "the run's directory")->required()->type_name("DIRECTORY");
+  CLI::App* report = app.add_subcommand(
+      "report", "write curves, results and recipe of one or several runs into one HTML file");
+  report->add_option("runs", arguments.inputs, "the runs' directories, or directories that contain runs")
+      ->required()
+      ->expected(1, -1)
+      ->type_name("DIRECTORY");
   report
-      ->add_option("--output,-o", arguments.out,
-                   "the file to write (default: report.html in the run's directory)")
+      ->add_option(
+          "--output,-o", arguments.out,
+          "the file to write (default: report.html in the directory, or of several in the working directory)")
       ->type_name("FILE");
   CLI::App* watch =
       app.add_subcommand("watch", "show a run's curves and numbers in the terminal while it trains");

@@ -65,14 +65,14 @@ struct Arguments {
   std::string out;
   std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
   int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: the command's default
-  /// predict: images and folders; none: the split. runs compare: the two runs. completion: the words of a
+  /// predict: images and folders; none: the split. report, runs compare: the runs. completion: the words of a
   /// command line.
   std::vector<std::string> inputs;
   int64_t top = 0;        ///< predict: classes with their probability; 0: the task's default
   bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema
   GenerateArguments generate;
-  std::string path;       ///< init, inspect, runs, report, watch
+  std::string path;       ///< init, inspect, runs, watch
   std::string sort;       ///< runs: a column or a key; empty: by path
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };

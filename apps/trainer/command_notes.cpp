@@ -67,7 +67,10 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer runs --sort best runs/sweep\ntrainer runs compare runs/a runs/b",
         {71, 74}}},
       {"runs compare", {"", "trainer runs compare runs/a runs/b", {71, 74}}},
-      {"report", {"", "trainer report runs/resnet-1f7b5899 --output report.html", {71, 74}}},
+      {"report",
+       {"Several runs are drawn over each other, with a table of their results.",
+        "trainer report runs/resnet-1f7b5899 --output report.html\ntrainer report runs/sweep",
+        {65, 71, 74}}},
       {"watch",
        {"Ends with the run, or with Ctrl-C, which the run does not notice. If the output is not a terminal, "
         "it prints\n"

@@ -201,17 +201,19 @@ RunOverview run_in(const std::filesystem::path& directory) {
   return std::move(*run);
 }
 
+ListedRun with_settings(RunOverview run) {
+  Settings settings;
+  try {
+    settings = read_settings(run.directory);
+  } catch (const Error& problem) {
+    run.problems.emplace_back(problem.what());
+  }
+  return {std::move(run), std::move(settings)};
+}
+
 std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root) {
   std::vector<ListedRun> runs;
-  for (RunOverview& run : list_runs(root)) {
-    Settings settings;
-    try {
-      settings = read_settings(run.directory);
-    } catch (const Error& problem) {
-      run.problems.emplace_back(problem.what());
-    }
-    runs.push_back({std::move(run), std::move(settings)});
-  }
+  for (RunOverview& run : list_runs(root)) runs.push_back(with_settings(std::move(run)));
   return runs;
 }
 

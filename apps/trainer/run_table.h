@@ -19,6 +19,9 @@ struct ListedRun {
 /// The run in this directory. Throws Error (exit 64) if there is none.
 RunOverview run_in(const std::filesystem::path& directory);
 
+/// The run with its recipe's values; without them if they cannot be read, which becomes one of its problems.
+ListedRun with_settings(RunOverview run);
+
 /// The runs in and below a directory, as list_runs finds them.
 std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root);
 

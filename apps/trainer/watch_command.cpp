@@ -13,6 +13,7 @@
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
 #include "core/host/progress.h"
+#include "core/report/chart.h"
 #include "core/report/terminal_chart.h"
 #include "core/run/run_history.h"
 
@@ -23,8 +24,6 @@ constexpr std::chrono::seconds kPause(2);
 constexpr size_t kUsualWidth = 80, kLeastWidth = 30, kMostWidth = 160;
 constexpr size_t kChartHeight = 6;
 constexpr size_t kLatest = 5;  // records of validation that are printed
-
-using Points = std::vector<std::pair<double, double>>;
 
 size_t terminal_width() {
   winsize size = {};

@@ -10,17 +10,15 @@
 #include <limits>
 
 #include "core/report/html.h"
+#include "core/report/readable.h"
 
 namespace trainer {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 280, kLeft = 70, kRight = 12, kTop = 40, kBottom = 34;
-constexpr size_t kMostPoints = 600;
-constexpr int kTicks = 5;
-// Distinguishable for people with red-green colour blindness, and in grey.
-constexpr std::array<const char*, 6> kColors = {"#0060a8", "#c65102", "#2a7f3f",
-                                                "#7a3fa0", "#8c6d00", "#555555"};
-constexpr std::array<const char*, 6> kDashes = {"", "6 3", "2 2", "8 3 2 3", "1 3", "12 4"};
+constexpr size_t kMostPoints = 400;
+constexpr size_t kMostDots = 150;  // of full size
+constexpr std::array<const char*, kCurveColors> kDashes = {"",        "7 3",  "2 2",     "9 3 2 3",
+                                                           "5 2 1 2", "12 4", "3 3 8 3", "1 4"};
 
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
@@ -43,73 +41,120 @@ Range shown(double low, double high) {
 
 /// Positions of numbers in the image.
 struct Frame {
-  double x_low, x_high, y_low, y_high;
+  double width, height, left, right, top, bottom;
+  Range steps = {}, values = {};
 
-  double x(double value) const { return kLeft + share(value, x_low, x_high) * (kWidth - kLeft - kRight); }
-  double y(double value) const {
-    return kHeight - kBottom - share(value, y_low, y_high) * (kHeight - kTop - kBottom);
-  }
+  double x(double value) const { return left + share(value, steps) * (width - left - right); }
+  double y(double value) const { return height - bottom - share(value, values) * (height - top - bottom); }
 
  private:
   /// By halves, since the difference of two numbers may be infinite.
-  static double share(double value, double low, double high) {
-    return (value / 2 - low / 2) / (high / 2 - low / 2);
+  static double share(double value, const Range& range) {
+    return (value / 2 - range.low / 2) / (range.high / 2 - range.low / 2);
   }
 };
 
-std::string grid(const Frame& frame, const std::vector<double>& x_ticks, const std::vector<double>& y_ticks) {
+Frame frame_of(Chart::Size size) {
+  if (size == Chart::Size::small)
+    return {.width = 330, .height = 190, .left = 48, .right = 18, .top = 30, .bottom = 34};
+  return {.width = 560, .height = 300, .left = 58, .right = 20, .top = 50, .bottom = 36};
+}
+
+std::string text_at(double x, double y, const char* anchor, const std::string& text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     escaped(text));
+}
+
+std::string grid(const Frame& frame, const Chart& chart, const std::vector<double>& y_ticks) {
   std::string svg;
+  const double foot = frame.height - frame.bottom;
   for (const double tick : y_ticks) {
     const double y = frame.y(tick);
-    svg += fmt::format(
-        "<line class=\"grid\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>"
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.6g}</text>\n",
-        kLeft, y, kWidth - kRight, y, kLeft - 6, y + 4, tick);
+    svg += fmt::format("<line class=\"grid\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>",
+                       frame.left, y, frame.width - frame.right, y) +
+           text_at(frame.left - 6, y + 4, "end", tick_text(tick));
   }
-  for (const double tick : x_ticks) {
-    if (tick < frame.x_low || tick > frame.x_high) continue;
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.6g}</text>\n",
-                       frame.x(tick), kHeight - kBottom + 16, tick);
-  }
-  return svg + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">step</text>\n",
-                           (kLeft + kWidth - kRight) / 2, kHeight - 4);
+  const int count = chart.size == Chart::Size::small ? 4 : 8;
+  for (const double tick : axis_ticks(frame.steps.low, frame.steps.high, count))
+    if (tick >= frame.steps.low && tick <= frame.steps.high)
+      svg += text_at(frame.x(tick), foot + 15, "middle", tick_text(tick));
+  return svg + text_at((frame.left + frame.width - frame.right) / 2, foot + 30, "middle", chart.axis);
 }
 
-std::string curve(const Frame& frame, const std::vector<std::pair<double, double>>& points, size_t number) {
-  const char* color = kColors[number % kColors.size()];
-  if (points.size() == 1)
-    return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n",
-                       frame.x(points[0].first), frame.y(points[0].second), color);
-  std::string svg = "<polyline points=\"";
-  for (const auto& [x, y] : points) svg += fmt::format("{:.1f},{:.1f} ", frame.x(x), frame.y(y));
-  return svg +
-         fmt::format("\" stroke=\"{}\" stroke-dasharray=\"{}\"/>\n", color, kDashes[number % kDashes.size()]);
+/// Whole epochs above the chart, at most about six.
+std::string epochs(const Frame& frame, double steps_per_epoch) {
+  const double last = frame.steps.high / steps_per_epoch;
+  if (!std::isfinite(last) || last < 1) return "";
+  std::string svg = text_at(frame.left, frame.top - 10, "start", "epoch");
+  for (const double tick : axis_ticks(0, last, 6)) {
+    if (tick == 0 || tick > last * (1 + 1e-9) || tick != std::floor(tick)) continue;
+    const double x = frame.x(tick * steps_per_epoch);
+    svg += fmt::format("<line class=\"tick\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>",
+                       x, frame.top - 6, frame.top) +
+           text_at(x, frame.top - 10, "middle", tick_text(tick));
+  }
+  return svg;
 }
 
-std::string legend(const std::vector<Series>& series) {
+std::string marks(const Frame& frame, const std::vector<Mark>& all) {
+  constexpr std::array<const char*, 4> kClasses = {"best", "resume", "stop", "drop"};
   std::string svg;
-  double x = kLeft;
-  for (size_t i = 0; i < series.size(); ++i) {
+  for (const Mark& mark : all) {
+    if (!(mark.step >= frame.steps.low && mark.step <= frame.steps.high)) continue;
     svg += fmt::format(
-        "<line x1=\"{:.1f}\" y1=\"28\" x2=\"{:.1f}\" y2=\"28\" stroke=\"{}\" stroke-width=\"2\" "
-        "stroke-dasharray=\"{}\"/>"
-        "<text x=\"{:.1f}\" y=\"32\">{}</text>\n",
-        x, x + 24, kColors[i % kColors.size()], kDashes[i % kDashes.size()], x + 30, escaped(series[i].name));
-    x += 46 + 7.0 * static_cast<double>(series[i].name.size());
+        "<line class=\"mark {}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"><title>{}</title></"
+        "line>\n",
+        kClasses[static_cast<size_t>(mark.kind)], frame.x(mark.step), frame.top, frame.x(mark.step),
+        frame.height - frame.bottom, escaped(mark.name));
+  }
+  return svg;
+}
+
+std::string curve(const Frame& frame, const Points& points, const Series& series) {
+  const size_t color = series.color % kCurveColors;
+  std::string svg;
+  if (points.size() > 1) {
+    svg = fmt::format("<polyline class=\"c{}{}\" stroke-dasharray=\"{}\" points=\"", color,
+                      series.look == Series::Look::faint ? " faint" : "",
+                      series.look == Series::Look::faint ? "" : kDashes[color]);
+    for (const auto& [x, y] : points) svg += fmt::format("{:.1f},{:.1f} ", frame.x(x), frame.y(y));
+    svg += "\"/>\n";
+  }
+  if (points.size() > 1 && series.look != Series::Look::dots) return svg;
+  const double radius = points.size() > kMostDots ? 1.2 : 2.6;
+  for (const auto& [x, y] : points)
+    svg += fmt::format("<circle class=\"c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"/>", color, frame.x(x),
+                       frame.y(y), radius);
+  return svg + "\n";
+}
+
+/// From the right edge of the title's line to the left.
+std::string legend(const Frame& frame, const std::vector<Series>& all) {
+  std::string svg;
+  double x = frame.width - frame.right;
+  for (size_t i = all.size(); i-- > 0;) {
+    if (all[i].name.empty() || all[i].points.empty()) continue;
+    x -= 7.0 * static_cast<double>(all[i].name.size());
+    const size_t color = all[i].color % kCurveColors;
+    svg +=
+        fmt::format(
+            "<line class=\"c{}\" x1=\"{:.1f}\" y1=\"12\" x2=\"{:.1f}\" y2=\"12\" stroke-dasharray=\"{}\"/>",
+            color, x - 28, x - 6, kDashes[color]) +
+        text_at(x, 16, "start", all[i].name);
+    x -= 42;
   }
   return svg;
 }
 
 }  // namespace
 
-std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points,
-                                               size_t most) {
-  std::vector<std::pair<double, double>> finite;
+Points thinned(const Points& points, size_t most) {
+  Points finite;
   for (const auto& point : points)
     if (std::isfinite(point.first) && std::isfinite(point.second)) finite.push_back(point);
   if (finite.size() <= most || most < 2) return finite;
   const size_t stretches = most / 2;
-  std::vector<std::pair<double, double>> chosen;
+  Points chosen;
   for (size_t i = 0; i < stretches; ++i) {
     const auto begin = finite.begin() + static_cast<int64_t>(i * finite.size() / stretches);
     const auto end = finite.begin() + static_cast<int64_t>((i + 1) * finite.size() / stretches);
@@ -120,6 +165,25 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
     if (low != high) chosen.push_back(*high);
   }
   return chosen;
+}
+
+Points smoothed(const Points& points) {
+  constexpr size_t kFewest = 30, kParts = 50;
+  Points finite;
+  for (const auto& point : points)
+    if (std::isfinite(point.first) && std::isfinite(point.second)) finite.push_back(point);
+  if (finite.size() < kFewest) return {};
+  const size_t reach = std::max<size_t>(1, finite.size() / kParts / 2), count = finite.size();
+  Points means;
+  for (size_t i = 0; i < count; ++i) {
+    // Fewer neighbours at the ends, equally many on both sides: a falling curve stays where it is.
+    const size_t near = std::min({reach, i, count - 1 - i});
+    double mean = 0;
+    for (size_t j = i - near; j <= i + near; ++j)
+      mean += finite[j].second / static_cast<double>(2 * near + 1);
+    means.emplace_back(finite[i].first, mean);
+  }
+  return means;
 }
 
 std::vector<double> axis_ticks(double low, double high, int count) {
@@ -137,27 +201,39 @@ std::vector<double> axis_ticks(double low, double high, int count) {
   return ticks;
 }
 
-std::string line_chart(const std::string& title, const std::string& unit, const std::vector<Series>& series) {
-  Range x, y;
-  std::vector<std::vector<std::pair<double, double>>> curves;
-  for (const Series& each : series) {
+std::string line_chart(const Chart& chart) {
+  Range x{.low = 0, .high = chart.end}, y;
+  std::vector<Points> curves;
+  for (const Series& each : chart.series) {
     curves.push_back(thinned(each.points, kMostPoints));
     for (const auto& [step, value] : curves.back()) x.take(step), y.take(value);
   }
   if (y.is_empty()) return "";
-  const std::vector<double> x_ticks = axis_ticks(x.low, x.high, 2 * kTicks),
-                            y_ticks = axis_ticks(y.low, y.high, kTicks);
-  const Range steps = shown(x.low, x.high);
-  const Frame frame{steps.low, steps.high, y_ticks.front(), y_ticks.back()};
+  if (chart.from_zero) y.take(0);
+  const std::vector<double> ticks = axis_ticks(y.low, y.high, chart.size == Chart::Size::small ? 3 : 5);
+  Frame frame = frame_of(chart.size);
+  frame.steps = shown(x.low, x.high);
+  frame.values = {ticks.front(), ticks.back()};
   std::string svg = fmt::format(
-      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n<text class=\"title\" "
-      "x=\"{:.0f}\" y=\"14\">{}"
-      "</text>\n",
-      kWidth, kHeight, escaped(title), kLeft, escaped(unit.empty() ? title : title + ", " + unit));
-  svg += grid(frame, x_ticks, y_ticks);
+      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n<text class=\"title\" x=\"4\" "
+      "y=\"16\">{}</text>\n",
+      frame.width, frame.height, escaped(chart.title),
+      escaped(chart.unit.empty() ? chart.title : chart.title + ", " + chart.unit));
+  svg += grid(frame, chart, ticks);
+  if (chart.steps_per_epoch > 0 && chart.size == Chart::Size::normal)
+    svg += epochs(frame, chart.steps_per_epoch);
+  svg += marks(frame, chart.marks);
   for (size_t i = 0; i < curves.size(); ++i)
-    if (!curves[i].empty()) svg += curve(frame, curves[i], i);
-  return svg + (series.size() > 1 ? legend(series) : "") + "</svg>\n";
+    if (!curves[i].empty()) svg += curve(frame, curves[i], chart.series[i]);
+  return svg + legend(frame, chart.series) + "</svg>\n";
+}
+
+std::string curve_sample(size_t color) {
+  color %= kCurveColors;
+  return fmt::format(
+      "<svg class=\"sample\" viewBox=\"0 0 28 10\"><line class=\"c{}\" x1=\"0\" y1=\"5\" x2=\"28\" y2=\"5\" "
+      "stroke-dasharray=\"{}\"/></svg>",
+      color, kDashes[color]);
 }
 
 }  // namespace trainer

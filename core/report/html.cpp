@@ -3,7 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/json.h"
+#include "core/base/version.h"
+#include "core/report/style.h"
 
 namespace trainer {
 namespace {
@@ -43,17 +47,37 @@ std::string escaped(std::string_view text) {
 }
 
 std::string html_table(const std::vector<std::string>& head,
-                       const std::vector<std::vector<std::string>>& rows) {
+                       const std::vector<std::vector<std::string>>& rows, std::optional<size_t> best) {
+  // A head stands above its numbers.
+  std::vector<bool> has_numbers(head.size(), !rows.empty());
+  for (const std::vector<std::string>& row : rows)
+    for (size_t i = 0; i < std::min(row.size(), head.size()); ++i)
+      has_numbers[i] = has_numbers[i] && (row[i].empty() || is_number(row[i]));
   std::string html = "<table><thead><tr>";
-  for (const std::string& cell : head) html += fmt::format("<th>{}</th>", escaped(cell));
+  for (size_t i = 0; i < head.size(); ++i)
+    html += fmt::format("<th{}>{}</th>", has_numbers[i] ? " class=\"n\"" : "", escaped(head[i]));
   html += "</tr></thead><tbody>\n";
-  for (const std::vector<std::string>& row : rows) {
-    html += "<tr>";
-    for (const std::string& cell : row)
-      html += fmt::format("<td{}>{}</td>", is_number(cell) ? " class=\"n\"" : "", escaped(cell));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    html += i == best ? "<tr class=\"best\">" : "<tr>";
+    for (size_t j = 0; j < rows[i].size(); ++j)
+      html += fmt::format("<td{}>{}</td>", j < head.size() && has_numbers[j] ? " class=\"n\"" : "",
+                          escaped(rows[i][j]));
     html += "</tr>\n";
   }
   return html + "</tbody></table>\n";
+}
+
+std::string folded(const std::string& title, const std::string& content, bool is_open) {
+  return fmt::format("<details{}><summary>{}</summary>\n{}</details>\n", is_open ? " open=\"\"" : "",
+                     escaped(title), content);
+}
+
+std::string html_page(const std::string& title, const std::string& body) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>{}</style></head>\n"
+      "<body>\n{}<footer>written by trainer {}</footer>\n</body></html>\n",
+      escaped(title), kStyle, body, kVersion);
 }
 
 }  // namespace trainer

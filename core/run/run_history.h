@@ -19,4 +19,7 @@ struct RunHistory {
 /// no file. Throws Error (exit 74) if it cannot be read.
 RunHistory read_history(const std::filesystem::path& directory);
 
+/// The steps after which processes resumed the run, ascending, as its log.txt says. Throws Error (exit 74).
+std::vector<int64_t> read_resumes(const std::filesystem::path& directory);
+
 }  // namespace trainer

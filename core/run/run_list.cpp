@@ -89,8 +89,11 @@ class MetricsReader {
     const double value = to_double(number);
     run_.metric = name;
     const std::optional<Direction> direction = direction_of(name);
+    run_.larger_is_better = direction == Direction::larger;
     if (!direction || !std::isfinite(value)) return;
-    if (!run_.best || is_better(*direction, value, *run_.best)) run_.best = value;
+    if (run_.best && !is_better(*direction, value, *run_.best)) return;
+    run_.best = value;
+    run_.best_step = record->step;
   }
 
   void take_training() {

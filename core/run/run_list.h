@@ -28,6 +28,8 @@ struct RunOverview {
   std::optional<int64_t> steps;         ///< all that there will be
   std::string metric;                   ///< the first of the validation split, `loss` if it has no other
   std::optional<double> best;           ///< of `metric`; absent if it is unknown which is better
+  std::optional<int64_t> best_step;     ///< the first step with it
+  bool larger_is_better = false;        ///< of `metric`
   std::optional<double> loss;           ///< of the last interval of training
   std::optional<double> samples_per_s;  ///< median of the last intervals
   int64_t updated = 0;                  ///< when the run last wrote, in Unix seconds

@@ -2,7 +2,9 @@
 #include "core/run/run_settings.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 #include "core/base/regular_file.h"
 #include "core/config/old_keys.h"
@@ -30,6 +32,20 @@ std::string end_of(const std::string& key, size_t dots) {
 
 }  // namespace
 
+int interest_in(const std::string& key) {
+  constexpr std::array<std::string_view, 16> kOrder = {"optimizer.lr",   "training.global_batch_size",
+                                                       "optimizer.name", "model.network",
+                                                       "model.",         "optimizer.",
+                                                       "lr_scheduler.",  "training.",
+                                                       "loss.",          "data.format",
+                                                       "data.train",     "data.",
+                                                       "run.seed",       "guards.",
+                                                       "validation.",    "run."};
+  const auto* found =
+      std::ranges::find_if(kOrder, [&](std::string_view start) { return key.starts_with(start); });
+  return static_cast<int>(found - kOrder.begin());
+}
+
 Settings read_settings(const std::filesystem::path& directory) {
   const std::filesystem::path file = directory / "recipe.yaml";
   const std::optional<std::string> text = read_text(file, Links::refuse);
@@ -54,8 +70,7 @@ std::vector<std::string> differing_keys(const std::vector<Settings>& runs) {
   std::vector<std::string> keys;
   for (const auto& [key, found] : values)
     if ((found.size() > 1 || count[key] < with_settings) && !names_a_run(key)) keys.push_back(key);
-  std::stable_partition(keys.begin(), keys.end(),
-                        [](const std::string& key) { return !key.starts_with("model."); });
+  std::ranges::stable_sort(keys, {}, interest_in);
   return keys;
 }
 

@@ -51,6 +51,28 @@ TEST_CASE("report writes one page about a run, and a browser draws it") {
   CHECK(image.size() > 30000);  // an empty page has 5000 bytes
 }
 
+TEST_CASE("report of a directory of runs, or of several, draws them over each other") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  for (const std::string rate : {"0.1", "0.02"})
+    REQUIRE(
+        run_trainer({"small.yaml", "run.output_dir=runs/" + rate, "optimizer.lr=" + rate}, workspace.path())
+            .code == 0);
+  CHECK(run_trainer({"report", "runs"}, workspace.path()).output == "wrote runs/report.html\n");
+  const std::string page = workspace.read("runs/report.html");
+  CHECK(page.find("<h1>2 runs</h1>") != std::string::npos);
+  CHECK(page.find("They differ in optimizer.lr<") != std::string::npos);
+  CHECK(page.find("aria-label=\"top5\"") != std::string::npos);
+  CHECK(run_trainer({"report", "runs/0.1", "runs/0.02"}, workspace.path()).output == "wrote report.html\n");
+  CHECK(workspace.read("report.html").find("<h1>2 runs</h1>") != std::string::npos);
+  // One run of a directory is reported like the run itself.
+  CHECK(run_trainer({"report", "runs/0.1", "-o", "one.html"}, workspace.path()).code == 0);
+  CHECK(workspace.read("one.html").find("optimizer.lr <b>0.1</b>") == std::string::npos);  // its default
+  CHECK(workspace.read("one.html").find("optimizer.momentum <b>0.9</b>") != std::string::npos);
+  workspace.write("empty/file", "");
+  CHECK(run_trainer({"report", "runs", "empty"}, workspace.path()).code == 64);
+}
+
 TEST_CASE("report and watch of what is no run, or cannot be written") {
   const Workspace workspace;
   for (const char* command : {"report", "watch"}) {

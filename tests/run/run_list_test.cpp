@@ -108,6 +108,8 @@ TEST_CASE("runs: numbers come from the metrics and the status") {
   CHECK_FALSE(run->steps);
   CHECK(run->metric == "top1");
   CHECK(run->best == 0.75);
+  CHECK(run->best_step == 10);
+  CHECK(run->larger_is_better);
   CHECK(run->loss == 1.5);
   CHECK(run->samples_per_s == 60);
   CHECK(std::abs(run->updated - before) < 60);
@@ -131,6 +133,7 @@ TEST_CASE("runs: without other metrics the best is the least validation loss") {
     lines.append({.step = 1, .split = "validation", .loss = loss});
   CHECK(look_at_run(directory)->metric == "loss");
   CHECK(look_at_run(directory)->best == 2);
+  CHECK_FALSE(look_at_run(directory)->larger_is_better);
 }
 
 TEST_CASE(
