@@ -38,7 +38,7 @@ std::string loss_text(double loss) {
   return ordinary ? fmt::format("loss {:.4f}", loss) : fmt::format("loss {:.2e}", loss);
 }
 
-/// From the most to the least important.
+/// The parts of a plain line.
 std::vector<std::string> parts_of(const ProgressState& state, const std::string& eta) {
   const std::string epochs = state.epochs > 0 ? fmt::format("/{}", state.epochs) : "";
   // Rounded down: 100% is shown only when all is done.
@@ -52,22 +52,63 @@ std::vector<std::string> parts_of(const ProgressState& state, const std::string&
           fmt::format("wait {:.0f}%", state.data_wait * 100)};
 }
 
+/// Of one width for most numbers: "16.2k samples/s".
+std::string speed_text(const ProgressState& state) {
+  const bool has_tokens = state.tokens_per_s > 0;
+  const double speed = has_tokens ? state.tokens_per_s : state.samples_per_s;
+  const std::string number = speed >= 1e6   ? fmt::format("{:.3g}M", speed / 1e6)
+                             : speed >= 1e4 ? fmt::format("{:.1f}k", speed / 1e3)
+                                            : fmt::format("{:.0f}", speed);
+  return number + (has_tokens ? " tokens/s" : " samples/s");
+}
+
+/// A part of the changing line; those with the highest rank are left out first.
+struct Part {
+  std::string text;
+  int rank;
+};
+
+std::vector<Part> changing_parts(const ProgressState& state, const std::string& eta) {
+  const std::string epochs = state.epochs > 0 ? fmt::format("/{}", state.epochs) : "";
+  const std::string steps = fmt::format("{}", state.steps);
+  std::vector<Part> parts = {{fmt::format("step {:>{}}/{}", state.step, steps.size(), steps), 0},
+                             {fmt::format("epoch {}{}", state.epoch, epochs), 4},
+                             {loss_text(state.loss), 1},
+                             {fmt::format("lr {:.3g}", state.lr), 6}};
+  if (!state.metric.empty()) {
+    parts.push_back({fmt::format("{} {:.4f}", state.metric, state.last), 3});
+    parts.push_back({fmt::format("best {:.4f}", state.best), 5});
+  }
+  parts.push_back({speed_text(state), 7});
+  parts.push_back({fmt::format("eta {}", eta), 2});
+  if (state.data_wait >= 0.01) parts.push_back({fmt::format("wait {:.0f}%", state.data_wait * 100), 8});
+  return parts;
+}
+
+std::string joined(const std::vector<Part>& parts, const char* blanks) {
+  std::string line;
+  for (const Part& part : parts) line += (line.empty() ? "" : blanks) + part.text;
+  return line;
+}
+
 }  // namespace
 
 std::string progress_line(const ProgressState& state, const std::string& eta, int width) {
   const size_t room = static_cast<size_t>(std::max(width - 1, 0));
-  std::vector<std::string> parts = parts_of(state, eta);
-  std::string line = fmt::format("{}", fmt::join(parts, "  "));
-  while (line.size() > room && parts.size() > 1) {
-    parts.pop_back();
-    line = fmt::format("{}", fmt::join(parts, "  "));
+  std::vector<Part> parts = changing_parts(state, eta);
+  std::string line = joined(parts, "  ");
+  while (line.size() > room) {
+    line = joined(parts, " ");
+    if (line.size() <= room || parts.size() == 1) break;
+    parts.erase(std::ranges::max_element(parts, {}, &Part::rank));
+    line = joined(parts, "  ");
   }
   if (line.size() > room) return line.substr(0, room);
   const int bar = std::min(static_cast<int>(room - line.size()) - 4, kLongestBar);
   if (bar < kShortestBar) return line;
   const auto filled = static_cast<size_t>(fraction_done(state) * bar);
   const std::string drawn = std::string(filled, '=') + std::string(static_cast<size_t>(bar) - filled, '.');
-  return line.insert(parts[0].size(), fmt::format("  [{}]", drawn));
+  return line + fmt::format("  [{}]", drawn);
 }
 
 bool Progress::for_terminal(int fd) {

@@ -16,6 +16,9 @@ struct ProgressState {
   double samples_per_s = 0;
   double tokens_per_s = 0;  ///< shown instead, if samples are tokens
   double data_wait = 0;     ///< the part of the time spent waiting for data, 0 to 1
+  double lr = 0;
+  std::string metric;         ///< of the validation split; empty before its first evaluation
+  double last = 0, best = 0;  ///< its values
 };
 
 /// Shows how far a run is: on a terminal one line that changes in place, elsewhere plain lines now and then
@@ -58,8 +61,8 @@ class Progress {
   std::string line_;  // the text of the terminal's changing line
 };
 
-/// The changing line: at most `width - 1` columns of ASCII (a full last column would wrap). If it does
-/// not fit, the bar is omitted first, then parts from the right.
+/// The changing line: at most `width - 1` columns (a full last column would wrap). If it does not fit, the
+/// bar is omitted first, then blanks become narrower, then the least important parts are left out.
 std::string progress_line(const ProgressState& state, const std::string& eta, int width);
 
 }  // namespace trainer

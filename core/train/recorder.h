@@ -80,6 +80,9 @@ class Recorder {
   void write_interval(const StepReport& step);
   void warn_if_input_bound();
   double epoch() const;
+  std::string main_metric() const;
+  bool is_new_best_in(const std::map<std::string, double>& values) const;
+  std::string validation_line(const std::map<std::string, double>& values);
 
   const Executable& executable_;
   ProcessGroup& group_;
@@ -90,11 +93,12 @@ class Recorder {
   Interval interval_;
   StepReport last_;  ///< step
   DeviceWatch watch_;
-  int64_t first_step_ = 1;       ///< of this process
-  int64_t uncounted_skips_ = 0;  ///< before that, under guards that the program no longer has
-  bool warned_ = false;          ///< data comes too slowly
-  double since_ = 0;             ///< when the time of the next step began
-  double waited_before_ = 0;     ///< for other ranks, until then
+  int64_t first_step_ = 1;                ///< of this process
+  int64_t uncounted_skips_ = 0;           ///< before that, under guards that the program no longer has
+  std::map<std::string, size_t> widths_;  ///< of the metrics in lines so far, so that these align
+  bool warned_ = false;                   ///< data comes too slowly
+  double since_ = 0;                      ///< when the time of the next step began
+  double waited_before_ = 0;              ///< for other ranks, until then
 };
 
 }  // namespace trainer
