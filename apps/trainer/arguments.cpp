@@ -233,18 +233,17 @@ void add_watching_commands(CLI::App& app, Arguments& arguments) {
   runs->add_option("directory", arguments.path, "directory to search (default: runs)")
       ->type_name("DIRECTORY");
   runs->add_flag("--json", arguments.json, "print the list as JSON");
-  runs->add_option(
-          "--sort", arguments.sort,
-          "sort by a column, such as best or loss, or by a key of the recipes, such as optimizer.lr or lr")
+  runs->add_option("--sort", arguments.sort,
+                   "sort by a column, such as best or loss, or by a key of the recipes, such as optimizer.lr "
+                   "or lr (default: age)")
       ->type_name("KEY");
-  CLI::App* compare =
-      runs->add_subcommand("compare", "print the settings and results of two runs side by side");
-  compare->add_option("runs", arguments.inputs, "the two runs")
+  CLI::App* compare = runs->add_subcommand("compare", "print the settings and results of runs side by side");
+  compare->add_option("runs", arguments.inputs, "two or more runs")
       ->required()
-      ->expected(2)
+      ->expected(2, -1)
       ->type_name("DIRECTORY");
   compare->add_flag("--all", arguments.all, "print the settings that are the same too");
-  compare->add_flag("--json", arguments.json, "print both as JSON");
+  compare->add_flag("--json", arguments.json, "print them as JSON");
 }
 
 void add_report_commands(CLI::App& app, Arguments& arguments) {
@@ -321,8 +320,10 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
       ->type_name("NAME,...")
       ->excludes("--dump");
   plan->add_flag("--json", arguments.json, "print the report as JSON");
-  app.add_subcommand("layers",
-                     "list all layers, losses, optimisers, schedules and transforms with their parameters");
+  CLI::App* layers = app.add_subcommand(
+      "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");
+  layers->add_option("name", arguments.path, "one of them, such as conv2d: print only this one")
+      ->type_name("NAME");
   CLI::App* schema = app.add_subcommand("schema", "print a JSON Schema of recipes, for editors");
   schema->add_flag("--markdown", arguments.markdown, "print a reference of all keys instead");
 

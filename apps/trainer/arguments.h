@@ -72,8 +72,8 @@ struct Arguments {
   bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema
   GenerateArguments generate;
-  std::string path;       ///< init, inspect, runs, watch
-  std::string sort;       ///< runs: a column or a key; empty: by path
+  std::string path;       ///< init, inspect, layers, runs, watch
+  std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };
 

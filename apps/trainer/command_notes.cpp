@@ -54,7 +54,7 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer plan --config resnet.yaml training.global_batch_size=256\n"
         "trainer plan --config resnet.yaml --devices a100,h100,h200",
         {65, 69, 71, 74, 78}}},
-      {"layers", {"", "trainer layers | less", {71, 74}}},
+      {"layers", {"", "trainer layers | less\ntrainer layers conv2d", {71, 74}}},
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
       {"doctor", {"", "trainer doctor --device-json gpu.json", {69, 71, 74}}},
       {"data", {"", "trainer data stats --config resnet.yaml", {65, 71, 74, 78}}},

@@ -2,9 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
+#include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/config/fields.h"
 #include "core/data/images/transforms/table.h"
 #include "core/layers/layer.h"
 #include "core/layers/loss.h"
@@ -54,9 +60,51 @@ void print_common_fields() {
   }
 }
 
+/// Calls each(title, table) for every table of what a recipe chooses by name.
+template <class Each>
+void for_tables(const Each& each) {
+  each("Layers (model.layers)", layers());
+  each("Losses (loss.name)", losses());
+  each("Optimisers (optimizer.name)", optimizers());
+  each("Schedules (lr_scheduler.name)", schedules());
+  each("Transforms (data.augment, data.eval_transform)", transforms());
+}
+
+/// Prints the rows of this name; throws Error (exit 64) with the nearest name if there is none.
+void print_one(const std::string& name) {
+  bool is_found = false;
+  std::vector<std::string> known;
+  for_tables([&](const char* title, const auto& table) {
+    auto rows = table;
+    std::erase_if(rows, [&](const auto& row) {
+      known.emplace_back(row.name);
+      return row.name != name;
+    });
+    if (rows.empty()) return;
+    is_found = true;
+    print_table(title, rows);
+  });
+  for (const Metric& metric : all_metrics()) {
+    known.push_back(metric.name);
+    if (metric.name != name) continue;
+    is_found = true;
+    print_text("\nMetrics (validation.metrics)\n  {:<18} {}\n", metric.name, metric.help);
+  }
+  if (is_found) return;
+  const std::optional<std::string> meant = nearest(name, known);
+  throw Error(
+      ExitCode::usage,
+      fmt::format("{}: no layer, loss, optimiser, schedule, transform or metric{}", one_line(name),
+                  meant ? fmt::format("; did you mean '{}'?", *meant) : "; `trainer layers` lists all"));
+}
+
 }  // namespace
 
-int layers_command() {
+int layers_command(const Arguments& arguments) {
+  if (!arguments.path.empty()) {
+    print_one(arguments.path);
+    return 0;
+  }
   print_text("Each parameter: type, default, what it does, bounds.\n");
   print_table("Layers (model.layers)", layers(), common_fields());
   print_common_fields();

@@ -41,7 +41,7 @@ int run(int argc, char** argv) {
     case Arguments::Command::plan:
       return plan_command(*arguments);
     case Arguments::Command::layers:
-      return layers_command();
+      return layers_command(*arguments);
     case Arguments::Command::data_stats:
       return data_stats_command(*arguments);
     case Arguments::Command::data_pack:

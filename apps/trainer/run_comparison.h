@@ -2,16 +2,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "apps/trainer/run_table.h"
 #include "core/base/json.h"
 
 namespace trainer {
 
-/// Two runs side by side: the settings in which they differ (`all`: every setting), how they went, and their
-/// validation at the same steps.
-void print_comparison(const ListedRun& a, const ListedRun& b, bool all);
-Json comparison_json(const ListedRun& a, const ListedRun& b, bool all);
+/// Runs side by side: the settings in which they differ (`all`: every setting), how they went, and their
+/// validation at the same epochs. On a terminal the columns share its width.
+void print_comparison(const std::vector<ListedRun>& runs, bool all);
+Json comparison_json(const std::vector<ListedRun>& runs, bool all);
 
 /// A run's overview, for `trainer runs --json`.
 Json overview_json(const RunOverview& run, const std::string& name);

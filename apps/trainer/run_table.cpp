@@ -18,12 +18,12 @@
 namespace trainer {
 namespace {
 
-constexpr size_t kTableWidth = 100;
-constexpr size_t kWidthWithKeys = 120;
+constexpr size_t kTableWidth = 100;     // outside of a terminal
+constexpr size_t kWidthWithKeys = 120;  // likewise
 constexpr size_t kLeastNameWidth = 12;
-constexpr size_t kNameWidthWithKeys = 40;  // names often say which value a run has
-constexpr size_t kMetricName = 10;         // longer ones are cut off
-constexpr size_t kValueWidth = 16;         // likewise
+constexpr size_t kFirstKeys = 3;    // keys that are more important than the last columns
+constexpr size_t kMetricName = 10;  // longer ones are cut off
+constexpr size_t kValueWidth = 16;  // likewise
 constexpr int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
 /// In the largest unit that gives at least two.
@@ -37,11 +37,6 @@ std::string age_text(int64_t seconds) {
 
 std::string number_text(const std::optional<double>& value, const char* digits) {
   return value ? fmt::format(fmt::runtime(digits), *value) : "-";
-}
-
-/// The end of a name, which distinguishes runs.
-std::string shortened(const std::string& text, size_t width) {
-  return text.size() <= width ? text : "..." + text.substr(text.size() + 3 - width);
 }
 
 std::string value_text(const ListedRun& run, const std::string& key) {
@@ -85,27 +80,45 @@ std::vector<Column> fixed_columns(const std::vector<ListedRun>& runs, const std:
   return columns;
 }
 
-size_t width_with_keys(const std::vector<Column>& columns) {
-  size_t width = std::min(columns[0].width(), kNameWidthWithKeys);
-  for (size_t i = 1; i < columns.size(); ++i) width += 2 + columns[i].width();
-  return width;
+Column key_column(const std::vector<ListedRun>& runs, const std::string& key, const std::string& name) {
+  Column column{.name = name};
+  for (const ListedRun& run : runs) column.cells.push_back(value_text(run, key));
+  column.is_number = std::ranges::all_of(
+      column.cells, [](const std::string& cell) { return cell == "-" || leading_number(cell); });
+  return column;
 }
 
-/// Adds columns for the keys after the state's column while there is room. Returns how many.
-size_t add_keys(std::vector<Column>& columns, const std::vector<ListedRun>& runs,
-                const std::vector<std::string>& keys) {
-  const std::vector<std::string> names = short_names(keys);
-  size_t added = 0;
-  for (; added < keys.size(); ++added) {
-    Column column{.name = names[added]};
-    for (const ListedRun& run : runs) column.cells.push_back(value_text(run, keys[added]));
-    column.is_number = std::ranges::all_of(
-        column.cells, [](const std::string& cell) { return cell == "-" || leading_number(cell); });
-    const auto place = columns.begin() + static_cast<int64_t>(2 + added);
-    if (width_with_keys(columns) + 2 + column.width() > kWidthWithKeys) break;
-    columns.insert(place, std::move(column));
+/// A table's columns, as many as fit: the first ones, some keys, the other columns, then further keys.
+struct ChosenColumns {
+  std::vector<Column> columns;
+  size_t keys = 0;  ///< how many of them are keys
+};
+ChosenColumns choose_columns(std::vector<Column> fixed, const std::vector<Column>& keys, size_t width) {
+  // Names often say which value a run has.
+  size_t used = std::min(fixed[0].width(), std::max(kLeastNameWidth, width / 3));
+  const auto fits = [&](const Column& column) {
+    const bool has_room = used + 2 + column.width() <= width;
+    if (has_room) used += 2 + column.width();
+    return has_room;
+  };
+  constexpr size_t kState = 1, kStep = 2, kBest = 3, kLoss = 4, kSpeed = 5, kAge = 6;
+  std::vector<bool> shown(fixed.size(), false);
+  for (const size_t i : {kState, kBest, kStep}) shown[i] = fits(fixed[i]);
+  ChosenColumns chosen;
+  const auto take_keys = [&](size_t most) {
+    while (chosen.keys < std::min(most, keys.size()) && fits(keys[chosen.keys])) ++chosen.keys;
+  };
+  take_keys(kFirstKeys);
+  for (const size_t i : {kAge, kLoss, kSpeed}) shown[i] = fits(fixed[i]);
+  if (chosen.keys >= kFirstKeys) take_keys(keys.size());
+  shown[0] = true;
+  for (size_t i = 0; i < fixed.size(); ++i) {
+    if (i == kStep)
+      chosen.columns.insert(chosen.columns.end(), keys.begin(),
+                            keys.begin() + static_cast<int64_t>(chosen.keys));
+    if (shown[i]) chosen.columns.push_back(std::move(fixed[i]));
   }
-  return added;
+  return chosen;
 }
 
 void print_columns(std::vector<Column>& columns, size_t table_width) {
@@ -127,11 +140,11 @@ void print_columns(std::vector<Column>& columns, size_t table_width) {
 }
 
 /// The first line of why a run ended.
-void print_reason(const RunOverview& run, const std::filesystem::path& root) {
+void print_reason(const RunOverview& run, const std::filesystem::path& root, size_t width) {
   if (run.message.empty()) return;
   std::string text = name_of(run, root) + ": " + run.message;
   text = one_line(text.substr(0, text.find('\n')));
-  print_text("{}\n", text.size() <= kTableWidth ? text : text.substr(0, kTableWidth - 3) + "...");
+  print_text("{}\n", text.size() <= width ? text : text.substr(0, width - 3) + "...");
 }
 
 /// The value that a run is sorted by; absent if it has none.
@@ -193,6 +206,11 @@ std::string key_named(const std::vector<ListedRun>& runs, const std::string& nam
 
 }  // namespace
 
+std::string shortened(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  return width < 4 ? text.substr(text.size() - width) : "..." + text.substr(text.size() + 3 - width);
+}
+
 RunOverview run_in(const std::filesystem::path& directory) {
   std::optional<RunOverview> run = look_at_run(directory);
   if (!run)
@@ -245,12 +263,16 @@ void print_run_table(const std::vector<ListedRun>& runs, const std::filesystem::
   std::vector<Settings> settings;
   for (const ListedRun& run : runs) settings.push_back(run.settings);
   const std::vector<std::string> keys = differing_keys(settings);
-  std::vector<Column> columns = fixed_columns(runs, root);
-  const size_t shown = add_keys(columns, runs, keys);
-  print_columns(columns, shown > 0 ? kWidthWithKeys : kTableWidth);
-  if (shown < keys.size())
-    print_text("and {} more: --json prints all keys in which these runs differ\n", keys.size() - shown);
-  for (const ListedRun& run : runs) print_reason(run.overview, root);
+  const std::vector<std::string> names = short_names(keys);
+  std::vector<Column> key_columns;
+  for (size_t i = 0; i < keys.size(); ++i) key_columns.push_back(key_column(runs, keys[i], names[i]));
+  const std::optional<size_t> terminal = output_width();
+  const size_t width = terminal.value_or(keys.empty() ? kTableWidth : kWidthWithKeys);
+  ChosenColumns chosen = choose_columns(fixed_columns(runs, root), key_columns, width);
+  print_columns(chosen.columns, width);
+  if (chosen.keys < keys.size())
+    print_text("and {} more: --json prints all keys in which these runs differ\n", keys.size() - chosen.keys);
+  for (const ListedRun& run : runs) print_reason(run.overview, root, terminal.value_or(kTableWidth));
 }
 
 }  // namespace trainer

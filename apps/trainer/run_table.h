@@ -33,10 +33,14 @@ void sort_runs(std::vector<ListedRun>& runs, const std::string& key);
 /// A run's path below `root`, without line breaks.
 std::string name_of(const RunOverview& run, const std::filesystem::path& root);
 
+/// The end of a name, which distinguishes runs.
+std::string shortened(const std::string& text, size_t width);
+
 /// The number that a value of a recipe begins with: 5 of "5ep".
 std::optional<double> leading_number(const std::string& text);
 
-/// A table at most 100 columns wide; with keys in which the runs differ, as many as fit, 120.
+/// A table that fits the terminal; elsewhere it is at most 100 columns wide, or 120 with keys in which the
+/// runs differ, as many as fit.
 void print_run_table(const std::vector<ListedRun>& runs, const std::filesystem::path& root);
 
 }  // namespace trainer

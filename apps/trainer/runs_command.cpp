@@ -47,7 +47,7 @@ void print_json(const Json& json) {
 int runs_command(const Arguments& arguments) {
   const std::filesystem::path root = arguments.path.empty() ? "runs" : arguments.path;
   std::vector<ListedRun> runs = list_runs_with_settings(root);
-  if (!arguments.sort.empty()) sort_runs(runs, arguments.sort);
+  sort_runs(runs, arguments.sort.empty() ? "age" : arguments.sort);
   if (arguments.json) {
     print_json(json_of(runs, root));
   } else if (runs.empty()) {
@@ -60,13 +60,14 @@ int runs_command(const Arguments& arguments) {
 }
 
 int compare_command(const Arguments& arguments) {
-  const ListedRun a = run_at(arguments.inputs.at(0)), b = run_at(arguments.inputs.at(1));
+  std::vector<ListedRun> runs;
+  for (const std::string& path : arguments.inputs) runs.push_back(run_at(path));
   if (arguments.json) {
-    print_json(comparison_json(a, b, arguments.all));
+    print_json(comparison_json(runs, arguments.all));
   } else {
-    print_comparison(a, b, arguments.all);
+    print_comparison(runs, arguments.all);
   }
-  for (const ListedRun& run : {a, b}) warn_of(run.overview);
+  for (const ListedRun& run : runs) warn_of(run.overview);
   return 0;
 }
 

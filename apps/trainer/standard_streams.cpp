@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -12,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
+#include "core/host/progress.h"
 
 namespace trainer {
 namespace {
@@ -50,6 +53,14 @@ bool write_at_once(std::string_view text) {
 
 void print_warning(std::string_view text) {
   print_to(stderr, fmt::format("warning: {}\n", text));
+}
+
+std::optional<size_t> output_width() {
+  constexpr size_t kUsual = 80, kLeast = 30, kMost = 500;
+  if (!Progress::for_terminal(STDOUT_FILENO)) return std::nullopt;
+  winsize size = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsual;
+  return std::clamp<size_t>(size.ws_col, kLeast, kMost);
 }
 
 void print_note(const OutputFile& about, std::string_view text) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,9 @@ void print_text(fmt::format_string<Values...> format, Values&&... values) {
 /// The same unbuffered, for output that is read as it comes; `text` is written as it is. Returns false if the
 /// reader has gone.
 bool write_at_once(std::string_view text);
+
+/// Columns of the terminal that shows the standard output; nothing if that is none. 80 if it does not say.
+std::optional<size_t> output_width();
 
 /// A line about a file that was written: on the error stream if the file is the standard output.
 void print_note(const OutputFile& about, std::string_view text);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <thread>
 
@@ -21,75 +21,91 @@ namespace trainer {
 namespace {
 
 constexpr std::chrono::seconds kPause(2);
-constexpr size_t kUsualWidth = 80, kLeastWidth = 30, kMostWidth = 160;
+constexpr size_t kUsualWidth = 80, kMostWidth = 160, kLeastName = 12;
 constexpr size_t kChartHeight = 6;
 constexpr size_t kLatest = 5;  // records of validation that are printed
 
-size_t terminal_width() {
-  winsize size = {};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualWidth;
-  return std::clamp<size_t>(size.ws_col, kLeastWidth, kMostWidth);
-}
-
-std::string head(const RunOverview& run) {
-  std::string text =
-      fmt::format("{}: {}, step {}", one_line(run.directory.string()), to_string(run.state), run.step);
+std::string head(const RunOverview& run, size_t width) {
+  std::string state = fmt::format(": {}, step {}", to_string(run.state), run.step);
   if (run.steps) {
-    text += fmt::format("/{}", *run.steps);
+    state += fmt::format("/{}", *run.steps);
     if (*run.steps > 0)
-      text +=
+      state +=
           fmt::format(" ({:.0f} %)", 100.0 * static_cast<double>(run.step) / static_cast<double>(*run.steps));
   }
-  if (run.samples_per_s) text += fmt::format(", {:.0f} samples/s", *run.samples_per_s);
-  if (run.best) text += fmt::format(", best {} {:.4f}", one_line(run.metric), *run.best);
-  text += fmt::format(", {} s ago\n", std::max<int64_t>(0, std::time(nullptr) - run.updated));
+  const size_t room = width - std::min(width, state.size());
+  std::string text = shortened(one_line(run.directory.string()), std::max(room, kLeastName)) + state + "\n";
+  if (run.samples_per_s) text += fmt::format("{:.0f} samples/s, ", *run.samples_per_s);
+  if (run.best) text += fmt::format("best {} {:.4f}", one_line(run.metric), *run.best);
+  if (run.best && run.best_step) text += fmt::format(" at step {}", *run.best_step);
+  if (run.best) text += ", ";
+  text += fmt::format("written {} s ago\n", std::max<int64_t>(0, std::time(nullptr) - run.updated));
   if (!run.message.empty()) text += run.message + "\n";
   for (const std::string& problem : run.problems) text += "warning: " + problem + "\n";
   return text;
 }
 
-std::string chart(const std::string& title, const Points& points, size_t width) {
+std::string chart(const std::string& title, const Points& points, size_t width, const Points& marked = {}) {
   std::string text;
-  for (const std::string& line : terminal_chart(title, points, width, kChartHeight)) text += line + "\n";
+  for (const std::string& line : terminal_chart(title, points, width, kChartHeight, marked))
+    text += line + "\n";
   return text;
 }
 
 std::string curves(const RunHistory& history, size_t width) {
-  Points loss;
+  Points loss, validation;
   for (const MetricsRecord& record : history.training) loss.emplace_back(record.step, record.loss);
-  std::string text = chart("training loss", loss, width);
-  if (history.validation.empty()) return text;
-  const MetricsRecord& last = history.validation.back();
-  const std::string name = last.metrics.empty() ? "loss" : last.metrics[0].first;
+  for (const MetricsRecord& record : history.validation) validation.emplace_back(record.step, record.loss);
+  const char* title = validation.empty() ? "training loss" : "training loss, and o: validation loss";
+  std::string text = chart(title, loss, width, validation);
+  if (history.validation.empty() || history.validation.back().metrics.empty()) return text;
+  const std::string name = history.validation.back().metrics[0].first;
   Points values;
   for (const MetricsRecord& record : history.validation) {
-    double value = record.loss;
+    double value = std::nan("");
     for (const auto& [key, number] : record.metrics)
       if (key == name) value = to_double(number);
     values.emplace_back(record.step, value);
   }
-  return text + chart("validation " + one_line(name), values, width);
+  return text + chart("validation " + one_line(name), values, width, values);
 }
 
-std::string latest(const RunHistory& history) {
+std::string latest(const RunOverview& run, const RunHistory& history) {
+  const size_t count = history.validation.size(), begin = count - std::min(count, kLatest);
+  size_t steps = 0, epochs = 0;
+  for (size_t i = begin; i < count; ++i) {
+    steps = std::max(steps, fmt::formatted_size("{}", history.validation[i].step));
+    epochs = std::max(epochs, fmt::formatted_size("{:.4g}", history.validation[i].epoch));
+  }
   std::string text;
-  const size_t count = history.validation.size();
-  for (size_t i = count - std::min(count, kLatest); i < count; ++i) {
+  for (size_t i = begin; i < count; ++i) {
     const MetricsRecord& record = history.validation[i];
-    text +=
-        fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", record.step, record.epoch, record.loss);
+    text += fmt::format("step {:>{}} epoch {:>{}.4g}: validation loss {:.4f}", record.step, steps,
+                        record.epoch, epochs, record.loss);
     for (const auto& [name, value] : record.metrics)
       text += fmt::format(" {} {:.4f}", one_line(name), to_double(value));
-    text += "\n";
+    text += record.step == run.best_step ? "  best\n" : "\n";
   }
   return text;
+}
+
+/// Without the ends of lines that a terminal would wrap. A character is taken for one column.
+std::string cut(const std::string& text, size_t width) {
+  std::string lines;
+  size_t column = 0;
+  for (const char c : text) {
+    const bool is_begin = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    column = c == '\n' ? 0 : column + (is_begin ? 1 : 0);
+    if (column <= width) lines += c;
+  }
+  return lines;
 }
 
 std::string view_of(const RunOverview& run, size_t width) {
   const RunHistory history = read_history(run.directory);
   if (history.training.empty() && history.validation.empty())
-    return printable(head(run) + "no metrics yet\n");
-  return printable(head(run) + curves(history, width) + latest(history));
+    return printable(head(run, width) + "no metrics yet\n");
+  return printable(head(run, width) + curves(history, width) + latest(run, history));
 }
 
 }  // namespace
@@ -101,9 +117,10 @@ int watch_command(const Arguments& arguments) {
     return 0;
   }
   while (true) {
+    const size_t width = std::min(output_width().value_or(kUsualWidth), kMostWidth);
     // Each line is cleared to its right, and the screen below the last one: nothing flickers.
     std::string screen = "\x1b[H";
-    for (const char c : view_of(run, terminal_width()))
+    for (const char c : cut(view_of(run, width), width))
       screen += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
     if (!write_at_once(screen + "\x1b[J") || run.state != RunCondition::running) return 0;
     std::this_thread::sleep_for(kPause);

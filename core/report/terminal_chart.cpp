@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 
 namespace trainer {
 namespace {
@@ -46,15 +47,20 @@ class Dots {
           static_cast<size_t>(std::lround(y + down * i / steps)));
   }
 
+  /// Shows a letter in place of the dots around this one.
+  void mark(size_t x, size_t y) { marked_.insert(y / kDotsDown * width_ + x / kDotsAcross); }
+
   std::string line(size_t row) const {
     std::string text;
-    for (size_t i = 0; i < width_; ++i) text += braille(cells_[row * width_ + i]);
+    for (size_t i = 0; i < width_; ++i)
+      text += marked_.contains(row * width_ + i) ? "o" : braille(cells_[row * width_ + i]);
     return text;
   }
 
  private:
   size_t width_, height_;
   std::vector<uint8_t> cells_;
+  std::set<size_t> marked_;
 };
 
 /// The position of a value from `low` to `high` in 0 to count - 1. By halves, since the difference of two
@@ -67,14 +73,16 @@ size_t place(double value, double low, double high, size_t count) {
 
 }  // namespace
 
-std::vector<std::string> terminal_chart(const std::string& title,
-                                        const std::vector<std::pair<double, double>>& points, size_t width,
-                                        size_t height) {
+std::vector<std::string> terminal_chart(const std::string& title, const Points& points, size_t width,
+                                        size_t height, const Points& marked) {
   double low = std::numeric_limits<double>::infinity(), high = -low, first = low, last = -low;
-  for (const auto& [x, y] : points) {
-    if (!std::isfinite(y)) continue;
-    low = std::min(low, y), high = std::max(high, y), first = std::min(first, x), last = std::max(last, x);
+  for (const Points* all : {&points, &marked}) {
+    for (const auto& [x, y] : *all) {
+      if (!std::isfinite(y)) continue;
+      low = std::min(low, y), high = std::max(high, y), first = std::min(first, x), last = std::max(last, x);
+    }
   }
+  first = std::min(first, 0.0);
   if (low > high || width <= kLabelWidth + 2 || height == 0) return {};
   Dots dots(width - kLabelWidth - 1, height);
   std::optional<std::pair<size_t, size_t>> before;
@@ -85,6 +93,9 @@ std::vector<std::string> terminal_chart(const std::string& title,
     dots.join(before.value_or(to), to);
     before = to;
   }
+  for (const auto& [x, y] : marked)
+    if (std::isfinite(y))
+      dots.mark(place(x, first, last, dots.across()), dots.down() - 1 - place(y, low, high, dots.down()));
   std::vector<std::string> lines = {title};
   for (size_t row = 0; row < height; ++row) {
     const std::string label = row == 0            ? fmt::format("{:.4g}", high)
@@ -92,7 +103,7 @@ std::vector<std::string> terminal_chart(const std::string& title,
                                                   : "";
     lines.push_back(fmt::format("{:>{}} {}", label, kLabelWidth, dots.line(row)));
   }
-  const std::string begin = fmt::format("{:.8g}", first), end = fmt::format("{:.8g}", last);
+  const std::string begin = fmt::format("step {:.8g}", first), end = fmt::format("{:.8g}", last);
   const size_t room = width - kLabelWidth - 1;
   const size_t gap = room > begin.size() + end.size() ? room - begin.size() - end.size() : 1;
   lines.push_back(std::string(kLabelWidth + 1, ' ') + begin + std::string(gap, ' ') + end);

@@ -2,16 +2,16 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "core/report/chart.h"
 
 namespace trainer {
 
-/// A curve in `height` lines of text, `width` columns wide, drawn with Braille dots; at its left the largest
-/// and the smallest value, under it the first and the last step. Values that are not finite are left out;
-/// empty without any other.
-std::vector<std::string> terminal_chart(const std::string& title,
-                                        const std::vector<std::pair<double, double>>& points, size_t width,
-                                        size_t height);
+/// A curve in `height` lines of text, `width` columns wide, drawn with Braille dots; points of `marked` stand
+/// over it as `o`. At its left the largest and the smallest value, under it the axis of steps from 0.
+/// Values that are not finite are left out; empty without any other.
+std::vector<std::string> terminal_chart(const std::string& title, const Points& points, size_t width,
+                                        size_t height, const Points& marked = {});
 
 }  // namespace trainer

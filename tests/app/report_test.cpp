@@ -94,7 +94,7 @@ TEST_CASE(
   const Outcome once = run_trainer({"watch", "run"}, workspace.path());
   CHECK(once.code == 0);
   CHECK(once.output.find("run: finished, step 20/20 (100 %)") == 0);
-  CHECK(once.output.find("\ntraining loss\n") != std::string::npos);
+  CHECK(once.output.find("\ntraining loss, and o: validation loss\n") != std::string::npos);
   CHECK(once.output.find("\nvalidation top1\n") != std::string::npos);
   CHECK(once.output.find("\nstep 20 epoch 2: validation loss ") != std::string::npos);
   CHECK(once.output.find('\x1b') == std::string::npos);

@@ -57,7 +57,7 @@ TEST_CASE("the table of runs fits 100 columns and holds nothing that a terminal 
   put_run(workspace, std::string(120, 'n') + "-tail", status("saved", 999999999));
   put_run(workspace, "bad\x1b[2J",
           status("failed", 1, "first \\u001b[2J" + std::string(200, 'm') + "\\nsecond"));
-  const Outcome table = run_trainer({"runs", "runs"}, workspace.path());
+  const Outcome table = run_trainer({"runs", "runs", "--sort", "run"}, workspace.path());
   REQUIRE(table.code == 0);
   const std::vector<std::string> lines = lines_of(table.output);
   REQUIRE(lines.size() == 4);
@@ -96,7 +96,7 @@ TEST_CASE("runs shows the keys in which its rows differ, and sorts by them") {
   train("c", "9e-3", "4ba");
   put_run(workspace, "without-recipe", status("saved", 1));
 
-  const Outcome table = run_trainer({"runs"}, workspace.path());
+  const Outcome table = run_trainer({"runs", "--sort", "run"}, workspace.path());
   REQUIRE(table.code == 0);
   const std::vector<std::string> lines = lines_of(table.output);
   REQUIRE(lines.size() == 5);
@@ -116,7 +116,8 @@ TEST_CASE("runs shows the keys in which its rows differ, and sorts by them") {
   CHECK(order("optimizer.lr") == "cbaw");
   CHECK(order("max_duration") == "acbw");  // 4ba before 12ba
   CHECK(order("step") == "wacb");
-  const auto runs = nlohmann::json::parse(run_trainer({"runs", "--json"}, workspace.path()).output);
+  const auto runs =
+      nlohmann::json::parse(run_trainer({"runs", "--json", "--sort", "run"}, workspace.path()).output);
   CHECK(runs[1].at("settings") == nlohmann::json{{"optimizer.lr", 0.02}, {"training.max_duration", "12ba"}});
 
   const Outcome unknown = run_trainer({"runs", "--sort", "max_duratoin"}, workspace.path());
@@ -175,6 +176,54 @@ TEST_CASE("runs compare prints what differs between two runs, and their validati
   const Outcome absent = run_trainer({"runs", "compare", "0.1", "0.3"}, workspace.path());
   CHECK(absent.code == 64);
   CHECK(absent.errors == "trainer: error: 0.3: not a run's directory; `trainer runs` lists them\n");
+}
+
+TEST_CASE("the newest run comes first") {
+  const Workspace workspace;
+  const auto put = [&](const std::string& name, const std::string& updated) {
+    std::string text = status("saved", 1);
+    put_run(workspace, name, text.replace(text.find("1700000000"), 10, updated));
+  };
+  put("a", "1700000001"), put("b", "1700000003"), put("c", "1700000002");
+  const std::vector<std::string> lines = lines_of(run_trainer({"runs"}, workspace.path()).output);
+  REQUIRE(lines.size() == 4);
+  CHECK(std::string() + lines[1][0] + lines[2][0] + lines[3][0] == "bca");
+}
+
+TEST_CASE("several runs are compared, with a column each") {
+  const Workspace workspace;
+  for (const std::string name : {"a", "b", "c"}) {
+    put_run(workspace, name, status("finished", 1));
+    workspace.write("runs/" + name + "/recipe.yaml", "version: 1\noptimizer: {lr: 0." + name + "}\n");
+    workspace.write("runs/" + name + "/metrics.jsonl",
+                    R"({"step":1,"updates":1,"epoch":1,"split":"validation","loss":1,"top1":0.5,")" + name +
+                        "\":0.25}\n");
+  }
+  const Outcome compared = run_trainer({"runs", "compare", "runs/a", "runs/b", "runs/c"}, workspace.path());
+  REQUIRE(compared.code == 0);
+  CHECK(compared.output.find("\n  optimizer.lr     0.a           0.b           0.c\n") != std::string::npos);
+  CHECK(compared.output.find("\n  best top1        0.5000        0.5000        0.5000\n") !=
+        std::string::npos);
+  CHECK(compared.output.find("\n  b at epoch 1     -             0.2500        -\n") != std::string::npos);
+  const auto json = nlohmann::json::parse(
+      run_trainer({"runs", "compare", "runs/a", "runs/b", "runs/c", "--json"}, workspace.path()).output);
+  CHECK(json.at("settings") == nlohmann::json{{"optimizer.lr", {"0.a", "0.b", "0.c"}}});
+  CHECK(json.at("runs").size() == 3);
+  CHECK(run_trainer({"runs", "compare", "runs/a"}, workspace.path()).code == 64);
+}
+
+TEST_CASE("lr, batch and network stand before the keys of the machine") {
+  const Workspace workspace;
+  for (const std::string name : {"1", "2"}) {
+    put_run(workspace, name, status("finished", 1));
+    workspace.write("runs/" + name + "/recipe.yaml",
+                    "data: {workers: " + name + "}\ndevice: {threads: " + name + "}\nmodel: {input_kind: k" +
+                        name + "}\noptimizer: {lr: 0." + name + "}\ntraining: {global_batch_size: " + name +
+                        "}\n");
+  }
+  const std::vector<std::string> lines = lines_of(run_trainer({"runs"}, workspace.path()).output);
+  REQUIRE(lines.size() >= 3);
+  CHECK(lines[0].find("  lr  global_batch_size  input_kind  ") != std::string::npos);
 }
 
 }  // namespace trainer

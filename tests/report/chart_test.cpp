@@ -190,16 +190,22 @@ TEST_CASE("a higher value stands higher in a chart") {
 
 TEST_CASE("a chart of the terminal has its size, its extremes and a dot for each column") {
   const std::vector<std::string> lines =
-      terminal_chart("loss", {{10, 4}, {20, 1}, {30, kNan}, {40, 2}}, 40, 4);
+      terminal_chart("loss", {{0, 4}, {20, 1}, {30, kNan}, {40, 2}}, 40, 4);
   REQUIRE(lines.size() == 6);
   CHECK(lines[0] == "loss");
   CHECK(lines[1].starts_with("         4 "));
   CHECK(lines[4].starts_with("         1 "));
-  CHECK(lines[5] == "           10                         40");
+  CHECK(lines[5] == "           step 0                     40");
   for (size_t i = 1; i <= 4; ++i) CHECK(lines[i].size() == 11 + 3 * 29);
   // The first column has a dot at the top, the last one none there.
   CHECK(lines[1].substr(11, 3) != "\u2800");
   CHECK(lines[1].substr(lines[1].size() - 3) == "\u2800");
+  const std::vector<std::string> marked =
+      terminal_chart("loss", {{0, 1}, {9, 1}}, 21, 2, {{0, 3}, {9, kNan}, {9, 1}});
+  REQUIRE(marked.size() == 4);
+  CHECK(marked[1].starts_with("         3 o"));
+  CHECK(marked[2].ends_with("o"));
+  CHECK(count(marked[1] + marked[2], "o") == 2);
   CHECK(terminal_chart("x", {{1, kNan}}, 40, 4).empty());
   CHECK(terminal_chart("x", {{1, 1}}, 5, 4).empty());
   CHECK(terminal_chart("back", {{30, 1}, {10, 2}, {30, 3}}, 40, 3).size() == 5);
