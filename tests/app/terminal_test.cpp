@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include "tests/catch.h"
 
 #include "tests/app/command.h"
@@ -103,6 +105,27 @@ TEST_CASE("the changing line of a run fits the terminal's width, and lines of va
     CHECK(validations[2].starts_with("step 12 epoch 1.20: validation loss "));
     CHECK(validations[0].find(" top1 ") == validations[2].find(" top1 "));
   }
+}
+
+TEST_CASE("a line of validation ends with best where it is better than all before, equal ones do not") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const Outcome trained = run_trainer(
+      {"small.yaml", "run.output_dir=run", "training.max_duration=60ba", "validation.interval=2ba"},
+      workspace.path());
+  REQUIRE(trained.code == 0);
+  double best = -1;
+  size_t count = 0, equal = 0;
+  const std::vector<std::string> lines = lines_with(lines_of(trained.errors), ": validation loss ");
+  REQUIRE(lines.size() == 30);
+  for (const std::string& record : lines_with(lines_of(workspace.read("run/metrics.jsonl")), "validation")) {
+    const double top1 = nlohmann::json::parse(record).at("top1").get<double>();
+    INFO(lines[count]);
+    CHECK(lines[count++].ends_with("  best") == (top1 > best));
+    equal += top1 == best ? 1 : 0;
+    best = std::max(best, top1);
+  }
+  CHECK(equal > 0);
 }
 
 TEST_CASE("layers NAME prints one of them with its keys") {
