@@ -92,6 +92,7 @@ std::vector<ChangedSetting> changed_settings(const Settings& settings) {
   std::vector<ChangedSetting> changed;
   Lists lists;
   for (const auto& [key, value] : settings) {
+    if (key.empty()) continue;  // the file holds no keys
     const std::string* usual = defaults.find(key);
     if (key.find('[') != std::string::npos) {
       note_item(lists, key, value);

@@ -38,6 +38,11 @@ class Matrix {
     for (size_t i = 0; i < size(); ++i) sum += at(label, i);
     return sum;
   }
+  size_t longest_name() const {
+    size_t longest = 0;
+    for (size_t i = 0; i < size(); ++i) longest = std::max(longest, name(i).size());
+    return longest;
+  }
   std::string name(size_t i) const {
     const bool has_name =
         classes_ != nullptr && classes_->is_array() && i < classes_->size() && (*classes_)[i].is_text();
@@ -101,8 +106,12 @@ std::string drawing(const Matrix& matrix) {
       "<div class=\"wide\"><table class=\"matrix\"><tr><th></th><th></th><th class=\"axis\" "
       "colspan=\"{}\">predicted</th><th></th></tr>\n<tr><th></th><th></th>",
       size);
+  // Long names stand upright: the columns are narrow.
+  constexpr size_t kShort = 4;
+  const bool is_upright = matrix.longest_name() > kShort;
   for (size_t i = 0; i < size; ++i)
-    html += fmt::format("<th class=\"name\" title=\"{0}\">{0}</th>", escaped(matrix.name(i)));
+    html += fmt::format("<th class=\"{1}\" title=\"{0}\"><span>{0}</span></th>", escaped(matrix.name(i)),
+                        is_upright ? "name above" : "name");
   html += "<th>recall</th></tr>\n";
   for (size_t i = 0; i < size; ++i) {
     html += "<tr>";

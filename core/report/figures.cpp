@@ -113,7 +113,9 @@ std::string changed_section(const ReportedRun& run) {
                         escaped(usual.substr(0, 2 * kMostText)), escaped(setting.key), escaped(value));
   }
   if (run.changed.size() > kMostKeys) html += report_note("The recipe below has all keys.");
-  return folded(fmt::format("{} keys that are not their defaults", run.changed.size()),
+  return folded(run.changed.size() == 1
+                    ? "1 key that is not its default"
+                    : fmt::format("{} keys that are not their defaults", run.changed.size()),
                 "<div class=\"keys\">" + html + "</div>\n", true);
 }
 

@@ -53,7 +53,11 @@ std::string setting_of(const ReportedRun& run, const std::string& key) {
 }
 
 std::string title_of(const ReportedRun& run) {
-  if (const std::string name = setting_of(run, "run.name"); !name.empty()) return name;
+  constexpr size_t kMostName = 100;
+  std::string name = setting_of(run, "run.name");
+  if (name.size() >= 2 && name.front() == '"' && name.back() == '"') name = name.substr(1, name.size() - 2);
+  if (name.size() > kMostName) name = name.substr(0, kMostName) + "…";
+  if (!name.empty()) return name;
   const fs::path path = fs::absolute(run.overview.directory).lexically_normal();
   return (path.filename().empty() ? path.parent_path() : path).filename().string();
 }

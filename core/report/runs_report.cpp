@@ -55,9 +55,11 @@ std::vector<std::string> labels_of(const std::vector<const ReportedRun*>& runs) 
 
 /// A setting, or the items of a list.
 std::string value_of(const ReportedRun& run, const std::string& key) {
+  constexpr size_t kMostText = 60;
+  std::string text = setting_of(run, key);
   for (const ChangedSetting& setting : run.changed)
-    if (setting.key == key) return setting.value;
-  return setting_of(run, key);
+    if (setting.key == key) text = setting.value;
+  return text.size() <= kMostText ? text : text.substr(0, kMostText) + "…";
 }
 
 class Page {
@@ -150,8 +152,18 @@ class Page {
     return most > least * 1.001;
   }
 
+  double end_of_axis() const {
+    double end = 0;
+    for (const RunFiles& files : files_)
+      for (const std::vector<MetricsRecord>* records : {&files.history.training, &files.history.validation})
+        for (const MetricsRecord& record : *records)
+          end = std::max(end, by_epoch_ ? record.epoch : static_cast<double>(record.step));
+    return end;
+  }
+
   std::string curves() {
     by_epoch_ = is_by_epoch();
+    end_ = end_of_axis();
     std::string charts;
     const auto loss = [](const MetricsRecord& record) { return std::optional(record.loss); };
     charts += overlay("training loss", [&](const RunFiles& files) {
@@ -196,6 +208,7 @@ class Page {
       if (!by_epoch_ && per_epoch > 0) chart.steps_per_epoch = per_epoch;
       chart.series.push_back(std::move(series));
     }
+    chart.end = end_;
     return line_chart(chart);
   }
 
@@ -203,6 +216,7 @@ class Page {
   std::vector<std::string> labels_, keys_;
   std::vector<RunFiles> files_;
   bool by_epoch_ = false;
+  double end_ = 0;  ///< of the axis that the charts share
 };
 
 }  // namespace

@@ -47,6 +47,8 @@ th.n { text-align: right; } tr { break-inside: avoid; } tr.best td { background:
 table.matrix td:first-child { min-width: 0; } table.matrix th, table.matrix td { padding: 0.25em 0.45em; text-align: right; border: 1px solid var(--page); white-space: nowrap; }
 table.matrix td { font-variant-numeric: tabular-nums; } table.matrix .axis { text-align: center; color: var(--text); }
 table.matrix th.name { max-width: 9em; overflow: hidden; text-overflow: ellipsis; }
+table.matrix th.above { max-width: none; vertical-align: bottom; } table.matrix th.above span { writing-mode: vertical-rl;
+  transform: rotate(180deg); max-height: 9em; overflow: hidden; text-overflow: ellipsis; }
 table.matrix .down { writing-mode: vertical-rl; transform: rotate(180deg); text-align: center; }
 details:first-of-type { margin-top: 1em; } details { border-top: 1px solid var(--line); padding: 0.5em 0; } summary { cursor: pointer; font-weight: 600; }
 pre { background: var(--panel); padding: 0.8em 1em; font-size: 12.5px; white-space: pre-wrap; overflow-wrap: anywhere; }

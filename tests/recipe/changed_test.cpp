@@ -48,6 +48,7 @@ data: {format: synthetic}
 
 TEST_CASE("the changed keys of an unknown or damaged recipe are all its keys") {
   CHECK(changed_settings({}).empty());
+  CHECK(changed_settings({{"", "null"}}).empty());
   CHECK(text_of(changed_settings({{"other.key", "5"}, {"a[", "1"}, {"b[x].y", "2"}, {"c[0", "3"}})) ==
         "other.key=5 ()\n");
   CHECK(text_of(changed_settings({{"list[0]", "a"}, {"list[1].b.c", "1"}, {"list[1].b.d", "2"}})) ==

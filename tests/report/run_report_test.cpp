@@ -172,6 +172,16 @@ TEST_CASE("a constant, a rising and a steadily falling learning rate have no dro
   }
 }
 
+TEST_CASE("long names are cut in the title and upright above a matrix; a quoted one loses its quotes") {
+  Run run("a");
+  run.write("identity.json", "{}")
+      .write("confusion.json", R"({"confusion":{"classes":["trousers","b"],"matrix":[[3,1],[0,5]]}})");
+  CHECK(run.report({{"run.name", "\"5\""}}).find("<h1>5</h1>") != std::string::npos);
+  CHECK(run.report({{"run.name", std::string(500, 'n')}}).find("<h1>" + std::string(100, 'n') + "…</h1>") !=
+        std::string::npos);
+  CHECK(occurrences(run.report(), "<th class=\"name above\"") == 2);
+}
+
 TEST_CASE("a run of 100,000 steps and a few hundred thousand records has a report of less than 1 MB") {
   std::string metrics;
   for (int i = 1; i <= 100'000; ++i) {
