@@ -33,7 +33,7 @@ std::string numbers(const std::vector<double>& values) {
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
-std::string split_text(const std::string& name, const SplitStatistics& found) {
+std::string split_text(const std::string& name, const SplitStatistics& found, const SkippedFiles& skipped) {
   const size_t classes = found.per_class.size();
   std::string text =
       fmt::format("{}: {} samples, {} class{}\n", name, found.samples, classes, classes == 1 ? "" : "es");
@@ -44,6 +44,7 @@ std::string split_text(const std::string& name, const SplitStatistics& found) {
   text += fmt::format("  {} unreadable\n", found.unreadable.size());
   for (const UnreadableSample& sample : found.unreadable)
     text += fmt::format("    {}: {}\n", one_line(sample.name), sample.reason);
+  if (skipped.total() > 0) text += fmt::format("  {}\n", skipped.text());
   size_t width = 5;
   for (size_t i = 0; i < found.per_class.size(); ++i) width = std::max(width, class_name(found, i).size());
   text += fmt::format("  {:<{}} {:>10}\n", "class", width, "samples");
@@ -52,7 +53,7 @@ std::string split_text(const std::string& name, const SplitStatistics& found) {
   return text;
 }
 
-Json split_json(const SplitStatistics& found) {
+Json split_json(const SplitStatistics& found, const SkippedFiles& skipped) {
   const auto sizes = [](const Sizes& all) {
     return Json{{"min", all.least}, {"median", all.median}, {"max", all.most}};
   };
@@ -66,6 +67,8 @@ Json split_json(const SplitStatistics& found) {
   report["unreadable"] = Json::array();
   for (const UnreadableSample& sample : found.unreadable)
     report["unreadable"].push_back({{"name", sample.name}, {"reason", sample.reason}});
+  report["skipped"] = Json::object();
+  for (const auto& [type, count] : skipped.by_type()) report["skipped"][type] = count;
   return report;
 }
 
@@ -131,10 +134,12 @@ int data_stats_command(const Arguments& arguments) {
     }
     const std::unique_ptr<DataSource> source = open_split(recipe, split);
     const SplitStatistics found = measure(as_images(*source), recipe->data.worker_count(1));
+    const auto info = peek_source(recipe->data, source_request(recipe, split));
+    const SkippedFiles skipped = info ? info->skipped : SkippedFiles();
     if (arguments.json) {
-      report[name] = split_json(found);
+      report[name] = split_json(found, skipped);
     } else {
-      print_to_output(split_text(name, found));
+      print_to_output(split_text(name, found, skipped));
     }
   }
   // A path need not be UTF-8, JSON must.

@@ -42,7 +42,7 @@ DataSection section_of(const FoundData& found) {
 Starter measure_found(const FoundData& found) {
   DataSection section = section_of(found);
   SourceRequest request;
-  const SourceInfo info = peek_source(section, request).value();
+  const SourceInfo info = peek_source(section, request).value();  // of all training samples
   if (info.size > kMeasured) {
     section.val_fraction = static_cast<double>(kMeasured) / static_cast<double>(info.size);
     request.split = Split::val;
@@ -52,7 +52,8 @@ Starter measure_found(const FoundData& found) {
           .statistics = measure(as_images(*source), std::max(1U, std::thread::hardware_concurrency())),
           .samples = info.size,
           .classes = source->classes(),
-          .shape = source->sample_shape()};
+          .shape = source->sample_shape(),
+          .skipped = info.skipped};
 }
 
 /// The path as a recipe in `folder` writes it: relative if the user's was.
@@ -107,6 +108,7 @@ std::string found_text(const std::string& path, const Starter& starter) {
     const UnreadableSample& sample = found.unreadable[i];
     text += fmt::format("\n  cannot be read: {}: {}", one_line(sample.name), sample.reason);
   }
+  if (starter.skipped.total() > 0) text += "\n  " + starter.skipped.text();
   if (found.unreadable.size() > kShownSamples)
     text += fmt::format("\n  {} cannot be read; `trainer data stats` lists them", found.unreadable.size());
   return text;

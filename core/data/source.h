@@ -11,6 +11,7 @@
 
 #include "core/base/shape.h"
 #include "core/data/fingerprint.h"
+#include "core/data/skipped_files.h"
 
 namespace trainer {
 
@@ -56,6 +57,7 @@ struct SourceInfo {
       std::nullopt;  ///< that a network must distinguish, if it may have more
   std::optional<int64_t> label_bytes =
       std::nullopt;              ///< of the text that all labels encode; see SourceRequest
+  SkippedFiles skipped = {};     ///< beside the samples
   std::string summary, warning;  ///< a run's messages about its data at its start, or empty
 };
 

@@ -15,7 +15,8 @@ struct Starter {
   SplitStatistics statistics;  ///< of the training samples, or of some
   int64_t samples = 0;         ///< all training samples, those that are set aside included
   int64_t classes = 0;
-  Shape shape;  ///< of a sample; see is_fixed
+  Shape shape;           ///< of a sample; see is_fixed
+  SkippedFiles skipped;  ///< beside the training samples
 };
 
 /// A commented recipe for the data: a convolutional network and a length of training that fit its sizes.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/printable.h"
 #include "core/base/units.h"
@@ -62,7 +63,8 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
                        parameter_count(job.program), job.settings.steps, batch.global_batch,
                        split_text(batch), planner.name(), human_bytes(job.memory.total())));
-  for (const auto& info : {job.train, job.validation}) {
+  for (const auto& [key, info] : {std::pair{"data.train", job.train}, {"data.val", job.validation}}) {
+    if (info && info->skipped.total() > 0) log.warn(fmt::format("{}: {}", key, info->skipped.text()));
     if (info && !info->summary.empty()) log.info(info->summary);
     if (info && !info->warning.empty()) log.warn(info->warning);
   }

@@ -73,4 +73,27 @@ TEST_CASE("init says what it expected where there is nothing that it knows") {
   CHECK_THAT(run_in(workspace, {"init"}, 64).errors, ContainsSubstring("path is required"));
 }
 
+TEST_CASE("init, data stats and a run count the files that they do not read") {
+  const Workspace workspace;
+  fill_with_images(workspace, "set", 20);
+  for (const char* name :
+       {"set/dark/a.xcf", "set/dark/deeper/b.XCF", "set/bright/notes.odt", "set/Thumbs.db"}) {
+    std::filesystem::create_directories((workspace.path() / name).parent_path());
+    workspace.write(name, "not an image");
+  }
+  const std::string line = "3 skipped: 2 .xcf, 1 .odt";
+  CHECK_THAT(run_in(workspace, {"init", "set"}).output, ContainsSubstring(line));
+  CHECK_THAT(run_in(workspace, {"data", "stats", "--config", "set.yaml"}).output, ContainsSubstring(line));
+  CHECK_THAT(run_in(workspace, {"data", "stats", "--config", "set.yaml", "--json"}).output,
+             ContainsSubstring("\".xcf\": 2"));
+  const Outcome trained = run_in(workspace, {"--config", "set.yaml", "training.max_duration=1ba"});
+  const std::string all = trained.output + trained.errors;
+  CHECK_THAT(all, ContainsSubstring("data.train: " + line));
+  CHECK(all.find(line) == all.rfind(line));  // training and validation have one folder
+  std::filesystem::create_directories(workspace.path() / "none/dark");
+  workspace.write("none/dark/a.xcf", "not an image");
+  CHECK_THAT(run_in(workspace, {"init", "none"}, 65).errors,
+             ContainsSubstring("found none (1 skipped: 1 .xcf)"));
+}
+
 }  // namespace trainer

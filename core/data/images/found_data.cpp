@@ -28,7 +28,9 @@ constexpr std::string_view kIdxImages = "-images-idx3-ubyte";
 bool has_classes(const fs::path& folder) {
   if (!fs::is_directory(folder)) return false;
   return std::ranges::any_of(directory_entries(folder), [](const DirectoryEntry& entry) {
-    return entry.is_directory() && !is_hidden_name(entry.path()) && !images_below(entry.path()).empty();
+    SkippedFiles ignored;
+    return entry.is_directory() && !is_hidden_name(entry.path()) &&
+           !images_below(entry.path(), ignored).empty();
   });
 }
 
@@ -92,12 +94,15 @@ FoundData find_data(const fs::path& path) try {
   for (const auto& find : {find_images, find_cifar, find_idx}) {
     if (const std::optional<FoundData> found = find(path)) return *found;
   }
+  SkippedFiles skipped;
+  images_below(path, skipped);
+  const std::string others = skipped.text();
   throw Error(
       ExitCode::data,
-      fmt::format(
-          "{}: expected a folder of .jpg, .jpeg, .png, .webp or .bmp files for each class (perhaps below "
-          "`train` and `val`), the files of CIFAR or MNIST, or a record file; found none",
-          one_line(path.string())));
+      fmt::format("{}: expected a folder of {} files for each class (perhaps below `train` and `val`), "
+                  "the files of CIFAR or MNIST, or a record file; found none{}",
+                  one_line(path.string()), image_endings(),
+                  others.empty() ? "" : fmt::format(" ({})", others)));
 } catch (const fs::filesystem_error& problem) {
   throw Error(ExitCode::io, fmt::format("{}: cannot be listed: {}", one_line(problem.path1().string()),
                                         problem.code().message()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/image_files.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -19,12 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  constexpr std::array<std::string_view, 5> kImageEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp"};
-  return std::find(kImageEndings.begin(), kImageEndings.end(), ending) != kImageEndings.end();
-}
+constexpr std::array<std::string_view, 5> kImageEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp"};
 
 /// Planar RGB to brightness, with the weights of ITU-R 601 in 16 bits, as Pillow does; grey stays unchanged.
 void make_grey(Image& image) {
@@ -97,7 +92,18 @@ bool is_hidden_name(const fs::path& path) {
   return path.filename().string().starts_with('.');
 }
 
-std::vector<std::string> images_below(const fs::path& folder) {
+bool is_image_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return std::ranges::find(kImageEndings, ending) != kImageEndings.end();
+}
+
+std::string image_endings() {
+  const std::span first(kImageEndings.begin(), kImageEndings.size() - 1);
+  return fmt::format("{} or {}", fmt::join(first, ", "), kImageEndings.back());
+}
+
+std::vector<std::string> images_below(const fs::path& folder, SkippedFiles& skipped) {
   std::vector<std::string> names;
   std::vector<fs::path> folders = {folder};
   while (!folders.empty()) {
@@ -106,14 +112,26 @@ std::vector<std::string> images_below(const fs::path& folder) {
     for (const DirectoryEntry& entry : directory_entries(next)) {
       if (is_hidden_name(entry.path())) continue;
       if (!entry.is_directory()) {
-        if (is_image_name(entry.path())) names.push_back(entry.path().lexically_relative(folder).string());
+        if (is_image_name(entry.path())) {
+          names.push_back(entry.path().lexically_relative(folder).string());
+        } else {
+          skipped.add_file(entry.path());
+        }
       } else if (!entry.is_symlink()) {
         folders.push_back(entry.path());
+      } else {
+        skipped.add("links to folders");
       }
     }
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Error no_images(const fs::path& folder, const SkippedFiles& skipped) {
+  const std::string others = skipped.text();
+  return {ExitCode::data, fmt::format("{}: expected {} files, found none{}", one_line(folder.string()),
+                                      image_endings(), others.empty() ? "" : fmt::format(" ({})", others))};
 }
 
 std::vector<std::string> image_files(const std::vector<std::string>& words) {
@@ -125,10 +143,9 @@ std::vector<std::string> image_files(const std::vector<std::string>& words) {
       continue;
     }
     try {
-      const std::vector<std::string> names = images_below(word);
-      if (names.empty())
-        throw Error(ExitCode::data,
-                    one_line(word) + ": expected .jpg, .jpeg, .png, .webp or .bmp files, found none");
+      SkippedFiles skipped;
+      const std::vector<std::string> names = images_below(word, skipped);
+      if (names.empty()) throw no_images(word, skipped);
       for (const std::string& name : names) files.push_back((fs::path(word) / name).string());
     } catch (const fs::filesystem_error& error) {
       throw Error(ExitCode::io,

@@ -6,16 +6,28 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/data/images/source.h"
+#include "core/data/skipped_files.h"
 
 namespace trainer {
 
 /// Names that begin with a dot.
 bool is_hidden_name(const std::filesystem::path& path);
 
-/// The files below a folder that end in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth, without
-/// hidden ones: their paths relative to it, sorted. Throws std::filesystem::filesystem_error.
-std::vector<std::string> images_below(const std::filesystem::path& folder);
+/// Whether a name ends in .jpg, .jpeg, .png, .webp or .bmp, in any case.
+bool is_image_name(const std::filesystem::path& path);
+
+/// For messages: ".jpg, .jpeg, .png, .webp or .bmp".
+std::string image_endings();
+
+/// The images below a folder by their names, at any depth, without hidden ones: their paths relative to it,
+/// sorted. Adds all others to `skipped`, with links to folders, which are not followed. Throws
+/// std::filesystem::filesystem_error.
+std::vector<std::string> images_below(const std::filesystem::path& folder, SkippedFiles& skipped);
+
+/// The error for a folder without images: exit 65, with the types of those that it has.
+Error no_images(const std::filesystem::path& folder, const SkippedFiles& skipped);
 
 /// The files given by words of a command line, in their order: a folder means the images below it. Throws
 /// Error: exit 65 for a folder without images, 74 from the system.

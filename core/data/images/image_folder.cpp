@@ -21,14 +21,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The sub-folders of a folder, sorted.
-std::vector<std::string> class_names(const std::string& folder) {
+/// The sub-folders of a folder, sorted. Adds the files beside them to `skipped`.
+std::vector<std::string> class_names(const std::string& folder, SkippedFiles& skipped) {
   if (!fs::is_directory(folder))
     throw Error(ExitCode::data, one_line(folder) + ": expected a folder, found a file");
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : directory_entries(folder)) {
-    if (entry.is_directory() && !is_hidden_name(entry.path()))
+    if (is_hidden_name(entry.path())) continue;
+    if (entry.is_directory()) {
       names.push_back(entry.path().filename().string());
+    } else if (is_image_name(entry.path())) {
+      skipped.add("images outside the class folders");
+    } else {
+      skipped.add_file(entry.path());
+    }
   }
   if (names.empty()) {
     throw Error(
@@ -56,6 +62,7 @@ class Listing {
 
   int64_t size() const { return static_cast<int64_t>(end_.size()); }
   const std::vector<std::string>& classes() const { return classes_; }
+  const SkippedFiles& skipped() const { return skipped_; }
 
   bool has_sets() const { return !set_end_.empty(); }
   /// Of sets the sample's own number.
@@ -89,24 +96,23 @@ class Listing {
 
  private:
   void add_folders() {
-    classes_ = class_names(root_);
+    classes_ = class_names(root_, skipped_);
     for (const std::string& name : classes_) {
       class_begin_.push_back(size());
-      add_class(fs::path(root_) / name);
-      if (size() == class_begin_.back()) {
-        throw Error(ExitCode::data,
-                    fmt::format("{}: expected .jpg, .jpeg, .png, .webp or .bmp files, found none",
-                                one_line((fs::path(root_) / name).string())));
-      }
+      SkippedFiles skipped;
+      add_class(fs::path(root_) / name, skipped);
+      if (size() == class_begin_.back()) throw no_images(fs::path(root_) / name, skipped);
+      for (const auto& [type, count] : skipped.by_type()) skipped_.add(type, count);
     }
   }
 
   void add_rows(const std::string& file) {
     if (!fs::is_directory(root_))
       throw Error(ExitCode::data, one_line(root_) + ": expected a folder, found a file");
-    const std::vector<std::string> images = images_below(root_);
+    const std::vector<std::string> images = images_below(root_, skipped_);
     LabelFile rows = read_label_file(file, root_, images);
     for (const size_t image : rows.image) add(images[image]);
+    skipped_.add("images without a label", static_cast<int64_t>(images.size() - rows.image.size()));
     classes_ = std::move(rows.classes);
     labels_ = std::move(rows.label);
     set_end_ = std::move(rows.set_end);
@@ -115,8 +121,8 @@ class Listing {
     set_end_.shrink_to_fit();
   }
 
-  void add_class(const fs::path& folder) {
-    for (const std::string& name : images_below(folder)) add(name);
+  void add_class(const fs::path& folder, SkippedFiles& skipped) {
+    for (const std::string& name : images_below(folder, skipped)) add(name);
   }
 
   void add(const std::string& name) {
@@ -125,6 +131,7 @@ class Listing {
   }
 
   std::string root_;
+  SkippedFiles skipped_;
   std::vector<std::string> classes_;
   std::vector<int64_t> class_begin_;  // number of each class's first sample
   std::vector<int32_t> labels_;       // of all samples, if a file gives them
@@ -218,7 +225,8 @@ SourceInfo peek_image_folder(const ImageFolders& folders) {
                     .shape = kImageShape,
                     .classes = static_cast<int64_t>(listing.classes().size()),
                     .resident_bytes = listing.bytes(),
-                    .has_label_sets = listing.has_sets()};
+                    .has_label_sets = listing.has_sets(),
+                    .skipped = listing.skipped()};
 }
 
 namespace {
@@ -253,7 +261,8 @@ class ImageFolderFormat final : public DataFormat {
   }
   std::vector<std::string> class_names(const std::string& path) const override {
     if (labels_) return list_files({path, kMaxPixels, *labels_}).classes();
-    return listing([&] { return trainer::class_names(path); });
+    SkippedFiles ignored;
+    return listing([&] { return trainer::class_names(path, ignored); });
   }
 
  private:

@@ -107,6 +107,7 @@ SourceInfo ImageKind::take_split(const SourceInfo& info, const DataSection& sect
   SourceInfo part = info;
   const int64_t of_validation = validation_count(info.size, section.val_fraction);
   part.size = request.split == Split::val ? of_validation : info.size - of_validation;
+  if (request.split == Split::val) part.skipped = {};  // training names them, as both have one folder
   part.resident_bytes += part.size * static_cast<int64_t>(sizeof(int64_t));
   return part;
 }

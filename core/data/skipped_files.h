@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace trainer {
+
+/// The files of a folder that are no samples, counted by type.
+class SkippedFiles {
+ public:
+  /// Counts a file by its ending in lower case. Hidden files, tables of labels (.csv, .tsv) and files that
+  /// systems leave in folders of images (Thumbs.db) are not counted.
+  void add_file(const std::filesystem::path& path);
+  void add(const std::string& type, int64_t count = 1);
+
+  int64_t total() const;
+  const std::map<std::string, int64_t>& by_type() const { return count_; }
+  /// "30 skipped: 20 .tif, 10 .gif", the most frequent first; empty if there are none.
+  std::string text() const;
+
+ private:
+  std::map<std::string, int64_t> count_;
+};
+
+}  // namespace trainer
