@@ -132,6 +132,16 @@ void print(const CheckpointInspection& checkpoint) {
   print_values(*state, "");
 }
 
+/// The step of the best checkpoint, by the newest state that can be read; 0: there is none.
+int64_t best_step(const RunInspection& run) {
+  for (const CheckpointInspection& checkpoint : run.checkpoints) {
+    const std::optional<Json> state = Json::parse(checkpoint.state);
+    const Json* step = state ? state->find("best_step") : nullptr;
+    if (step != nullptr && step->integer()) return *step->integer();
+  }
+  return 0;
+}
+
 void print(const RunInspection& run) {
   print_text("{}: ", one_line(run.path.string()));
   if (run.overview) {
@@ -140,10 +150,12 @@ void print(const RunInspection& run) {
     print_text(", ");
   }
   print_text("{} checkpoints\n", run.checkpoints.size());
+  const int64_t best = best_step(run);
   for (const CheckpointInspection& checkpoint : run.checkpoints) {
     const int64_t bytes = checkpoint.manifest ? checkpoint.manifest->bytes() : 0;
-    print_text("  {}  {:>10}  {}\n", one_line(checkpoint.path.filename().string()), human_bytes(bytes),
-               verdict(checkpoint));
+    const bool is_best = best > 0 && checkpoint_step(checkpoint.path) == best;
+    print_text("  {}  {:>10}  {}{}\n", one_line(checkpoint.path.filename().string()), human_bytes(bytes),
+               verdict(checkpoint), is_best ? ", best" : "");
   }
   for (const std::filesystem::path& path : run.set_aside)
     print_text("  {}  set aside by a run that found it damaged; no run uses it\n",

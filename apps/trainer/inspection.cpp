@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/printable.h"
+#include "core/run/best_weights.h"
 
 namespace trainer {
 namespace {
@@ -86,7 +87,7 @@ RunInspection inspect_run(const fs::path& path) {
   for (const fs::path& checkpoint : list_checkpoints(checkpoints_below(path)))
     found.checkpoints.push_back(inspect_checkpoint(checkpoint));
   found.set_aside = list_set_aside(checkpoints_below(path));
-  for (const char* name : {kModelFile, kAveragesFile}) {
+  for (const char* name : {kModelFile, kBestFile, kAveragesFile}) {
     if (!fs::exists(fs::symlink_status(path / name))) continue;
     found.weights.push_back(inspect_file(path / name, Links::refuse));
   }

@@ -196,7 +196,8 @@ Json overview_json(const RunOverview& run, const std::string& name) {
     if (value) json[key] = *value;
   };
   add("steps", run.steps);
-  if (run.best) json["best"] = {{"metric", run.metric}, {"value", *run.best}};
+  if (run.best)
+    json["best"] = {{"metric", run.metric}, {"value", *run.best}, {"step", run.best_step.value_or(0)}};
   add("loss", run.loss);
   add("samples_per_s", run.samples_per_s);
   json["updated"] = run.updated;

@@ -64,8 +64,10 @@ std::vector<Column> fixed_columns(const std::vector<ListedRun>& runs, const std:
   const int64_t now = std::time(nullptr);
   for (const ListedRun& listed : runs) {
     const RunOverview& run = listed.overview;
-    const std::string best =
-        run.best ? fmt::format("{} {:.4g}", one_line(run.metric).substr(0, kMetricName), *run.best) : "-";
+    const std::string best = run.best
+                                 ? fmt::format("{} {:.4g} at {}", one_line(run.metric).substr(0, kMetricName),
+                                               *run.best, run.best_step.value_or(0))
+                                 : "-";
     const std::string step =
         run.steps ? fmt::format("{}/{}", run.step, *run.steps) : fmt::format("{}", run.step);
     const std::string cells[] = {name_of(run, root),

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/engine/input_feed.h"
+#include "core/graph/names.h"
 #include "core/host/process.h"
 #include "core/recipe/cache.h"
 #include "core/recipe/classes.h"
@@ -27,6 +28,15 @@ bool measures(Purpose purpose) {
   return purpose == Purpose::train || purpose == Purpose::evaluate;
 }
 
+/// The metric that decides on the best weights; none without a validation split.
+std::optional<std::string> best_metric(const Recipe& recipe, const LoopSettings& settings) {
+  const std::optional<std::string>& given = recipe.checkpoint.keep_best;
+  if (!has_split(recipe.data, Split::val) || given == kKeepNone) return std::nullopt;
+  if (given) return given;
+  const std::vector<std::string> metrics = validation_metrics(settings);
+  return metrics.empty() ? output_name::kLoss : metrics.front();
+}
+
 LoopSettings loop_settings(const Job& job) {
   const Recipe& recipe = job.spec.recipe();
   const TrainingSection& training = recipe.training;
@@ -40,6 +50,7 @@ LoopSettings loop_settings(const Job& job) {
     settings.matrix = {class_count(job.spec), task_of(job.spec).has_label_sets()};
   }
   settings.guard = recipe.guards.settings();
+  settings.best_metric = best_metric(recipe, settings);
   settings.early_stop = recipe.validation.early_stop_settings();
   settings.plateau = recipe.lr_scheduler->plateau();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
@@ -73,7 +84,7 @@ CheckpointSettings checkpoint_settings(const Job& job) {
   const Recipe& recipe = job.spec.recipe();
   const CheckpointSection& wanted = recipe.checkpoint;
   CheckpointSettings policy{.keep_latest = wanted.keep_latest,
-                            .keep_best = wanted.keep_best,
+                            .keep_best = job.settings.best_metric,
                             .allow_changes = recipe.run.allow_changes};
   if (const auto* span = std::get_if<TimeSpan>(&wanted.interval.value)) {
     policy.every_seconds = static_cast<double>(span->seconds);

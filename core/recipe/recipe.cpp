@@ -319,7 +319,8 @@ void Recipe::check_data(Diagnostics& diagnostics) const {
 
 /// Metrics that other settings depend on must be among those that evaluation reports.
 void Recipe::check_followed_metrics(Diagnostics& diagnostics) const {
-  if (checkpoint.keep_best) check_metric("checkpoint.keep_best", *checkpoint.keep_best, diagnostics);
+  if (checkpoint.keep_best && checkpoint.keep_best != kKeepNone)
+    check_metric("checkpoint.keep_best", *checkpoint.keep_best, diagnostics);
   const auto check_followed = [&](const std::string& key, const std::string& metric) {
     check_metric(key, metric, diagnostics);
     if (validation.interval.count > 0) return;

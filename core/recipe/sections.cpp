@@ -67,7 +67,9 @@ void CheckpointSection::declare(Fields& fields) {
       .at_least(0);
   fields.add("keep_latest", &keep_latest, "how many of the newest checkpoints to keep").at_least(2);
   fields.add("keep_best", &keep_best,
-             "metric (loss, top1, ema_top1, ...) whose best checkpoint is kept as well; default: none");
+             "metric (loss, top1, ema_top1, ...) that decides which checkpoint is kept as the best, with its "
+             "weights in "
+             "model_best.safetensors; none; default: the first of validation.metrics, else loss");
 }
 
 void DeviceSection::declare(Fields& fields) {

@@ -36,6 +36,9 @@ struct RunSection {
   std::optional<FilePath> resume_path() const;
 };
 
+/// The value of checkpoint.keep_best for which no best weights are kept.
+constexpr const char* kKeepNone = "none";
+
 struct CheckpointSection {
   Cadence interval{TimeSpan{600}};
   int64_t keep_latest = 2;

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/host/process.h"
+#include "core/run/best_weights.h"
 #include "core/storage/checkpoint.h"
 
 namespace trainer {
@@ -79,11 +80,24 @@ void Checkpoints::go_on_from(const ResumePoint& point) {
   const LoopState& loop = point.state.loop;
   saved_ = {loop.step, loop.validated};
   from_ = loop.step;
-  facts_.best_step = point.state.best_step;
+  facts_.best = point.state.best;
   rotation_.begin_with(from_);
   rotation_.set_aside(point.skipped);
-  rotation_.remove_old(from_, facts_.best_step);  // left by a process that was killed before it removed them
+  restore_best_weights();
+  rotation_.remove_old(from_, facts_.best.step);  // left by a process that was killed before it removed them
   tell_notes();
+}
+
+/// The file is of the run's state again if a process was killed, or the run returned to an earlier one. The
+/// run continues if that fails.
+void Checkpoints::restore_best_weights() {
+  if (facts_.best.step > 0 && facts_.best.metric.empty()) return;
+  require_held_();
+  try {
+    keep_best_weights(root_.parent_path(), facts_.best);
+  } catch (const Error& problem) {
+    notes_.push_back(fmt::format("{} is not of step {}: {}", kBestFile, facts_.best.step, problem.what()));
+  }
 }
 
 void Checkpoints::tell_notes() {
@@ -102,7 +116,7 @@ RunState Checkpoints::full_state(const LoopState& loop) const {
   state.samples = loop.step * settings_.batch.global_batch;
   state.epoch = static_cast<double>(state.samples) / static_cast<double>(settings_.samples_per_epoch);
   state.wall = {{"host", host_name()}, {"process", std::to_string(::getpid())}, {"time", utc_time()}};
-  if (is_best(loop)) state.best_step = loop.step;
+  if (is_best(loop)) state.best = *loop.kept;
   return state;
 }
 
@@ -113,7 +127,7 @@ void Checkpoints::save(const LoopState& loop) {
   image_.take();
   RunState state = full_state(loop);
   saving_ = {loop.step, loop.validated};
-  saving_best_ = state.best_step;
+  saving_best_ = state.best;
   last_begin_ = steady_seconds();
   first_by_.reset();
   is_reported_ = false;
@@ -145,7 +159,8 @@ void Checkpoints::write(const RunState& state) {
     writer.commit();
     rotation_.add(state.loop.step);
     forget_difference(root_);
-    rotation_.remove_old(state.loop.step, state.best_step);
+    if (state.best.step == state.loop.step) keep_best_weights(root_.parent_path(), state.best);
+    rotation_.remove_old(state.loop.step, state.best.step);
   } catch (...) {  // and allocates no memory, because there may be none
     problem_ = std::current_exception();
   }
@@ -165,7 +180,7 @@ void Checkpoints::report() {
   if (problem_ == nullptr) {
     in_a_row_ = 0;
     saved_ = saving_;
-    facts_.best_step = saving_best_;
+    facts_.best = saving_best_;
     return;
   }
   ++failures_;

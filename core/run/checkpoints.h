@@ -78,6 +78,8 @@ class Checkpoints final : public Checkpointer {
   /// Waits for a save in progress. Logs each checkpoint that is skipped.
   std::optional<LoopState> restore() override;
 
+  /// The best evaluation that is saved.
+  const BestEvaluation& best() const { return facts_.best; }
   int64_t failures() const { return failures_; }  ///< so far
   double longest_seconds() const { return longest_seconds_; }
 
@@ -90,6 +92,7 @@ class Checkpoints final : public Checkpointer {
 
   void write(const RunState& state);
   void tell_notes();
+  void restore_best_weights();
   RunState full_state(const LoopState& loop) const;
   std::string text_of_problem() const;
   void warn_if_disk_is_full();
@@ -115,7 +118,7 @@ class Checkpoints final : public Checkpointer {
   int64_t from_ = 0;              ///< the step from which this process continued
   int64_t begun_at_ = 0;          ///< the step at which this process began
   Guards guards_ = Guards::same;  ///< of checkpoints up to there
-  int64_t saving_best_ = 0;       ///< the best step once the current save is done
+  BestEvaluation saving_best_;    ///< the best one once the current save is done
   int64_t failures_ = 0, in_a_row_ = 0;
   double last_begin_ = 0, longest_seconds_ = 0;
   std::optional<double> first_by_;  ///< until the first save

@@ -15,6 +15,7 @@
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
 #include "core/metrics/metrics.h"
+#include "core/run/best_weights.h"
 #include "core/run/resume.h"
 #include "core/storage/atomic_file.h"
 
@@ -121,9 +122,10 @@ bool RunDirectory::require_same(const std::string& text) const {
 }
 
 /// Removes unfinished files of write_atomically, and the summary of a finished run that this one extends:
-/// with the new identity it would say that this one is finished.
-void RunDirectory::tidy() const {
+/// with the new identity it would say that this one is finished. A run that begins has no best weights yet.
+void RunDirectory::tidy(int64_t step) const {
   std::vector<fs::path> left = {file("summary.json")};
+  if (step == 0) left.push_back(file(kBestFile));
   for (const DirectoryEntry& entry : directory_entries(path_)) {
     if (is_unfinished(entry.path().filename().string())) left.push_back(entry.path());
   }
@@ -135,7 +137,7 @@ void RunDirectory::tidy() const {
 
 void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t validated, Log& log) {
   require_in_place();  // reading the data may have taken long
-  tidy();
+  tidy(step);
   const Json identity = {{"hash", text_hash(identity_.mathematics)},
                          {"mathematics", identity_.mathematics},
                          {"program_version", identity_.program_version}};

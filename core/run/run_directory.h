@@ -61,7 +61,7 @@ class RunDirectory {
   State inspect() const;
   bool require_same(const std::string& text) const;
   std::optional<std::string> loss() const;
-  void tidy() const;
+  void tidy(int64_t step) const;
 
   std::filesystem::path path_;
   RunIdentity identity_;

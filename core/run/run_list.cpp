@@ -15,6 +15,7 @@
 #include "core/base/regular_file.h"
 #include "core/metrics/metrics.h"
 #include "core/run/run_lock.h"
+#include "core/run/run_settings.h"
 #include "core/run/status.h"
 #include "core/storage/checkpoint.h"
 #include "core/tasks/task.h"
@@ -64,7 +65,8 @@ int64_t modified(const fs::path& path) {
 /// Reads metrics.jsonl. It mostly contains training intervals; only the last ones are parsed.
 class MetricsReader {
  public:
-  explicit MetricsReader(RunOverview& run) : run_(run) {}
+  /// `metric`: the one that decides on the best evaluation; empty: the first.
+  MetricsReader(RunOverview& run, std::string metric) : run_(run), metric_(std::move(metric)) {}
 
   void read(const fs::path& path) {
     read_lines(path, Links::refuse, [&](const std::string& line, bool) {
@@ -84,8 +86,7 @@ class MetricsReader {
     const std::optional<MetricsRecord> record = parse_record(line);
     if (!record || record->split != "validation") return;
     run_.step = std::max(run_.step, record->step);
-    const auto [name, number] =
-        record->metrics.empty() ? std::pair<std::string, Number>("loss", record->loss) : record->metrics[0];
+    const auto [name, number] = deciding(*record);
     const double value = to_double(number);
     run_.metric = name;
     const std::optional<Direction> direction = direction_of(name);
@@ -94,6 +95,13 @@ class MetricsReader {
     if (run_.best && !is_better(*direction, value, *run_.best)) return;
     run_.best = value;
     run_.best_step = record->step;
+  }
+
+  std::pair<std::string, Number> deciding(const MetricsRecord& record) const {
+    for (const auto& metric : record.metrics)
+      if (metric.first == metric_) return metric;
+    if (record.metrics.empty() || metric_ == "loss") return {"loss", record.loss};
+    return record.metrics[0];
   }
 
   void take_training() {
@@ -112,8 +120,18 @@ class MetricsReader {
   }
 
   RunOverview& run_;
+  std::string metric_;
   std::deque<std::string> training_;
 };
+
+/// The run's checkpoint.keep_best; empty if it has none, or its recipe cannot be read.
+std::string kept_metric(const fs::path& directory) try {
+  const Settings settings = read_settings(directory);
+  const auto found = settings.find("checkpoint.keep_best");
+  return found == settings.end() ? "" : found->second;
+} catch (const Error&) {
+  return "";
+}
 
 RunCondition state_of(std::optional<bool> held, const std::optional<RunStatus>& status, bool finished) {
   // Held: started again, whatever the last process has left.
@@ -181,7 +199,7 @@ std::optional<RunOverview> look_at_run(const fs::path& directory) {
   read_or_note(run, [&] { finished = read_finished(directory / "summary.json") == true; });
   read_or_note(run, [&] { held = is_held(directory); });
   run.state = state_of(held, status, finished);
-  read_or_note(run, [&] { MetricsReader(run).read(directory / "metrics.jsonl"); });
+  read_or_note(run, [&] { MetricsReader(run, kept_metric(directory)).read(directory / "metrics.jsonl"); });
   const std::vector<fs::path> checkpoints = list_checkpoints(directory / "checkpoints");
   if (!checkpoints.empty()) run.step = std::max(run.step, checkpoint_step(checkpoints.front()));
   run.updated = std::max(modified(directory / "metrics.jsonl"), modified(directory / "identity.json"));

@@ -25,9 +25,9 @@ struct RunOverview {
   std::filesystem::path directory;
   RunCondition state = RunCondition::lost;
   int64_t step = 0;
-  std::optional<int64_t> steps;         ///< all that there will be
-  std::string metric;                   ///< the first of the validation split, `loss` if it has no other
-  std::optional<double> best;           ///< of `metric`; absent if it is unknown which is better
+  std::optional<int64_t> steps;  ///< all that there will be
+  std::string metric;            ///< checkpoint.keep_best, else the first of the validation split, or `loss`
+  std::optional<double> best;    ///< of `metric`; absent if it is unknown which is better
   std::optional<int64_t> best_step;     ///< the first step with it
   bool larger_is_better = false;        ///< of `metric`
   std::optional<double> loss;           ///< of the last interval of training

@@ -101,6 +101,26 @@ class StateReader {
   const std::string& file_;
 };
 
+BestEvaluation parse_best(const StateReader& reader) {
+  return {.metric = reader.text("metric"), .value = reader.number("value"), .step = reader.count("step")};
+}
+
+Json to_json(const BestEvaluation& best) {
+  return {{"metric", best.metric}, {"value", to_json(best.value)}, {"step", best.step}};
+}
+
+/// States of earlier versions have the best checkpoint's step alone; the metric is in their recipe.
+void add_earlier_best(RunState& state) {
+  constexpr std::string_view kKey = "\n  keep_best: ";
+  const size_t found = state.recipe.find(kKey);
+  if (state.best.step == 0 || found == std::string::npos) return;
+  const size_t begin = found + kKey.size();
+  const auto value = state.loop.best.find(state.recipe.substr(begin, state.recipe.find('\n', begin) - begin));
+  if (value == state.loop.best.end()) return;
+  state.best = {.metric = value->first, .value = value->second, .step = state.best.step};
+  state.loop.kept = state.best;
+}
+
 LoopState parse_loop(const StateReader& reader) {
   LoopState loop{.step = reader.count("step"),
                  .updates = reader.count("updates"),
@@ -133,6 +153,7 @@ LoopState parse_loop(const StateReader& reader) {
                     .factor = plateau.number("factor")};
     if (plateau.has("best")) loop.plateau->best = plateau.number("best");
   }
+  if (reader.has("kept")) loop.kept = parse_best(reader.object("kept"));
   if (reader.has("verified_step")) loop.verified = reader.count("verified_step");
   if (reader.has("loss_scale")) loop.loss_scale = reader.number("loss_scale");
   if (reader.has("unreadable")) loop.unreadable = reader.count_lists("unreadable");
@@ -167,22 +188,24 @@ std::string to_json(const RunState& state) {
                            {"factor", to_json(plateau->factor)}};
     if (plateau->best) progress["plateau"]["best"] = to_json(*plateau->best);
   }
+  if (loop.kept) progress["kept"] = to_json(*loop.kept);
   progress["last"] = to_json(loop.last);
   progress["best"] = to_json(loop.best);
   if (!loop.unreadable.empty()) progress["unreadable"] = loop.unreadable;
-  const Json json = {{"format", kFormat},
-                     {"progress", progress},
-                     {"epoch", state.epoch},
-                     {"samples", state.samples},
-                     {"best_step", state.best_step},
-                     {"micro_batch_size", state.micro_batch_size},
-                     {"facts", state.facts},
-                     {"data", state.data},
-                     {"about", state.about},
-                     {"algorithms", state.algorithms},
-                     {"mathematics", state.mathematics},
-                     {"recipe", state.recipe},
-                     {"wall", state.wall}};
+  Json json = {{"format", kFormat},
+               {"progress", progress},
+               {"epoch", state.epoch},
+               {"samples", state.samples},
+               {"best_step", state.best.step},
+               {"micro_batch_size", state.micro_batch_size},
+               {"facts", state.facts},
+               {"data", state.data},
+               {"about", state.about},
+               {"algorithms", state.algorithms},
+               {"mathematics", state.mathematics},
+               {"recipe", state.recipe},
+               {"wall", state.wall}};
+  if (!state.best.metric.empty()) json["best"] = to_json(state.best);
   return json.dump(1, Json::NotUtf8::replace) + "\n";
 }
 
@@ -194,18 +217,24 @@ RunState parse_run_state(std::string_view text, const std::string& file) {
                                             "program that wrote it, or a later one",
                                             file, reader.count("format"), kFormat));
   }
-  return {.loop = parse_loop(reader.object("progress")),
-          .epoch = reader.number("epoch"),
-          .samples = reader.count("samples"),
-          .best_step = reader.count("best_step"),
-          .mathematics = reader.text("mathematics"),
-          .recipe = reader.text("recipe"),
-          .micro_batch_size = reader.count("micro_batch_size"),
-          .facts = reader.texts("facts"),
-          .data = reader.texts_if_any("data"),
-          .about = reader.texts_if_any("about"),
-          .algorithms = reader.texts("algorithms"),
-          .wall = reader.texts("wall")};
+  RunState state = {.loop = parse_loop(reader.object("progress")),
+                    .epoch = reader.number("epoch"),
+                    .samples = reader.count("samples"),
+                    .best = {.metric = {}, .value = 0, .step = reader.count("best_step")},
+                    .mathematics = reader.text("mathematics"),
+                    .recipe = reader.text("recipe"),
+                    .micro_batch_size = reader.count("micro_batch_size"),
+                    .facts = reader.texts("facts"),
+                    .data = reader.texts_if_any("data"),
+                    .about = reader.texts_if_any("about"),
+                    .algorithms = reader.texts("algorithms"),
+                    .wall = reader.texts("wall")};
+  if (reader.has("best")) {
+    state.best = parse_best(reader.object("best"));
+  } else {
+    add_earlier_best(state);
+  }
+  return state;
 }
 
 }  // namespace trainer

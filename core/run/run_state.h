@@ -17,7 +17,7 @@ struct RunState {
   LoopState loop;
   double epoch = 0;
   int64_t samples = 0;      ///< consumed so far: the position in the order of the data
-  int64_t best_step = 0;    ///< its checkpoint is kept as the best; 0: none
+  BestEvaluation best;      ///< its checkpoint is kept; without a metric if an earlier version wrote it
   std::string mathematics;  ///< the run's identity
   std::string recipe;       ///< resolved, as YAML
   int64_t micro_batch_size = 0;

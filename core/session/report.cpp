@@ -90,7 +90,7 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
 }
 
 Summary summary_of(const Job& job, const LoopState& state, const LoopResult& result,
-                   int64_t unreadable_samples) {
+                   const BestEvaluation& best, int64_t unreadable_samples) {
   Summary summary = {{"finished", true},
                      {"run.name", job.spec.recipe().run.name},
                      {"steps", state.step},
@@ -110,16 +110,24 @@ Summary summary_of(const Job& job, const LoopState& state, const LoopResult& res
     if (stop->best_step > 0) summary.emplace_back("early_stop.best", stop->best);
     if (stop->best_step > 0) summary.emplace_back("early_stop.best_step", stop->best_step);
   }
+  if (!best.metric.empty()) {
+    summary.emplace_back("best.metric", best.metric);
+    summary.emplace_back("best.value", best.value);
+    summary.emplace_back("best.step", best.step);
+  }
   for (const auto& [name, value] : state.last) summary.emplace_back("validation.last." + name, value);
   for (const auto& [name, value] : state.best) summary.emplace_back("validation.best." + name, value);
   return summary;
 }
 
-std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result) {
+std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result,
+                         const BestEvaluation& best) {
   std::string text = fmt::format("done: {}{} steps in {}", state.step,
                                  stops_early(job, state) ? fmt::format(" of {}", job.settings.steps) : "",
                                  human_seconds(result.training_seconds));
   for (const auto& [name, value] : state.last) text += fmt::format(", validation {} {:.4f}", name, value);
+  if (!best.metric.empty())
+    text += fmt::format("; best {} {:.4f} at step {}", best.metric, best.value, best.step);
   return text;
 }
 

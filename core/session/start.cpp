@@ -99,6 +99,7 @@ Start choose_start(const RunSpec& spec) {
   }
   start.from = checkpoint_at(*path, warn);
   start.is_own = false;
+  start.from->state.loop.kept.reset();  // its weights are in the other run's directory
   require_same_run(spec, start);
   return start;
 }

@@ -93,13 +93,15 @@ void save_confusion(const RunDirectory& directory, int64_t step, const Evaluatio
 
 /// All steps are done: writes the results.
 void finish(const RunParts& run, const Executable& executable, const TrainingLoop& loop,
-            const LoopResult& result, const UnreadableList& unreadable, const StoredMetadata& about) {
+            const LoopResult& result, const BestEvaluation& best, const UnreadableList& unreadable,
+            const StoredMetadata& about) {
   const RunDirectory& directory = run.directory;
   directory.require_held();
   save_weights(executable, directory.file(kModelFile), about);
   if (run.job.settings.averages) save_averages(executable, directory.file(kAveragesFile), about);
-  write_summary(directory.file("summary.json"), summary_of(run.job, loop.state(), result, unreadable.size()));
-  run.log.info(closing_line(run.job, loop.state(), result));
+  write_summary(directory.file("summary.json"),
+                summary_of(run.job, loop.state(), result, best, unreadable.size()));
+  run.log.info(closing_line(run.job, loop.state(), result, best));
   if (!result.throttling.empty()) run.log.warn("the device was " + result.throttling);
   run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
 }
@@ -123,7 +125,7 @@ ExitCode conclude(const RunParts& run, const Executable& executable, TrainingLoo
   const LoopResult result = loop.result();
   // The others wait, so a failure here ends all of them.
   run_on_all(run.membership.group(), [&] {
-    if (stopped_for.empty()) finish(run, executable, loop, result, unreadable, about);
+    if (stopped_for.empty()) finish(run, executable, loop, result, checkpoints.best(), unreadable, about);
   });
   if (stopped_for.empty())
     return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done,

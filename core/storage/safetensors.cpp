@@ -148,6 +148,16 @@ void SafetensorsFile::read_bytes(const StoredTensor& tensor, std::span<std::byte
   read_exactly(file_.get(), path_, data_start_ + tensor.begin, bytes);
 }
 
+void SafetensorsFile::copy_bytes(const StoredTensor& tensor, const ByteSink& sink) const {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, tensor.end - tensor.begin)));
+  for (int64_t at = tensor.begin; at < tensor.end; at += std::ssize(piece)) {
+    const auto part = std::span(piece).first(static_cast<size_t>(std::min(kPiece, tensor.end - at)));
+    read_exactly(file_.get(), path_, data_start_ + at, part);
+    sink(part);
+  }
+}
+
 std::vector<float> SafetensorsFile::read_floats(const StoredTensor& tensor) const {
   std::vector<float> values(static_cast<size_t>(numel(tensor.shape)));
   const auto read = [&](int64_t offset, std::span<std::byte> bytes) {

@@ -54,6 +54,8 @@ class SafetensorsFile {
   std::vector<float> read_floats(const StoredTensor& tensor) const;
   /// The bytes of one of tensors() as they are stored; `bytes` has exactly their number.
   void read_bytes(const StoredTensor& tensor, std::span<std::byte> bytes) const;
+  /// The same in pieces, for tensors of any size.
+  void copy_bytes(const StoredTensor& tensor, const ByteSink& sink) const;
 
  private:
   std::filesystem::path path_;

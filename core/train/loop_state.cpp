@@ -4,9 +4,7 @@
 namespace trainer {
 
 bool LoopState::is_best(const std::string& metric) const {
-  const auto in_last = last.find(metric), in_best = best.find(metric);
-  return validated == step && in_last != last.end() && in_best != best.end() &&
-         in_last->second == in_best->second;
+  return kept && kept->metric == metric && kept->step == step && validated == step;
 }
 
 }  // namespace trainer

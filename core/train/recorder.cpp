@@ -112,7 +112,7 @@ void Recorder::show(double loss) {
       .tokens_per_s = samples * static_cast<double>(settings_.tokens_of_sample) / interval_.seconds,
       .data_wait = interval_.data_wait / interval_.seconds,
       .lr = last_.lr};
-  const std::string metric = main_metric();
+  const std::string metric = settings_.best_metric.value_or("");
   const auto last = state_.last.find(metric), best = state_.best.find(metric);
   if (last != state_.last.end() && best != state_.best.end()) {
     shown.metric = metric == output_name::kLoss ? "val" : metric;
@@ -217,8 +217,8 @@ void Recorder::add_evaluation(const std::map<std::string, double>& values) {
   record.loss = values.at(output_name::kLoss);
   for (const std::string& name : validation_metrics(settings_))
     record.metrics.emplace_back(name, values.at(name));
-  const bool is_new_best = is_new_best_in(values);
   keep_best(settings_.metrics, values, state_.best);
+  const bool is_new_best = follow_best(values);
   record.memory_bytes = resident_bytes();
   out_.metrics.append(record);
   out_.log.info(validation_line(values) + (is_new_best ? "  best" : ""));
@@ -247,19 +247,17 @@ std::string Recorder::validation_line(const std::map<std::string, double>& value
   return text;
 }
 
-/// Whether an evaluation is better than all before; equal ones are not.
-bool Recorder::is_new_best_in(const std::map<std::string, double>& values) const {
-  const std::string metric = main_metric();
+/// Whether an evaluation is the best so far. Of equal values the first one stays the best; one that is not
+/// finite is never the best.
+bool Recorder::follow_best(const std::map<std::string, double>& values) {
+  if (!settings_.best_metric) return false;
+  const std::string& metric = *settings_.best_metric;
   const double value = values.at(metric);
-  const auto before = state_.best.find(metric);
-  if (!std::isfinite(value) || before == state_.best.end()) return std::isfinite(value);
-  return !std::isfinite(before->second) || is_better(direction_in(settings_, metric), value, before->second);
-}
-
-/// The metric by which evaluations are compared in lines: the first one besides the loss.
-std::string Recorder::main_metric() const {
-  const std::vector<std::string> names = validation_metrics(settings_);
-  return names.empty() ? output_name::kLoss : names.front();
+  if (!std::isfinite(value)) return false;
+  const bool is_first = !state_.kept || state_.kept->metric != metric;
+  if (!is_first && !is_better(direction_in(settings_, metric), value, state_.kept->value)) return false;
+  state_.kept = {.metric = metric, .value = value, .step = state_.step};
+  return true;
 }
 
 /// The consequences of an evaluation for early stopping and the schedule.

@@ -76,12 +76,11 @@ class Recorder {
   std::optional<int64_t> skipped(const StepReport& step) const;
   void note_unreadable();
   void show(double loss);
+  bool follow_best(const std::map<std::string, double>& values);
   void follow_metrics(const std::map<std::string, double>& values);
   void write_interval(const StepReport& step);
   void warn_if_input_bound();
   double epoch() const;
-  std::string main_metric() const;
-  bool is_new_best_in(const std::map<std::string, double>& values) const;
   std::string validation_line(const std::map<std::string, double>& values);
 
   const Executable& executable_;

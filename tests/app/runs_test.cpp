@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -31,9 +32,12 @@ TEST_CASE("runs lists what was trained, with the numbers of its metrics") {
   REQUIRE(trained.code == 0);
   const std::string metrics = workspace.read("runs/a/metrics.jsonl");
   double best = 0;
+  int64_t step = 0;
   for (const std::string& line : lines_of(metrics)) {
     const auto record = nlohmann::json::parse(line);
-    if (record.at("split") == "validation") best = std::max(best, record.at("top1").get<double>());
+    if (record.at("split") != "validation" || record.at("top1").get<double>() <= best) continue;
+    best = record.at("top1").get<double>();
+    step = record.at("step").get<int64_t>();
   }
   const Outcome listed = run_trainer({"runs", "--json"}, workspace.path());
   REQUIRE(listed.code == 0);
@@ -43,13 +47,21 @@ TEST_CASE("runs lists what was trained, with the numbers of its metrics") {
   CHECK(runs[0].at("state") == "finished");
   CHECK(runs[0].at("step") == 12);
   CHECK(runs[0].at("steps") == 12);
-  CHECK(runs[0].at("best") == nlohmann::json{{"metric", "top1"}, {"value", best}});
+  CHECK(runs[0].at("best") == nlohmann::json{{"metric", "top1"}, {"value", best}, {"step", step}});
   CHECK(runs[0].at("loss") == losses_in(metrics, "train").back());
   CHECK(runs[0].at("samples_per_s") > 0);
   const Outcome table = run_trainer({"runs", "runs/a"}, workspace.path());
   CHECK(table.code == 0);
   REQUIRE(lines_of(table.output).size() == 2);
   CHECK(lines_of(table.output)[1].find("finished  12/12  top1 ") != std::string::npos);
+  CHECK(lines_of(table.output)[1].find(" at " + std::to_string(step)) != std::string::npos);
+  const auto summary = nlohmann::json::parse(workspace.read("runs/a/summary.json"));
+  CHECK(summary.at("best") == nlohmann::json{{"metric", "top1"}, {"value", best}, {"step", step}});
+  const Outcome inspected = run_trainer({"inspect", "runs/a"}, workspace.path());
+  CHECK(inspected.output.find("intact, best\n") != std::string::npos);
+  const Outcome evaluated = run_trainer(
+      {"eval", "--json", "-c", "small.yaml", "run.resume=runs/a/model_best.safetensors"}, workspace.path());
+  CHECK(nlohmann::json::parse(evaluated.output).at("top1") == best);
 }
 
 TEST_CASE("the table of runs fits 100 columns and holds nothing that a terminal obeys") {

@@ -31,7 +31,8 @@ RunState sample() {
       .unreadable = {{"train", {3, 1 << 30}}, {"val", {0}}}};
   state.epoch = 1.0 / 7;
   state.samples = 3840;
-  state.best_step = 100;
+  state.best = {"top1", 0.95, 100};
+  state.loop.kept = {"loss", 1e-300, 80};
   state.mathematics = "a: 1\n\"b\": \"\xc3\xa9\"\n";
   state.recipe = "run: {}\n";
   state.micro_batch_size = 16;
@@ -53,12 +54,27 @@ std::string refused(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("the best step of an earlier version's state gets its metric from the recipe") {
+  RunState state = sample();
+  state.best = {.metric = {}, .value = 0, .step = 100};
+  state.loop.kept.reset();
+  state.recipe = "checkpoint:\n  keep_latest: 2\n  keep_best: top1\n";
+  const RunState again = read_again(state);
+  CHECK(again.best == BestEvaluation{"top1", 0.95, 100});
+  CHECK(again.loop.kept == again.best);
+  for (const char* other : {"null", "top5"}) {
+    state.recipe = std::string("checkpoint:\n  keep_best: ") + other + "\n";
+    CHECK(read_again(state).best == state.best);
+    CHECK_FALSE(read_again(state).loop.kept);
+  }
+}
+
 TEST_CASE("a run's state is read as it was written, to the last bit") {
   const RunState state = sample(), again = read_again(state);
   CHECK(again.loop == state.loop);
   CHECK(again.epoch == state.epoch);
   CHECK(again.samples == state.samples);
-  CHECK(again.best_step == state.best_step);
+  CHECK(again.best == state.best);
   CHECK(again.mathematics == state.mathematics);
   CHECK(again.recipe == state.recipe);
   CHECK(again.micro_batch_size == state.micro_batch_size);

@@ -10,6 +10,7 @@
 
 #include "core/base/rng.h"
 #include "core/host/process.h"
+#include "core/run/best_weights.h"
 #include "core/run/checkpoints.h"
 #include "core/run/resume.h"
 #include "core/run/weights.h"
@@ -79,6 +80,7 @@ struct Saving {
     if (loss) {
       state.validated = step;
       state.last["loss"] = *loss;
+      if (!state.kept || *loss < state.kept->value) state.kept = {"loss", *loss, step};
       state.best["loss"] = std::min(*loss, state.best.contains("loss") ? state.best["loss"] : *loss);
     }
     return state;
@@ -226,6 +228,43 @@ TEST_CASE("the best checkpoint stays, also in a run that goes on and where a bet
   run.checkpoints.save(run.at(7, 0.2));
   run.checkpoints.save_now(run.at(8, 0.3));
   CHECK(steps_in(scratch / "c") == std::vector<int64_t>{8, 7, 1});
+}
+
+TEST_CASE(
+    "the best weights follow the state that a run resumes from, and a failure leaves the earlier ones") {
+  const ScratchDirectory scratch;
+  const CheckpointSettings settings{.every_steps = 1, .keep_latest = 2, .keep_best = "loss"};
+  const fs::path best = scratch / kBestFile;
+  {
+    Saving run(scratch / "checkpoints", settings);
+    run.checkpoints.save_now(run.at(1, 0.5));
+    const std::string first = contents(best);
+    CHECK_THAT(first, Catch::Matchers::ContainsSubstring("step"));
+    fs::rename(scratch / "checkpoints", scratch / "aside");
+    std::ofstream(scratch / "checkpoints") << "in the way";
+    run.training.step();
+    CHECK_THROWS(run.checkpoints.save_now(run.at(2, 0.4)));
+    CHECK(contents(best) == first);
+    CHECK(run.checkpoints.best() == BestEvaluation{"loss", 0.5, 1});
+    fs::remove(scratch / "checkpoints");
+    fs::rename(scratch / "aside", scratch / "checkpoints");
+    fs::remove(best);
+    fs::create_directory(best);  // in the way of the file alone
+    CHECK_THROWS(run.checkpoints.save_now(run.at(3, 0.3)));
+    CHECK(run.checkpoints.best() == BestEvaluation{"loss", 0.5, 1});
+    CHECK(std::ranges::count(steps_in(scratch / "checkpoints"), 1) == 1);
+    fs::remove(best);
+  }
+  for (const char* found : {"", "of another run", "gone"}) {
+    std::ofstream(best) << found;
+    if (found == std::string("gone")) fs::remove(best);
+    Saving run(scratch / "checkpoints", settings);
+    const ResumePoint from =
+        *newest_checkpoint(scratch / "checkpoints", [](const std::string& text) { FAIL(text); });
+    run.checkpoints.go_on_from(from);
+    const SafetensorsFile file(best);
+    CHECK(file.metadata().at("best").ends_with(fmt::format(R"("step":{}}})", from.state.best.step)));
+  }
 }
 
 TEST_CASE("a state that is saved is not saved again until it is evaluated") {

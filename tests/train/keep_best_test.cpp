@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include "tests/catch.h"
 
 #include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"
+#include "core/run/best_weights.h"
 #include "core/run/checkpoints.h"
 #include "core/run/weights.h"
 #include "core/storage/checkpoint.h"
@@ -34,6 +37,14 @@ double root_below_start(std::span<const double> sums, double samples) {
   return std::sqrt(kHighLoss - sums[0] / samples);
 }
 
+double constant(std::span<const double>, double) {
+  return 1;
+}
+
+double infinite(std::span<const double>, double) {
+  return HUGE_VAL;
+}
+
 /// A number that is better when smaller and one that is better when larger: both of the loss, so that they
 /// are best at the same step. Neither name shows the direction.
 std::vector<Metric> test_metrics() {
@@ -41,7 +52,9 @@ std::vector<Metric> test_metrics() {
       {loss_metric(),
        {.name = "perplexity", .direction = Direction::smaller, .sums = {"loss"}, .value = exp_of_mean_loss},
        {.name = "inverse_loss", .direction = Direction::larger, .sums = {"loss"}, .value = minus_mean},
-       {.name = "root", .direction = Direction::larger, .sums = {"loss"}, .value = root_below_start}});
+       {.name = "root", .direction = Direction::larger, .sums = {"loss"}, .value = root_below_start},
+       {.name = "constant", .direction = Direction::larger, .sums = {"loss"}, .value = constant},
+       {.name = "infinite", .direction = Direction::larger, .sums = {"loss"}, .value = infinite}});
 }
 
 /// Learns for a while, and then forgets because of a rate that is far too large.
@@ -60,11 +73,14 @@ Program forgetting_program() {
   return made;
 }
 
-/// Steps of a directory's checkpoints and the values of a metric at each evaluation.
+/// Steps of a directory's checkpoints, the tensors and metadata of its best weights, and the values of a
+/// metric at each evaluation.
 struct Found {
   std::vector<int64_t> checkpoints;
   std::map<int64_t, double> values;
   LoopState state;
+  StoredMetadata best_file = {};
+  bool is_checkpoint = false;  ///< the best weights are those of the best step's checkpoint
 };
 
 Found train(const std::string& metric) {
@@ -96,6 +112,7 @@ Found train(const std::string& metric) {
                         .logging_interval = 5,
                         .validation_samples = kTrained,
                         .metrics = test_metrics(),
+                        .best_metric = metric,
                         .averages = true};
   Checkpoints checkpoints(executable, scratch / "checkpoints",
                           {.every_steps = 2, .keep_latest = 2, .keep_best = metric}, settings, RunState{},
@@ -112,6 +129,19 @@ Found train(const std::string& metric) {
   Found found{.checkpoints = {}, .values = {}, .state = loop.state()};
   for (const auto& path : list_checkpoints(scratch / "checkpoints"))
     found.checkpoints.push_back(checkpoint_step(path));
+  if (std::filesystem::exists(scratch / kBestFile)) {
+    const SafetensorsFile best(scratch / kBestFile);
+    found.best_file = best.metadata();
+    const bool averaged = metric.starts_with(kAveraged);
+    for (const auto& path : list_checkpoints(scratch / "checkpoints")) {
+      if (checkpoint_step(path) != found.state.kept.value().step) continue;
+      const SafetensorsFile saved(path / (averaged ? kAveragesFile : kModelFile));
+      found.is_checkpoint = std::ranges::all_of(saved.tensors(), [&](const StoredTensor& tensor) {
+        const StoredTensor* same = best.find(tensor.name);
+        return same != nullptr && best.read_floats(*same) == saved.read_floats(tensor);
+      });
+    }
+  }
   read_records(scratch / "metrics.jsonl", [&](const MetricsRecord& record) {
     for (const auto& [name, value] : record.metrics) {
       if (name == metric && record.split == "validation") found.values[record.step] = std::get<double>(value);
@@ -134,6 +164,23 @@ TEST_CASE("the best checkpoint is the one of the metric's own direction, average
   REQUIRE(best_step < kSteps - 2);
   CHECK(found.checkpoints == std::vector<int64_t>{kSteps, kSteps - 2, best_step});
   CHECK(found.state.best.at(metric) == best);
+  CHECK(found.best_file.at("best").starts_with(fmt::format(R"({{"metric":"{}",)", metric)));
+  CHECK(found.best_file.at("best").ends_with(fmt::format(R"("step":{}}})", best_step)));
+  CHECK(found.is_checkpoint);
+}
+
+TEST_CASE("of equal values the first stays the best") {
+  const Found found = train("constant");
+  CHECK(found.checkpoints == std::vector<int64_t>{kSteps, kSteps - 2, 2});
+  CHECK(found.best_file.at("best") == R"({"metric":"constant","value":1.0,"step":2})");
+  CHECK(found.is_checkpoint);
+}
+
+TEST_CASE("a value that is not finite is never the best") {
+  const Found found = train("infinite");
+  CHECK(found.best_file.empty());
+  CHECK_FALSE(found.state.kept);
+  CHECK(found.checkpoints == std::vector<int64_t>{kSteps, kSteps - 2});
 }
 
 TEST_CASE("a first value that is no number does not stay the best one") {
