@@ -10,6 +10,7 @@
 #include "core/base/units.h"
 #include "core/graph/operation.h"
 #include "core/host/process.h"
+#include "core/recipe/assemble.h"
 
 namespace trainer {
 namespace {
@@ -40,6 +41,25 @@ std::optional<std::string> statistics_note(const Job& job) {
 
 bool stops_early(const Job& job, const LoopState& state) {
   return state.step < job.settings.steps;
+}
+
+/// A word of a line of shell.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=-+:,@%";
+  if (word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+/// The command that applies the network to new samples, with its own arguments; "" if there is none.
+std::string use_of(const Job& job) try {
+  if (job.spec.recipe().model.kind() == InputKind::tokens) return "generate --prompt TEXT";
+  check_prediction(job.spec);
+  return "predict";
+} catch (const Error&) {
+  return "";
 }
 
 }  // namespace
@@ -87,6 +107,18 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
     log.warn(
         "an earlier run of this recipe was stopped before its first checkpoint; starting again from step 0");
   }
+}
+
+std::vector<std::string> next_commands(const Job& job, const std::filesystem::path& run,
+                                       const std::filesystem::path& weights) {
+  const std::string with = fmt::format("--config {} {}", shell_word((run / "recipe.yaml").string()),
+                                       shell_word("run.resume=" + weights.string()));
+  std::vector<std::string> commands = {"trainer report " + shell_word(run.string())};
+  if (job.validation) commands.push_back("trainer eval " + with);
+  const std::string use = use_of(job);
+  if (use == "predict") commands.push_back("trainer predict " + with + " IMAGES");
+  if (!use.empty() && use != "predict") commands.push_back("trainer " + use + " " + with);
+  return commands;
 }
 
 Summary summary_of(const Job& job, const LoopState& state, const LoopResult& result,

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/engine/group_operations.h"
@@ -13,6 +14,7 @@
 #include "core/recipe/classes.h"
 #include "core/recipe/feed.h"
 #include "core/recipe/initial_weights.h"
+#include "core/run/best_weights.h"
 #include "core/run/status.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
@@ -104,6 +106,11 @@ void finish(const RunParts& run, const Executable& executable, const TrainingLoo
   run.log.info(closing_line(run.job, loop.state(), result, best));
   if (!result.throttling.empty()) run.log.warn("the device was " + result.throttling);
   run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
+  const bool has_best = !best.metric.empty() && is_there(directory.file(kBestFile));
+  const std::filesystem::path weights = directory.file(has_best ? kBestFile : kModelFile);
+  run.log.info(fmt::format("{} weights: {}", has_best ? "best" : "final", one_line(weights.string())));
+  for (const std::string& command : next_commands(run.job, directory.path(), weights))
+    run.log.info("  " + one_line(command));
 }
 
 /// Warns the next process that checkpoints since the last comparison may hold wrong weights. A failure to

@@ -64,6 +64,30 @@ TEST_CASE("runs lists what was trained, with the numbers of its metrics") {
   CHECK(nlohmann::json::parse(evaluated.output).at("top1") == best);
 }
 
+TEST_CASE("a run ends with the commands that use it, and they work") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const Outcome trained = run_trainer(
+      {"-c", "small.yaml", "run.output_dir=it's a run", "training.max_duration=12ba"}, workspace.path());
+  REQUIRE(trained.code == 0);
+  CHECK(trained.errors.find("best weights: it's a run/model_best.safetensors") != std::string::npos);
+  int64_t commands = 0;
+  for (const std::string& line : lines_of(trained.errors)) {
+    const size_t begin = line.find("  trainer ");
+    if (begin == std::string::npos) continue;
+    ++commands;
+    std::string words = line.substr(begin + std::string("  trainer").size());
+    if (words.ends_with(" IMAGES")) words.resize(words.size() - std::string(" IMAGES").size());
+    INFO(words);
+    CHECK(run_shell("\"$TRAINER\"" + words, workspace.path()).code == 0);
+  }
+  CHECK(commands == 3);
+  const Outcome final = run_trainer(
+      {"-c", "small.yaml", "run.output_dir=b", "training.max_duration=12ba", "checkpoint.keep_best=none"},
+      workspace.path());
+  CHECK(final.errors.find("final weights: b/model.safetensors") != std::string::npos);
+}
+
 TEST_CASE("the table of runs fits 100 columns and holds nothing that a terminal obeys") {
   const Workspace workspace;
   put_run(workspace, std::string(120, 'n') + "-tail", status("saved", 999999999));
