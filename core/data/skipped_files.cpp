@@ -61,7 +61,8 @@ std::string SkippedFiles::text() const {
   for (size_t i = 0; i < std::min(types.size(), kShownTypes); rest -= types[i++].second)
     parts.push_back(fmt::format("{} {}", types[i].second, one_line(types[i].first)));
   if (rest > 0) parts.push_back(fmt::format("{} of {} more types", rest, types.size() - kShownTypes));
-  return fmt::format("{} skipped: {}", total(), fmt::join(parts, ", "));
+  const std::string advice = count_.contains(".dcm") ? std::string("; ") + kConvertDicom : "";
+  return fmt::format("{} skipped: {}{}", total(), fmt::join(parts, ", "), advice);
 }
 
 }  // namespace trainer

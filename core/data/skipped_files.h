@@ -8,6 +8,10 @@
 
 namespace trainer {
 
+/// The command of the package dcmtk that makes an image of a DICOM file.
+inline constexpr const char* kConvertDicom =
+    "convert DICOM files: dcmj2pnm --write-png FILE.dcm FILE.png (package dcmtk)";
+
 /// The files of a folder that are no samples, counted by type.
 class SkippedFiles {
  public:
@@ -19,6 +23,7 @@ class SkippedFiles {
   int64_t total() const;
   const std::map<std::string, int64_t>& by_type() const { return count_; }
   /// "30 skipped: 20 .tif, 10 .gif", the most frequent first; empty if there are none.
+  /// With the command that converts DICOM files, if it has some.
   std::string text() const;
 
  private:

@@ -66,7 +66,7 @@ TEST_CASE("init says what it expected where there is nothing that it knows") {
   workspace.write("notes.txt", "text");
   CHECK_THAT(
       run_in(workspace, {"init", "notes"}, 65).errors,
-      ContainsSubstring("notes: expected a folder of .jpg, .jpeg, .png, .webp or .bmp files for each class"));
+      ContainsSubstring("notes: expected a folder of .jpg, .jpeg, .png, .webp"));
   CHECK_THAT(run_in(workspace, {"init", "nowhere"}, 65).errors,
              ContainsSubstring("nowhere: there is no such file or folder"));
   CHECK_THAT(run_in(workspace, {"init", "notes.txt"}, 65).errors, ContainsSubstring("notes.txt: "));

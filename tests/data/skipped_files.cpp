@@ -19,6 +19,11 @@ TEST_CASE("skipped files are counted by type, the most frequent first") {
   CHECK(found.by_type().at(".tif") == 20);
 }
 
+TEST_CASE("skipped DICOM files name the command that converts them") {
+  CHECK(skipped(".DCM", 2).text() ==
+        "2 skipped: 2 .dcm; convert DICOM files: dcmj2pnm --write-png FILE.dcm FILE.png (package dcmtk)");
+}
+
 TEST_CASE("files that belong to a folder of images are not skipped ones") {
   SkippedFiles found;
   for (const char* name : {"Thumbs.db", "DESKTOP.INI", ".DS_Store", ".x.tif", "labels.csv", "labels.TSV"})

@@ -245,6 +245,7 @@ int main(int count, char** arguments) {
   trainer::put_pngs(folder / "png");
   trainer::put_images(folder / "webp", ".webp");
   trainer::put_images(folder / "bmp", ".bmp");
+  trainer::put_images(folder / "gif", ".gif");
   trainer::put_csvs(folder / "csv");
   trainer::put_idx(folder / "idx");
   trainer::put_cifar(folder / "cifar");

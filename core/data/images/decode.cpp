@@ -7,10 +7,12 @@
 #include <array>
 
 #include "core/data/images/decode_bmp.h"
+#include "core/data/images/decode_gif.h"
 #include "core/data/images/decode_jpeg.h"
 #include "core/data/images/decode_png.h"
 #include "core/data/images/decode_webp.h"
 #include "core/data/images/orientation.h"
+#include "core/data/skipped_files.h"
 
 namespace trainer {
 namespace {
@@ -20,7 +22,9 @@ constexpr std::array<uint8_t, 8> kPngMagic = {0x89, 'P', 'N', 'G', '\r', '\n', 0
 constexpr std::array<uint8_t, 4> kRiffMagic = {'R', 'I', 'F', 'F'};
 constexpr std::array<uint8_t, 4> kWebpMagic = {'W', 'E', 'B', 'P'};  // after RIFF and the length
 constexpr std::array<uint8_t, 2> kBmpMagic = {'B', 'M'};
-constexpr size_t kWebpMagicAt = 8;
+constexpr std::array<uint8_t, 4> kGifMagic = {'G', 'I', 'F', '8'};
+constexpr std::array<uint8_t, 4> kDicomMagic = {'D', 'I', 'C', 'M'};
+constexpr size_t kWebpMagicAt = 8, kDicomMagicAt = 128;
 
 template <size_t kCount>
 bool starts_with(std::span<const uint8_t> file, const std::array<uint8_t, kCount>& magic) {
@@ -32,13 +36,19 @@ bool is_webp(std::span<const uint8_t> file) {
          starts_with(file.subspan(kWebpMagicAt), kWebpMagic);
 }
 
+bool is_dicom(std::span<const uint8_t> file) {
+  return file.size() >= kDicomMagicAt && starts_with(file.subspan(kDicomMagicAt), kDicomMagic);
+}
+
 std::unique_ptr<ImageDecoder> make_decoder(std::span<const uint8_t> file) {
   if (starts_with(file, kJpegMagic)) return make_jpeg_decoder(file);
   if (starts_with(file, kPngMagic)) return make_png_decoder(file);
   if (is_webp(file)) return make_webp_decoder(file);
   if (starts_with(file, kBmpMagic)) return make_bmp_decoder(file);
+  if (starts_with(file, kGifMagic)) return make_gif_decoder(file);
+  if (is_dicom(file)) throw DecodeError(fmt::format("a DICOM file; {}", kConvertDicom));
   throw DecodeError(file.empty() ? "the file is empty"
-                                 : "neither JPEG, PNG, WebP nor BMP by its first bytes");
+                                 : "neither JPEG, PNG, WebP, BMP nor GIF by its first bytes");
 }
 
 /// The header's dimensions are checked before memory is taken.

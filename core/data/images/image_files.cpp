@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/images/decode.h"
+#include "core/data/images/decode_gif.h"
 #include "core/data/images/image_file.h"
 
 namespace trainer {
@@ -19,7 +20,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 5> kImageEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp"};
+/// An ending of images, and the library without which they are not read.
+struct ImageEnding {
+  std::string_view ending;
+  bool (*is_read)() = [] { return true; };
+  const char* library = "";
+};
+
+constexpr std::array<ImageEnding, 6> kImageEndings = {
+    {{".jpg"}, {".jpeg"}, {".png"}, {".webp"}, {".bmp"}, {".gif", reads_gif, "giflib"}}};
+
+/// The row of a name's ending; null if it is no image's.
+const ImageEnding* find_ending(const fs::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto found = std::ranges::find(kImageEndings, ending, &ImageEnding::ending);
+  return found == kImageEndings.end() ? nullptr : &*found;
+}
+
+void skip(const fs::path& path, SkippedFiles& skipped) {
+  if (const ImageEnding* row = find_ending(path)) {
+    skipped.add(fmt::format("{} (built without {})", row->ending, row->library));
+  } else {
+    skipped.add_file(path);
+  }
+}
 
 /// Planar RGB to brightness, with the weights of ITU-R 601 in 16 bits, as Pillow does; grey stays unchanged.
 void make_grey(Image& image) {
@@ -93,14 +118,18 @@ bool is_hidden_name(const fs::path& path) {
 }
 
 bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return std::ranges::find(kImageEndings, ending) != kImageEndings.end();
+  const ImageEnding* row = find_ending(path);
+  return row != nullptr && row->is_read();
 }
 
 std::string image_endings() {
-  const std::span first(kImageEndings.begin(), kImageEndings.size() - 1);
-  return fmt::format("{} or {}", fmt::join(first, ", "), kImageEndings.back());
+  std::vector<std::string_view> read;
+  for (const ImageEnding& row : kImageEndings) {
+    if (row.is_read()) read.push_back(row.ending);
+  }
+  const std::string_view last = read.back();
+  read.pop_back();
+  return fmt::format("{} or {}", fmt::join(read, ", "), last);
 }
 
 std::vector<std::string> images_below(const fs::path& folder, SkippedFiles& skipped) {
@@ -115,7 +144,7 @@ std::vector<std::string> images_below(const fs::path& folder, SkippedFiles& skip
         if (is_image_name(entry.path())) {
           names.push_back(entry.path().lexically_relative(folder).string());
         } else {
-          skipped.add_file(entry.path());
+          skip(entry.path(), skipped);
         }
       } else if (!entry.is_symlink()) {
         folders.push_back(entry.path());

@@ -15,10 +15,10 @@ namespace trainer {
 /// Names that begin with a dot.
 bool is_hidden_name(const std::filesystem::path& path);
 
-/// Whether a name ends in .jpg, .jpeg, .png, .webp or .bmp, in any case.
+/// Whether a name has the ending of an image, in any case, that this program reads.
 bool is_image_name(const std::filesystem::path& path);
 
-/// For messages: ".jpg, .jpeg, .png, .webp or .bmp".
+/// For messages: ".jpg, .jpeg, .png, .webp, .bmp or .gif"; .gif only with giflib.
 std::string image_endings();
 
 /// The images below a folder by their names, at any depth, without hidden ones: their paths relative to it,
@@ -33,7 +33,7 @@ Error no_images(const std::filesystem::path& folder, const SkippedFiles& skipped
 /// Error: exit 65 for a folder without images, 74 from the system.
 std::vector<std::string> image_files(const std::vector<std::string>& words);
 
-/// JPEG, PNG, WebP and BMP files without labels as samples of `shape` (C, H, W); C is 3 or, for grey ones, 1;
+/// Image files without labels as samples of `shape` (C, H, W); C is 3 or, for grey ones, 1;
 /// see is_fixed. An unreadable file, or one of another size, throws UnreadableSampleError.
 std::unique_ptr<ImageSource> open_image_files(std::vector<std::string> files, const Shape& shape,
                                               int64_t max_pixels);

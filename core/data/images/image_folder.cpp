@@ -276,7 +276,8 @@ class ImageFolderFormat final : public DataFormat {
 }  // namespace
 
 Registered<DataFormat> image_folder_format() {
-  return {"image_folder", "a folder with a sub-folder of JPEG, PNG, WebP and BMP files for each class",
+  return {"image_folder",
+          "a folder with a sub-folder of image files (JPEG, PNG, WebP, BMP, GIF) for each class",
           [] { return std::make_unique<ImageFolderFormat>(); }};
 }
 

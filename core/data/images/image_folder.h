@@ -19,8 +19,8 @@ struct ImageFolders {
   std::string labels = "";  ///< name of a CSV file in the folder; empty: the sub-folders are the classes
 };
 
-/// JPEG, PNG, WebP and BMP files in one folder for each class: classes sorted by name, files by their path
-/// below it. Takes files that end in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth; names that
+/// Image files in one folder for each class: classes sorted by name, files by their path
+/// below it. Takes files with the endings of images (is_image_name), at any depth; names that
 /// begin with a dot are skipped. With a CSV file
 /// of labels, in its order: see read_label_file. Throws Error: exit 65 if there are no classes or one has
 /// no images, exit 74 from the system.

@@ -5,6 +5,7 @@
 #include <iterator>
 #include "tests/catch.h"
 
+#include "core/data/images/decode_gif.h"
 #include "core/data/images/resample.h"
 #include "tests/data/images/decoding.h"
 
@@ -31,11 +32,12 @@ std::string with_number(std::string file, size_t at, std::vector<uint8_t> bytes)
   return file;
 }
 
-TEST_CASE("WebP and BMP files have the pixels that Pillow reads, whole and windowed") {
+TEST_CASE("WebP, BMP and GIF files have the pixels that Pillow reads, whole and windowed") {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
     const std::string name = entry.path().filename().string();
     if (!name.ends_with(".rgb") || name.starts_with("turned")) continue;
+    if (name.ends_with(".gif.rgb") && !reads_gif()) continue;
     INFO(name);
     const std::string file = stored_image(entry.path().stem().string());
     const Image whole = decoded(file);
@@ -48,7 +50,7 @@ TEST_CASE("WebP and BMP files have the pixels that Pillow reads, whole and windo
     }
     ++count;
   }
-  CHECK(count == 18);
+  CHECK(count == (reads_gif() ? 28 : 18));
 }
 
 TEST_CASE("a WebP is turned upright as its EXIF says") {
@@ -74,7 +76,7 @@ TEST_CASE("kinds of WebP and BMP that are not read are refused by name") {
   CHECK_THAT(decode_error(with_number(colours, 14, {41})), ContainsSubstring("a header of 41 bytes"));
   CHECK_THAT(decode_error(with_number(stored_image("fields32.bmp"), 54, {0xF8})),
              ContainsSubstring("the bit field ff0000f8"));
-  CHECK_THAT(decode_error("RIFF\x10\0\0\0AVI "), ContainsSubstring("neither JPEG, PNG, WebP nor BMP"));
+  CHECK_THAT(decode_error("RIFF\x10\0\0\0AVI "), ContainsSubstring("neither JPEG, PNG, WebP, BMP nor GIF"));
 }
 
 TEST_CASE("damaged WebP and BMP files are refused before memory is taken") {
@@ -99,6 +101,39 @@ TEST_CASE("damaged WebP and BMP files are refused before memory is taken") {
   std::string lossy = stored_image("lossless.webp");
   for (size_t i = 40; i < lossy.size(); ++i) lossy[i] = static_cast<char>(lossy[i] ^ 0x5A);
   CHECK(!decode_error(lossy).empty());
+}
+
+TEST_CASE("a damaged GIF is refused before memory is taken") {
+  if (!reads_gif()) {
+    CHECK_THAT(decode_error(stored_image("plain.gif")), ContainsSubstring("built without giflib"));
+    return;
+  }
+  for (const char* name : {"plain.gif", "interlaced.gif", "part_transparent.gif"}) {
+    INFO(name);
+    const std::string file = stored_image(name);
+    // The last two bytes end the data and the file, which the frame does not need.
+    for (size_t bytes = 4; bytes + 2 < file.size(); ++bytes)
+      CHECK_THAT(decode_error(file.substr(0, bytes)), Equals("the file ends within the image"));
+    CHECK_THAT(decode_error(file.substr(0, file.size() - 3), FixedView(cut(0, 0, 1, 1))),
+               Equals("the file ends within the image"));
+  }
+  const std::string plain = stored_image("plain.gif");
+  CHECK_THAT(decode_error(with_number(plain, 6, {0xFF, 0xFF, 0xFF, 0xFF})),
+             ContainsSubstring("65535 x 65535 pixels, more than data.max_pixels"));
+  CHECK_THAT(decode_error(plain, WholeView(), 19 * 23 - 1),
+             Equals("the header says 19 x 23 pixels, more than data.max_pixels 436"));
+  CHECK_THAT(decode_error(std::string("GIF89a\1\0\1\0\0\0\0;", 14)), Equals("a GIF without a frame"));
+  const std::string empty_frame("GIF89a\1\0\1\0\0\0\0,\0\0\0\0\0\0\1\0\0\2\2L\1\0;", 29);
+  CHECK_THAT(decode_error(empty_frame), Equals("a GIF with a frame of 0 x 1 pixels"));
+  std::string damaged = plain;
+  for (size_t i = plain.size() / 2 + 200; i < damaged.size(); i += 3) damaged[i] = '\x7f';
+  CHECK(!decode_error(damaged).empty());
+}
+
+TEST_CASE("a DICOM file is refused with the command that converts it") {
+  const std::string file = std::string(128, '\0') + "DICM" + std::string(100, '\1');
+  CHECK_THAT(decode_error(file), ContainsSubstring("a DICOM file") && ContainsSubstring("dcmj2pnm"));
+  CHECK_THAT(decode_error(file.substr(0, 131)), ContainsSubstring("by its first bytes"));
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST_CASE("folders that make no set of classes are refused by name") {
              ContainsSubstring("val.rec (data.val): expected the classes of"));
   put(train, "ant/readme.txt", "");
   CHECK_THAT(data_error([&] { open(train); }),
-             ContainsSubstring("train/ant: expected .jpg, .jpeg, .png, .webp or .bmp files"));
+             ContainsSubstring("train/ant: expected .jpg, .jpeg, .png, .webp"));
 
   put(folder.path("flat"), "1.png", plain(1));
   CHECK_THAT(data_error([&] { open(folder.path("flat")); }),
@@ -128,7 +128,7 @@ TEST_CASE("files that cannot be read say why") {
   fs::create_symlink(root + "/gone", root + "/a/3.jpg");
   put(root, "a/4.png", plain(1, 30, 40));
   const auto source = open_image_folder({root, 1000});
-  const std::vector<std::string> reasons = {"the file is empty", "neither JPEG, PNG, WebP nor BMP",
+  const std::vector<std::string> reasons = {"the file is empty", "neither JPEG, PNG, WebP, BMP nor GIF",
                                             "No such file", "40 x 30 pixels, more than data.max_pixels 1000"};
   REQUIRE(source->size() == 4);
   for (size_t i = 0; i < 4; ++i) {
