@@ -114,6 +114,33 @@ std::string found_text(const std::string& path, const Starter& starter) {
   return text;
 }
 
+/// Throws if there is nothing to distinguish.
+void require_classes(const fs::path& path, const Starter& starter) {
+  if (starter.classes > 1) return;
+  throw Error(ExitCode::data,
+              fmt::format("{}: expected at least two classes, found one; put the images of each class into a "
+                          "folder of its own (docs/own-data.md)",
+                          one_line(path.string())));
+}
+
+/// A line for classes with too few images to learn from, as far as all were measured; empty if none has.
+std::string small_classes(const Starter& starter) {
+  constexpr int64_t kFew = 10;
+  constexpr size_t kShown = 5;
+  const SplitStatistics& found = starter.statistics;
+  if (found.samples < starter.samples) return "";
+  std::vector<std::string> few;
+  for (size_t i = 0; i < found.per_class.size(); ++i) {
+    const std::string name = i < found.class_names.size() ? shown(found.class_names[i]) : std::to_string(i);
+    if (found.per_class[i] < kFew) few.push_back(fmt::format("{} ({})", name, found.per_class[i]));
+  }
+  if (few.empty()) return "";
+  const size_t more = few.size() - std::min(few.size(), kShown);
+  few.resize(few.size() - more);
+  return fmt::format("\n  classes of fewer than {} images that can be read: {}{}", kFew, fmt::join(few, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
 }  // namespace
 
 int init_command(const Arguments& arguments) {
@@ -130,8 +157,9 @@ int init_command(const Arguments& arguments) {
   Starter starter = measure_found(find_data(path));
   if (starter.statistics.mean.empty())
     throw Error(ExitCode::data, fmt::format("{}: none of its samples can be read", one_line(path.string())));
+  require_classes(path, starter);
   const OutputFile output(recipe);
-  print_note(output, found_text(one_line(path.string()), starter));
+  print_note(output, found_text(one_line(path.string()), starter) + small_classes(starter));
   starter.data.train = written_in(recipe.parent_path(), starter.data.train);
   starter.data.val = written_in(recipe.parent_path(), starter.data.val);
   const bool takes_lists = section_of(starter.data).chosen_format().takes_lists();

@@ -64,13 +64,25 @@ TEST_CASE("init says what it expected where there is nothing that it knows") {
   const Workspace workspace;
   workspace.write("notes/a/b.txt", "text");
   workspace.write("notes.txt", "text");
-  CHECK_THAT(
-      run_in(workspace, {"init", "notes"}, 65).errors,
-      ContainsSubstring("notes: expected a folder of .jpg, .jpeg, .png, .webp"));
+  CHECK_THAT(run_in(workspace, {"init", "notes"}, 65).errors,
+             ContainsSubstring("notes: expected a folder of .jpg, .jpeg, .png, .webp"));
   CHECK_THAT(run_in(workspace, {"init", "nowhere"}, 65).errors,
              ContainsSubstring("nowhere: there is no such file or folder"));
   CHECK_THAT(run_in(workspace, {"init", "notes.txt"}, 65).errors, ContainsSubstring("notes.txt: "));
   CHECK_THAT(run_in(workspace, {"init"}, 64).errors, ContainsSubstring("path is required"));
+}
+
+TEST_CASE("init stops at one class and names classes of a few images") {
+  const Workspace workspace;
+  fill_with_images(workspace, "set", 10);
+  CHECK(run_in(workspace, {"init", "set"}).output.find("fewer than") == std::string::npos);
+  std::filesystem::remove(workspace.path() / "set/dark/100.png");
+  CHECK_THAT(run_in(workspace, {"init", "set", "-o", "few.yaml"}).output,
+             ContainsSubstring("classes of fewer than 10 images that can be read: dark (9)\n"));
+  std::filesystem::remove_all(workspace.path() / "set/dark");
+  CHECK_THAT(run_in(workspace, {"init", "set", "-o", "one.yaml"}, 65).errors,
+             ContainsSubstring("set: expected at least two classes, found one"));
+  CHECK(!std::filesystem::exists(workspace.path() / "one.yaml"));
 }
 
 TEST_CASE("init, data stats and a run count the files that they do not read") {
