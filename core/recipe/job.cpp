@@ -93,6 +93,8 @@ CheckpointSettings checkpoint_settings(const Job& job) {
     policy.every_steps =
         order.steps_in(std::get<Duration>(wanted.interval.value), job.spec.tokens_of_batch());
   }
+  // Without saves between, none is made for the best evaluation either, unless the recipe asks for it.
+  if (!wanted.keep_best && policy.every_steps == 0 && policy.every_seconds == 0) policy.keep_best.reset();
   return policy;
 }
 

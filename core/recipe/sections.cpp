@@ -69,7 +69,8 @@ void CheckpointSection::declare(Fields& fields) {
   fields.add("keep_best", &keep_best,
              "metric (loss, top1, ema_top1, ...) that decides which checkpoint is kept as the best, with its "
              "weights in "
-             "model_best.safetensors; none; default: the first of validation.metrics, else loss");
+             "model_best.safetensors; none; default: the first of validation.metrics, else loss, and none if "
+             "interval is 0s");
 }
 
 void DeviceSection::declare(Fields& fields) {

@@ -338,12 +338,13 @@ TEST_CASE("a run with other guards than before goes back to what it went on from
     const std::string back = fmt::format("back{}", i), told = fmt::format("told{}", i);
     std::vector<std::string> first = earlier[i];
     first.emplace_back("training.max_duration=20ba");
+    first.emplace_back("checkpoint.keep_best=none");  // its checkpoint would be the later one
     REQUIRE(train_with_guards(workspace, back, first).code == 0);
     REQUIRE(train_with_guards(workspace, told, first).code == 0);
     const Outcome outcome = train_with_guards(
         workspace, back,
-        {longer, allowed, "guards.spike=rollback", "guards.spike_sigmas=1.5", "guards.spike_window=8",
-         "guards.max_skips=0", "guards.max_rollbacks=50", "guards.skip_steps=[59]"});
+        {longer, allowed, "checkpoint.keep_best=none", "guards.spike=rollback", "guards.spike_sigmas=1.5",
+         "guards.spike_window=8", "guards.max_skips=0", "guards.max_rollbacks=50", "guards.skip_steps=[59]"});
     INFO(outcome.errors);
     REQUIRE(outcome.code == 0);
     int last = 0;

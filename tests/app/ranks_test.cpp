@@ -154,7 +154,7 @@ TEST_CASE(
     return run_ranks(
         "LD_PRELOAD=" TRAINER_FAULTS " FAULT_RANK=0 FAULT_CALLS=broadcast FAULT_PATH=mpi/1 " + fault +
             " \"$TRAINER\" --config r.yaml device.type=cpu device.threads=1 parallelism.timeout=20s "
-            "checkpoint.interval=4ba run.allow_changes=[training.max_duration] " +
+            "checkpoint.interval=4ba checkpoint.keep_best=none run.allow_changes=[training.max_duration] " +
             words,
         workspace.path());
   };

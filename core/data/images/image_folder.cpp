@@ -31,7 +31,7 @@ std::vector<std::string> class_names(const std::string& folder, SkippedFiles& sk
     if (entry.is_directory()) {
       names.push_back(entry.path().filename().string());
     } else if (is_image_name(entry.path())) {
-      skipped.add("images outside the class folders");
+      skipped.add("outside the class folders");
     } else {
       skipped.add_file(entry.path());
     }

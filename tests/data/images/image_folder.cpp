@@ -67,7 +67,7 @@ TEST_CASE("classes and files are sorted by name; what is no image by name is pas
   const auto info = peek_image_folder({root, kMaxPixels});
   CHECK(info.size == 5);
   CHECK(info.classes == 2);
-  CHECK(info.skipped.text() == "2 skipped: 1 .txt, 1 images outside the class folders");
+  CHECK(info.skipped.text() == "2 skipped: 1 .txt, 1 outside the class folders");
   DataSection section;
   section.format = "image_folder", section.train = root;
   CHECK(missing_files(section).empty());
