@@ -8,6 +8,7 @@
 
 #include "core/config/fields.h"
 #include "core/config/messages.h"
+#include "core/config/other_names.h"
 #include "core/config/scalar_values.h"
 
 namespace trainer {
@@ -107,7 +108,7 @@ class FieldReader {
     const bool listed_name = field_.names.empty() || std::find(field_.names.begin(), field_.names.end(),
                                                                value.text) != field_.names.end();
     if (listed_name) return true;
-    const auto near = nearest(value.text, field_.names);
+    const auto near = meant(value.text, field_.names);
     reading_.error(origin, fmt::format("expected {}; found {}{}", field_.bound_text(), describe(value),
                                        near ? fmt::format("; did you mean '{}'?", *near) : ""));
     return false;

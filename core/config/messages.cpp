@@ -7,7 +7,7 @@
 
 #include "core/base/printable.h"
 #include "core/config/environment.h"
-#include "core/config/fields.h"
+#include "core/config/other_names.h"
 
 namespace trainer {
 
@@ -47,7 +47,7 @@ std::string join_path(const std::string& map_path, const std::string& key) {
 }
 
 std::string suggestion(const std::string& name, const std::vector<std::string>& candidates) {
-  if (const auto near = nearest(name, candidates)) return fmt::format("; did you mean '{}'?", *near);
+  if (const auto near = meant(name, candidates)) return fmt::format("; did you mean '{}'?", *near);
   return candidates.empty() ? "" : "; known: " + listed(candidates);
 }
 

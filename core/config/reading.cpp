@@ -96,7 +96,7 @@ std::vector<Reading::Declared> Reading::elsewhere(const Unknown& unknown) const 
 std::string Reading::judge(const Unknown& unknown) {
   const std::string key = shown(unknown.key);
   const std::string start = fmt::format("unknown key '{}'; ", key);
-  if (const OtherName* other = find_other_name(unknown.key)) {
+  if (const OtherName* other = find_other_name(unknown.key, unknown.map_path)) {
     forgive(other->ours);
     const std::string example = other->example;
     return start + fmt::format("recipes call it '{}'{}", other->ours,

@@ -45,7 +45,26 @@ TEST_CASE("what PyTorch's scripts call a key is refused with our name, at whatev
        "unknown key 'learning_rate'; recipes call it 'optimizer.lr'"},
       {"criterion=cross_entropy", "error: unknown key 'criterion'; recipes call it 'loss'"},
       {"training.criterion=cross_entropy",
-       "error: training: unknown key 'criterion'; recipes call it 'loss'"}};
+       "error: training: unknown key 'criterion'; recipes call it 'loss'"},
+      {"data.type=idx", "error: data: unknown key 'type'; recipes call it 'data.format'"},
+      {"optimizer={name: adam, momentum: 0.9}",
+       "error: optimizer: unknown key 'momentum'; recipes call it 'optimizer.beta1'"},
+      {"optimizer={name: adamw, betas: [0.9, 0.95]}",
+       "unknown key 'betas'; recipes call it 'optimizer.beta1', such as 0.9, and optimizer.beta2"},
+      {"lr_scheduler.warmup_ratio=0.1",
+       "unknown key 'warmup_ratio'; recipes call it 'lr_scheduler.warmup', such as 500ba"},
+      {"training.gradient_accumulation_steps=4",
+       "recipes call it 'training.micro_batch_size', such as 8: steps are global_batch_size over it"},
+      {"training.fp16=true", "recipes call it 'training.precision', such as amp_fp16"},
+      // Values.
+      {"device.type=gpu", "found 'gpu'; did you mean 'cuda'?"},
+      {"lr_scheduler.name=cosine_annealing", "unknown name 'cosine_annealing'; did you mean 'cosine'?"},
+      {"lr_scheduler.name=StepLR", "unknown name 'StepLR'; did you mean 'multi_step'?"},
+      {"loss.name=ce", "unknown name 'ce'; did you mean 'cross_entropy'?"},
+      {"training.precision=bf16", "found 'bf16'; did you mean 'amp_bf16'?"},
+      // What means nothing elsewhere gets no guess.
+      {"loss.name=gpu", "unknown name 'gpu'; known: cross_entropy"},
+      {"training.xyzzy=1", "unknown key 'xyzzy'; known keys: "}};
   for (const auto& [override, expected] : cases) {
     INFO(override);
     try {
