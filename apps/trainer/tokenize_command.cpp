@@ -9,6 +9,7 @@
 #include "apps/trainer/standard_streams.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
+#include "core/data/tokens/file_pattern.h"
 #include "core/data/tokens/formats.h"
 #include "core/data/tokens/shards.h"
 #include "core/data/tokens/texts.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/units.h"
+#include "core/data/tokens/file_pattern.h"
 #include "core/data/tokens/synthetic.h"
 #include "core/data/tokens/texts.h"
 #include "core/data/tokens/windows.h"
@@ -127,7 +128,7 @@ class TextFormat final : public TokenFormat {
 }  // namespace
 
 Registered<DataFormat> token_shards_format() {
-  return {"tokens", "shards of tokens; in their path * matches any text and ? one character",
+  return {"tokens", "shards of tokens; in their path * matches any text, ? one character and **/ any folders",
           [] { return std::make_unique<TokenShardsFormat>(); }};
 }
 

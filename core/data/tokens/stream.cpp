@@ -2,17 +2,13 @@
 #include "core/data/tokens/stream.h"
 
 #include <fmt/core.h>
-#include <glob.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <memory>
-#include <new>
 
 #include "core/base/checksum.h"
-#include "core/base/file.h"
 #include "core/data/data_error.h"
 #include "core/data/tokens/shards.h"
 
@@ -140,16 +136,6 @@ TokenPiece open_text_piece(const std::string& path) {
   TokenPiece piece = map_file(path);
   piece.width = 1;
   return piece;
-}
-
-std::vector<std::string> files_of_pattern(const std::string& pattern) {
-  glob_t found{};
-  const std::unique_ptr<glob_t, void (*)(glob_t*)> owned(&found, ::globfree);
-  const auto is_failure = [](const char* /*directory*/, int error) { return error == ENOENT ? 0 : error; };
-  const int outcome = ::glob(pattern.c_str(), 0, is_failure, &found);
-  if (outcome == GLOB_NOSPACE) throw std::bad_alloc();
-  if (outcome == GLOB_ABORTED) throw io_error(pattern, "list", errno);
-  return {found.gl_pathv, found.gl_pathv + found.gl_pathc};
 }
 
 }  // namespace trainer

@@ -55,8 +55,4 @@ TokenStream open_token_shards(const std::vector<std::string>& paths, int64_t wid
 /// missing.
 TokenPiece open_text_piece(const std::string& path);
 
-/// The files that a path or a pattern with `*` and `?` names, in the order of their names; none if there
-/// are none.
-std::vector<std::string> files_of_pattern(const std::string& pattern);
-
 }  // namespace trainer

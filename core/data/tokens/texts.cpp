@@ -65,6 +65,28 @@ class TokenKeeper {
   std::vector<TokenPiece> pieces_;
 };
 
+/// Throws DataError if the file holds something that is no plain text, but would be read as such.
+void require_plain_text(const std::string& path, std::string_view text) {
+  struct Kind {
+    std::string_view begin;
+    const char* remedy;
+  };
+  using namespace std::string_view_literals;
+  static constexpr Kind kKinds[] = {{"\x1f\x8b"sv, "compressed data; unpack it with gunzip"},
+                                    {"\x28\xb5\x2f\xfd"sv, "compressed data; unpack it with unzstd"},
+                                    {"\xfd\x37zXZ\0"sv, "compressed data; unpack it with unxz"},
+                                    {"PK\x03\x04"sv, "an archive; unpack it with unzip"},
+                                    {"PAR1"sv, "a Parquet file; write its texts to a plain file"},
+                                    {"%PDF-"sv, "a PDF; pdftotext writes its text to a plain file"}};
+  for (const Kind& kind : kKinds) {
+    if (text.starts_with(kind.begin)) fail_in_file(path, 0, "plain text", kind.remedy);
+  }
+  const bool is_bzip2 = text.starts_with("BZh") && text.substr(0, 10).ends_with("1AY&SY");
+  if (is_bzip2) fail_in_file(path, 0, "plain text", "compressed data; unpack it with bunzip2");
+  if (path.ends_with(".jsonl") || path.ends_with(".ndjson"))
+    fail_in_file(path, 0, "plain text", "lines of JSON; jq -r .text FILE.jsonl >FILE.txt writes their texts");
+}
+
 struct TokenizedFile {
   std::string path;
   std::vector<TokenPiece> pieces;
@@ -75,6 +97,7 @@ TokenizedFile tokenize_file(const Tokenizer& tokenizer, const std::string& path,
   const MappedFile file(path);
   if (file.bytes().empty()) fail_in_file(path, 0, "a text", "an empty file");
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  require_plain_text(path, text);
   TokenKeeper keeper(tokenizer, path, folder);
   const int64_t malformed =
       tokenizer.make_encoder()->encode(text, [&](std::span<const int32_t> tokens) { keeper.add(tokens); });
@@ -116,6 +139,7 @@ std::vector<TokenizedFile> map_each(const std::vector<std::string>& paths) {
   std::vector<TokenizedFile> files;
   for (const std::string& path : paths) {
     const TokenPiece piece = open_text_piece(path);
+    require_plain_text(path, {reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size()});
     files.push_back({.path = path, .pieces = {piece}, .bytes = piece.size()});
   }
   return files;

@@ -2,6 +2,9 @@
 #include "core/data/tokens/texts.h"
 
 #include <filesystem>
+#include <string>
+#include <tuple>
+#include <vector>
 #include "tests/catch.h"
 
 #include "core/data/section.h"
@@ -14,6 +17,7 @@
 namespace trainer {
 namespace {
 
+using Catch::Matchers::ContainsSubstring;
 using Tokens = std::vector<int32_t>;
 
 std::string fixture(const std::string& name) {
@@ -154,6 +158,29 @@ TEST_CASE("text that has been tokenized is told by its tokenizer, shards of it a
   Tokens labels(static_cast<size_t>(val.size * 4));
   tokens.stream.read(tokens.begin + 1, 500, labels);
   CHECK(val.label_bytes == static_cast<int64_t>(tokens.tokenizer->decode(labels).size()));
+}
+
+TEST_CASE("what is no plain text is refused with what to do, as tokens and as bytes") {
+  const TemporaryFolder folder;
+  const auto bytes = byte_tokenizer();
+  using namespace std::string_literals;
+  const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
+      {"a.txt", gzip("text"), "gunzip"},           {"b.txt.zst", "\x28\xb5\x2f\xfd and more"s, "unzstd"},
+      {"c.xz", "\xfd\x37zXZ\0 and more"s, "unxz"}, {"d.bz2", "BZh91AY&SY and more"s, "bunzip2"},
+      {"e.docx", "PK\x03\x04 and more"s, "unzip"}, {"f.parquet", "PAR1 and more"s, "a Parquet file"},
+      {"g.pdf", "%PDF-1.7"s, "pdftotext"},         {"h.jsonl", "{\"text\": \"a\"}\n"s, "jq -r .text"}};
+  for (const auto& [name, contents, remedy] : cases) {
+    INFO(name);
+    write_file(folder.path(name), contents);
+    const std::string problem =
+        data_error([&] { tokenize_files(*bytes, {folder.path(name)}, std::nullopt); });
+    CHECK_THAT(problem, ContainsSubstring("expected plain text, found ") && ContainsSubstring(remedy));
+  }
+  for (const std::string text : {"PK", "BZh for bees", "%PD", "{\"text\": 1}"}) {
+    write_file(folder.path("text.txt"), text);
+    CHECK(tokenize_files(*bytes, {folder.path("text.txt")}, std::nullopt).bytes ==
+          static_cast<int64_t>(text.size()));
+  }
 }
 
 }  // namespace
