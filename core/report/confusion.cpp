@@ -26,7 +26,7 @@ class Matrix {
   bool is_valid() const { return rows_ != nullptr && rows_->is_array() && !rows_->empty(); }
   /// Of several labels for each image: a matrix of its own for each class.
   bool is_of_sets() const {
-    return rows_->items().front().is_array() && rows_->items().front().size() > 0 &&
+    return rows_->items().front().is_array() && !rows_->items().front().empty() &&
            rows_->items().front().items().front().is_array();
   }
   size_t size() const { return rows_->size(); }

@@ -25,6 +25,8 @@ struct Gate {
     dgate = f.gradient(F::kGradientReads == Reads::y ? opened : gate, dy * x);
   }
 };
+template <class F>
+Gate(F) -> Gate<F>;  // clang deduces it for aggregates from release 17 on
 
 }  // namespace elementwise
 
