@@ -111,7 +111,7 @@ std::vector<double> epochs_of(const std::vector<Validation>& all, size_t most) {
   std::set<double> found;
   for (const Validation& validation : all)
     for (const auto& [epoch, numbers] : validation) found.insert(epoch);
-  const std::vector<double> epochs(found.begin(), found.end());
+  std::vector<double> epochs(found.begin(), found.end());
   if (epochs.size() <= most) return epochs;
   std::vector<double> chosen;
   for (size_t i = 0; i < most; ++i) chosen.push_back(epochs[i * (epochs.size() - 1) / (most - 1)]);
