@@ -171,9 +171,9 @@ TEST_CASE("what is no plain text is refused with what to do, as tokens and as by
       {"g.pdf", "%PDF-1.7"s, "pdftotext"},         {"h.jsonl", "{\"text\": \"a\"}\n"s, "jq -r .text"}};
   for (const auto& [name, contents, remedy] : cases) {
     INFO(name);
-    write_file(folder.path(name), contents);
-    const std::string problem =
-        data_error([&] { tokenize_files(*bytes, {folder.path(name)}, std::nullopt); });
+    const std::string path = folder.path(name);
+    write_file(path, contents);
+    const std::string problem = data_error([&] { tokenize_files(*bytes, {path}, std::nullopt); });
     CHECK_THAT(problem, ContainsSubstring("expected plain text, found ") && ContainsSubstring(remedy));
   }
   for (const std::string text : {"PK", "BZh for bees", "%PD", "{\"text\": 1}"}) {
