@@ -72,7 +72,7 @@ shows '^optimizer.lr=0.01 +saved '
 [ ! -e "$OUTPUT/optimizer.lr=0.02" ] || fail "the sweep went on after a stop"
 expect 0 "${long[@]}"
 shows '^resuming after step [1-9]'
-shows '^optimizer.lr=0.02 +finished +0.02 +100000/'
+shows '^optimizer.lr=0.02 +finished +0.02 +8 +100000/'
 
 # A run that was interrupted twice ends the sweep too.
 # shellcheck disable=SC2016

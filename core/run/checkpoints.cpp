@@ -83,20 +83,23 @@ void Checkpoints::go_on_from(const ResumePoint& point) {
   facts_.best = point.state.best;
   rotation_.begin_with(from_);
   rotation_.set_aside(point.skipped);
-  restore_best_weights();
+  keep_best(facts_.best);
   rotation_.remove_old(from_, facts_.best.step);  // left by a process that was killed before it removed them
   tell_notes();
 }
 
-/// The file is of the run's state again if a process was killed, or the run returned to an earlier one. The
-/// run continues if that fails.
-void Checkpoints::restore_best_weights() {
-  if (facts_.best.step > 0 && facts_.best.metric.empty()) return;
+/// Also makes the file of the run's state again if a process was killed, or the run returned to an earlier
+/// one. It is a copy, and its checkpoint is kept: if that fails the run continues, and the next save tries it
+/// again.
+void Checkpoints::keep_best(const BestEvaluation& best) {
+  if (best.step > 0 && best.metric.empty()) return;
   require_held_();
+  is_best_kept_ = false;
   try {
-    keep_best_weights(root_.parent_path(), facts_.best);
+    keep_best_weights(root_.parent_path(), best);
+    is_best_kept_ = true;
   } catch (const Error& problem) {
-    notes_.push_back(fmt::format("{} is not of step {}: {}", kBestFile, facts_.best.step, problem.what()));
+    notes_.push_back(fmt::format("{} is not of step {}: {}", kBestFile, best.step, problem.what()));
   }
 }
 
@@ -159,7 +162,7 @@ void Checkpoints::write(const RunState& state) {
     writer.commit();
     rotation_.add(state.loop.step);
     forget_difference(root_);
-    if (state.best.step == state.loop.step) keep_best_weights(root_.parent_path(), state.best);
+    if (state.best.step == state.loop.step || !is_best_kept_) keep_best(state.best);
     rotation_.remove_old(state.loop.step, state.best.step);
   } catch (...) {  // and allocates no memory, because there may be none
     problem_ = std::current_exception();

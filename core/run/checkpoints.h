@@ -92,7 +92,7 @@ class Checkpoints final : public Checkpointer {
 
   void write(const RunState& state);
   void tell_notes();
-  void restore_best_weights();
+  void keep_best(const BestEvaluation& best);
   RunState full_state(const LoopState& loop) const;
   std::string text_of_problem() const;
   void warn_if_disk_is_full();
@@ -119,6 +119,7 @@ class Checkpoints final : public Checkpointer {
   int64_t begun_at_ = 0;          ///< the step at which this process began
   Guards guards_ = Guards::same;  ///< of checkpoints up to there
   BestEvaluation saving_best_;    ///< the best one once the current save is done
+  bool is_best_kept_ = true;      ///< model_best.safetensors is of the best one
   int64_t failures_ = 0, in_a_row_ = 0;
   double last_begin_ = 0, longest_seconds_ = 0;
   std::optional<double> first_by_;  ///< until the first save
