@@ -248,7 +248,7 @@ TEST_CASE("the best weights follow the state that a run resumes from, and a fail
     fs::remove(scratch / "checkpoints");
     fs::rename(scratch / "aside", scratch / "checkpoints");
     fs::remove(best);
-    fs::create_directory(best);                // in the way of the file alone
+    fs::create_directory(best);  // in the way of the file alone
     const int64_t failures = run.checkpoints.failures();
     run.checkpoints.save_now(run.at(3, 0.3));  // the checkpoint is there, and only its copy fails
     CHECK(run.checkpoints.failures() == failures);
