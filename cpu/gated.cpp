@@ -13,31 +13,16 @@ TRAINER_MULTIVERSION void open_range(G g, const T* gate, const T* x, T* y, int64
   for (int64_t i = 0; i < count; ++i) put(g(float(gate[i]), float(x[i])), y[i]);
 }
 
-/// Without dx if it is nullptr.
-template <class G, class T>
+template <bool kHasDx, class G, class T>
 TRAINER_MULTIVERSION void gradient_range(G g, const T* dy, const T* gate, const T* x, T* dgate, T* dx,
                                          int64_t count) {
-  if (dx == nullptr) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; ++i) {
-      float of_gate, of_x;
-      g.gradient(float(dy[i]), float(gate[i]), float(x[i]), of_gate, of_x);
-      put(of_gate, dgate[i]);
-    }
-    return;
-  }
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     float of_gate, of_x;
     g.gradient(float(dy[i]), float(gate[i]), float(x[i]), of_gate, of_x);
     put(of_gate, dgate[i]);
-    put(of_x, dx[i]);
+    if constexpr (kHasDx) put(of_x, dx[i]);
   }
-}
-
-template <class T>
-T* from(void* const* slot, int64_t begin) {
-  return slot == nullptr ? nullptr : at<T>(slot) + begin;
 }
 
 std::unique_ptr<Kernel> compile_gated(const OpContext& context, const Choice& choice, const Slots& slots) {
@@ -66,10 +51,15 @@ std::unique_ptr<Kernel> compile_gated_backward(const OpContext& context, const C
     return kernel([=, in = slots.inputs, dgate = slots.outputs[GatedBackward::kDgate],
                    dx = slots.outputs[GatedBackward::kDx]] {
       parallel_elements(count, [=](int64_t begin, int64_t end) {
-        gradient_range(elementwise::Gate{f}, at<const T>(in[GatedBackward::kDy]) + begin,
-                       at<const T>(in[GatedBackward::kGate]) + begin,
-                       at<const T>(in[GatedBackward::kX]) + begin, at<T>(dgate) + begin, from<T>(dx, begin),
-                       end - begin);
+        const T *of_dy = at<const T>(in[GatedBackward::kDy]) + begin,
+                *of_gate = at<const T>(in[GatedBackward::kGate]) + begin,
+                *of_x = at<const T>(in[GatedBackward::kX]) + begin;
+        T* to_gate = at<T>(dgate) + begin;
+        const elementwise::Gate g{f};
+        if (dx == nullptr)
+          return gradient_range<false>(g, of_dy, of_gate, of_x, to_gate, static_cast<T*>(nullptr),
+                                       end - begin);
+        gradient_range<true>(g, of_dy, of_gate, of_x, to_gate, at<T>(dx) + begin, end - begin);
       });
     });
   };

@@ -63,7 +63,7 @@ const std::map<std::string, Notes>& all_notes() {
       {"data tokenize", {"", "trainer data tokenize --config text.yaml --out shards", {65, 71, 74, 78}}},
       {"inspect", {"", "trainer inspect runs/resnet-1f7b5899", {65, 71, 74}}},
       {"runs",
-       {"Prints the keys of the recipes in which the runs differ, as many as fit.",
+       {"Prints the keys of the recipes in which the runs differ. Keys that do not fit are left out.",
         "trainer runs --sort best runs/sweep\ntrainer runs compare runs/a runs/b",
         {71, 74}}},
       {"runs compare", {"", "trainer runs compare runs/a runs/b", {71, 74}}},

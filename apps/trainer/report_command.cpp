@@ -44,7 +44,7 @@ std::string page_of(const std::vector<ListedRun>& runs) {
   return reported.size() == 1 ? run_report(reported[0]) : runs_report(reported);
 }
 
-/// In the run's directory, or in the one that holds all runs; otherwise in the working directory.
+/// The default path: within the only directory given, or in the working directory if there are several.
 std::filesystem::path usual_path(const std::vector<std::string>& directories,
                                  const std::vector<ListedRun>& runs) {
   constexpr const char* kName = "report.html";

@@ -90,7 +90,7 @@ Column key_column(const std::vector<ListedRun>& runs, const std::string& key, co
   return column;
 }
 
-/// A table's columns, as many as fit: the first ones, some keys, the other columns, then further keys.
+/// The columns that fit, in this order: the first fixed ones, some keys, the other fixed ones, more keys.
 struct ChosenColumns {
   std::vector<Column> columns;
   size_t keys = 0;  ///< how many of them are keys

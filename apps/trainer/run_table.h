@@ -40,7 +40,7 @@ std::string shortened(const std::string& text, size_t width);
 std::optional<double> leading_number(const std::string& text);
 
 /// A table that fits the terminal; elsewhere it is at most 100 columns wide, or 120 with keys in which the
-/// runs differ, as many as fit.
+/// runs differ. Keys that do not fit are left out.
 void print_run_table(const std::vector<ListedRun>& runs, const std::filesystem::path& root);
 
 }  // namespace trainer

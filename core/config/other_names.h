@@ -18,7 +18,7 @@ struct OtherName {
 /// The row of a key that this section, or no part of a recipe, has; or null.
 const OtherName* find_other_name(const std::string& key, const std::string& section = "");
 
-/// The candidate that a value probably means: the one that other programs call so, else a near one.
+/// The candidate that a value probably means: another program's name for it, else one spelt nearly alike.
 std::optional<std::string> meant(const std::string& value, const std::vector<std::string>& candidates);
 
 }  // namespace trainer

@@ -143,7 +143,7 @@ std::string table_of_sets(const Matrix& matrix) {
          html_table({"class", "precision", "recall", "right", "wrong", "missed"}, rows) + "</div>\n" + note;
 }
 
-/// The classes of which the least is found, for matrices that are too large to be drawn.
+/// The classes with the lowest recall, for matrices that are too large to draw.
 std::string lowest_recalls(const Matrix& matrix) {
   std::vector<std::pair<double, size_t>> recalls;
   for (size_t i = 0; i < matrix.size(); ++i)

@@ -65,7 +65,7 @@ int64_t modified(const fs::path& path) {
 /// Reads metrics.jsonl. It mostly contains training intervals; only the last ones are parsed.
 class MetricsReader {
  public:
-  /// `metric`: the one that decides on the best evaluation; empty: the first.
+  /// `metric`: the name of the one that ranks evaluations; the first metric if empty.
   MetricsReader(RunOverview& run, std::string metric) : run_(run), metric_(std::move(metric)) {}
 
   void read(const fs::path& path) {

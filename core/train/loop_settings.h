@@ -31,7 +31,7 @@ struct LoopSettings {
   std::map<std::string, double> known_sums;       ///< for these metrics, see sum_name
   ConfusionShape matrix;                          ///< of the classes that the network distinguishes
   GuardSettings guard;
-  std::optional<std::string> best_metric;  ///< one of `metrics`, which decides on the best evaluation
+  std::optional<std::string> best_metric;  ///< one of `metrics`: the one that ranks evaluations
   std::optional<EarlyStopSettings> early_stop;
   std::optional<PlateauSettings> plateau;  ///< of the learning rate
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …

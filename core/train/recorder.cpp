@@ -247,8 +247,8 @@ std::string Recorder::validation_line(const std::map<std::string, double>& value
   return text;
 }
 
-/// Whether an evaluation is the best so far. Of equal values the first one stays the best; one that is not
-/// finite is never the best.
+/// Whether an evaluation is the best so far. The first of several equal values stays the best. NaN and
+/// infinity never are.
 bool Recorder::follow_best(const std::map<std::string, double>& values) {
   if (!settings_.best_metric) return false;
   const std::string& metric = *settings_.best_metric;

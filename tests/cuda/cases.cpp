@@ -95,6 +95,11 @@ void add_elementwise_cases(std::vector<KernelCase>& cases) {
             const TensorId gate = sketch.parameter("gate", shape, Values::off_zero);
             return sketch.build().emit<Gated>({gate, sketch.parameter("x", shape)}, f);
           }));
+      cases.push_back(differentiable(
+          fmt::format("{} gate of an input {}", function_name(f), to_string(shape)), [=](Sketch& sketch) {
+            const TensorId gate = sketch.parameter("gate", shape, Values::off_zero);
+            return sketch.build().emit<Gated>({gate, sketch.input("x", shape)}, f);
+          }));
     }
   });
   for (const Shape& shape : kMatrices) {

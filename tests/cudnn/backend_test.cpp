@@ -3,7 +3,9 @@
 
 #include "core/base/error.h"
 #include "core/engine/backend_library.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/for_each.h"
 #include "core/graph/ops/linear.h"
 #include "tests/cudnn/devices.h"
 
@@ -167,6 +169,19 @@ TEST_CASE("types that cuDNN and cuBLASLt do not take together are refused with t
                           .inputs = {tensor({8, 16}, DType::bf16), tensor({4, 16}), TensorSpec{}},
                           .outputs = {tensor({8, 4}, DType::bf16)}};
   CHECK_THAT(gpu->why_not(product).value_or(""), ContainsSubstring("factors of one type, got bf16 and f32"));
+}
+
+TEST_CASE(
+    "sums of many tensors are one kernel, but not sums with a relu, which that kernel would leave out") {
+  const auto gpu = described("h200");
+  const auto refusal = [&](const Binary& sum) {
+    const auto one = std::make_shared<Binary>(sum);
+    const ForEach both({one, one}, Binary::kInputs, 1);
+    const std::vector<TensorSpec> inputs(2 * Binary::kInputs, tensor({8, 8})), outputs(2, tensor({8, 8}));
+    return gpu->why_not({.op = both, .inputs = inputs, .outputs = outputs}).value_or("");
+  };
+  CHECK(refusal(Binary(Binary::Kind::add)).empty());
+  CHECK(refusal(Binary(Binary::Kind::add, true, 6)) == "no GPU kernel does add for many tensors");
 }
 
 TEST_CASE("a matrix product on a described GPU is planned with an upper bound, and the plan says so") {
