@@ -39,10 +39,14 @@ check_format() {
 }
 
 check_spdx() {
-  list "${sources[@]}" "${scripts[@]}" | while read -r file; do
-    head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0$' ||
-      echo "$file:1: no 'SPDX-License-Identifier: Apache-2.0' in the first two lines"
-  done
+  list "${sources[@]}" "${scripts[@]}" | xargs -d '\n' awk '
+    FNR <= 2 && /SPDX-License-Identifier: Apache-2.0$/ { found[FILENAME] = 1 }
+    FNR > 2 { nextfile }
+    END {
+      for (i = 1; i < ARGC; ++i) {
+        if (!found[ARGV[i]]) print ARGV[i] ":1: no \047SPDX-License-Identifier: Apache-2.0\047 in the first two lines"
+      }
+    }'
 }
 
 # The folders that each folder may include: a list of files or folders. The folders under core/ count one by one.
@@ -115,9 +119,7 @@ check_includes() {
 }
 
 check_headers() {
-  list '*.h' '*.cuh' | while read -r file; do
-    [ "$(grep -c '^#pragma once$' "$file")" = 1 ] || echo "$file:1: expected one '#pragma once'"
-  done
+  list '*.h' '*.cuh' | xargs -d '\n' grep -c '^#pragma once$' | sed -n '/:1$/!s/:[0-9]*$/:1: expected one \x27#pragma once\x27/p'
 }
 
 check_compiler_switches() {

@@ -15,6 +15,7 @@
 
 #include "tests/app/command.h"
 #include "tests/processor.h"
+#include "tests/sanitized.h"
 
 namespace trainer {
 namespace {
@@ -107,7 +108,7 @@ TEST_CASE("planning takes time that grows with the layers, not with their square
       {"shared", {}}};
   for (const auto& [kind, settings] : cases) {
     CAPTURE(kind, settings);
-    constexpr int kFew = 100, kTimes = 8;
+    constexpr int kFew = few_or_all(20, 100), kTimes = 8;
     const double few = seconds_of_plan(workspace, deep_recipe(kind, kFew), settings, 3);
     const double many = seconds_of_plan(workspace, deep_recipe(kind, kTimes * kFew), settings, 1);
     CHECK(many < 2 * kTimes * few);  // their square would be 64 times

@@ -9,6 +9,7 @@
 #include "core/graph/ops/lerp.h"
 #include "core/recipe/job.h"
 #include "cpu/backend.h"
+#include "tests/sanitized.h"
 
 namespace trainer {
 namespace {
@@ -41,13 +42,12 @@ TEST_CASE("every operation of the shipped recipes reports each attribute once, u
   const auto cpu = make_cpu_backend(2, nullptr, true);
   size_t recipes = 0, attributes = 0;
   for (const auto& file : std::filesystem::directory_iterator(std::string(TRAINER_SOURCE_DIR) + "/configs")) {
-    if (file.path().extension() != ".yaml") continue;
+    if (file.path().extension() != ".yaml" || recipes++ % few_or_all<size_t>(4, 1) != 0) continue;
     const auto recipe = Recipe::load(
         file.path().string(), {"data.format=synthetic", "data.val_fraction=0", "training.precision=fp32",
                                "training.global_batch_size=8", "training.micro_batch_size=4",
                                "training.ema.decay=0.9", "guards.spike=skip", "optimizer.clip_norm=1"});
     const Job job = make_job(recipe, *cpu.planner, {.plan = false});
-    ++recipes;
     for (const Entry& entry : job.program.entries) {
       for (const Node& node : entry.nodes) {
         INFO(file.path() << " " << node.op->name());
