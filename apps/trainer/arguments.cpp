@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
+#include <system_error>
 
 #include "apps/trainer/command_notes.h"
 #include "apps/trainer/standard_streams.h"
@@ -14,6 +15,7 @@
 #include "core/base/memory_reserve.h"
 #include "core/base/version.h"
 #include "core/config/messages.h"
+#include "core/config/other_names.h"
 
 namespace trainer {
 namespace {
@@ -29,8 +31,26 @@ const std::vector<std::string>& commands() {
 }
 
 [[noreturn]] void throw_unknown(const std::string& command) {
-  throw Error(ExitCode::usage,
-              fmt::format("unknown command '{}'{}", shown(command), suggestion(command, commands())));
+  std::error_code unknown;
+  const auto status = std::filesystem::status(command, unknown);
+  std::string answer = suggestion(command, commands());
+  if (std::filesystem::is_directory(status))
+    answer =
+        fmt::format("; `trainer init {}` writes a recipe for the samples in that folder", shown(command));
+  else if (std::filesystem::is_regular_file(status))
+    answer = fmt::format("; if that file is a recipe: `trainer --config {}`", shown(command));
+  throw Error(ExitCode::usage, fmt::format("unknown command '{}'{}", shown(command), answer));
+}
+
+/// How a key is written that stands as an option, such as `--lr`; else nothing.
+std::string key_of_option(const std::string& word) {
+  if (!word.starts_with("--")) return "";
+  std::string key = word.substr(2, word.find('=') - 2);
+  std::ranges::replace(key, '-', '_');
+  const OtherName* known = find_other_name(key);
+  if (known == nullptr) return "; keys of the recipe are written without dashes, such as optimizer.lr=0.1";
+  const std::string example = *known->example == '\0' ? "..." : known->example;
+  return fmt::format("; write the recipe's key, {}={}", known->ours, example);
 }
 
 /// Whether a word without an option is the recipe.
@@ -43,8 +63,13 @@ bool is_recipe(const std::string& word) {
 /// reported with the nearest one.
 std::vector<std::string> with_command(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  const bool asks = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
-  if (words.empty() || asks) return words.empty() ? std::vector<std::string>{"--help"} : words;
+  if (words.empty() || words == std::vector<std::string>{"help"}) return {"--help"};
+  if (words[0] == "version" || words[0] == "-v" || words[0] == "-V") return {"--version"};
+  if (words[0] == "help") {  // trainer help plan
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "--version") return words;
   const bool has_command = std::find(commands().begin(), commands().end(), words[0]) != commands().end();
   if (!has_command &&
       (words[0].starts_with("-") || words[0].find('=') != std::string::npos || is_recipe(words[0]))) {
@@ -362,6 +387,11 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
     reserve.require_untouched();
     print_to_output(text.str());
     return std::nullopt;
+  } catch (const CLI::ExtrasError& wrong) {
+    const std::vector<std::string> extras = app.remaining(true);
+    const std::string key = extras.empty() ? "" : key_of_option(extras[0]);
+    throw Error(ExitCode::usage,
+                fmt::format("{}{}", wrong.what(), key.empty() ? "; see `" + words_of_help(app) + "`" : key));
   } catch (const CLI::ParseError& wrong) {
     throw Error(ExitCode::usage, fmt::format("{}; see `{}`", wrong.what(), words_of_help(app)));
   }

@@ -3,16 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <new>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "core/config/environment.h"
 #include "core/config/events.h"
+#include "core/config/fields.h"
 #include "core/config/messages.h"
 
 namespace trainer {
@@ -149,6 +154,28 @@ Value parse_yaml(const std::string& text, const std::string& file, Diagnostics& 
   return empty;
 }
 
+namespace {
+
+/// "; did you mean 'cnn.yaml'?" for a file with nearly that name beside one that does not exist.
+std::string nearest_file(const std::string& path) {
+  constexpr size_t kMostFiles = 10'000;
+  const std::filesystem::path wanted(path);
+  const std::filesystem::path folder = wanted.has_parent_path() ? wanted.parent_path() : ".";
+  std::vector<std::string> names;
+  std::error_code unknown;
+  for (std::filesystem::directory_iterator file(folder, unknown), end;
+       !unknown && file != end && names.size() < kMostFiles; file.increment(unknown)) {
+    const std::string ending = file->path().extension();
+    if (ending == ".yaml" || ending == ".yml") names.push_back(file->path().filename());
+  }
+  std::ranges::sort(names);
+  const auto name = nearest(wanted.filename(), names);
+  if (!name) return "";
+  return fmt::format("; did you mean '{}'?", shown((wanted.parent_path() / *name).string()));
+}
+
+}  // namespace
+
 Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnostics& diagnostics,
                 const std::string& name) {
   errno = 0;
@@ -162,8 +189,9 @@ Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnosti
   if (!stream.is_open() || stream.bad() || (text.empty() && errno != 0)) {
     const int error = errno;
     if (error == ENOMEM) throw std::bad_alloc();
-    const std::string problem = fmt::format(
-        "cannot read {}: {}", name.empty() ? "'" + shown(path) + "'" : name, std::strerror(error));
+    const std::string problem =
+        fmt::format("cannot read {}: {}{}", name.empty() ? "'" + shown(path) + "'" : name,
+                    std::strerror(error), error == ENOENT && name.empty() ? nearest_file(path) : "");
     if (error == EIO) throw Error(ExitCode::io, problem);  // the recipe's contents are not involved
     diagnostics.error(mentioned_at, "", problem);
     Value value;

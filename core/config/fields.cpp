@@ -4,14 +4,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "core/config/field_values.h"
 #include "core/config/messages.h"
 #include "core/config/old_keys.h"
+#include "core/config/other_names.h"
 #include "core/config/reading.h"
 
 namespace trainer {
+namespace {
+
+/// "; did you mean data.format=idx?" where a key of the section has this value among its names.
+std::string hint_of(const Fields& section, const Value& value, const std::string& path) {
+  if (value.kind != Value::Kind::scalar) return "";
+  for (const Field& field : section.list()) {
+    const bool is_name = std::ranges::find(field.names, value.text) != field.names.end();
+    const auto name = is_name ? std::optional(value.text) : meant(value.text, field.names);
+    if (name) return fmt::format("; did you mean {}={}?", join_path(path, field.name), *name);
+  }
+  return "";
+}
+
+}  // namespace
 
 Origin Component::origin_of(const std::string& field) const {
   const auto found = written.find(field);
@@ -151,7 +167,9 @@ void Fields::read_group(Group& group, const Value::Entry& entry, const std::stri
       break;
   }
   if (is_map) return group.section->read_map(entry.value, path, reading, {});
-  reading.error(entry.where, path, "expected a map of keys, found " + describe(entry.value));
+  reading.error(
+      entry.where, path,
+      "expected a map of keys, found " + describe(entry.value) + hint_of(*group.section, entry.value, path));
 }
 
 /// Reports missing required keys, also those in omitted sections.

@@ -71,12 +71,22 @@ Value& enter_list(Value& value, const Step& step) {
                 fmt::format("index {} is out of range: '{}' {}", *step.index, shown(step.from), extent)};
 }
 
+/// A section that is only a word, `optimizer: adam`, becomes {name: adam}, which has room for other keys.
+void name_component(Value& word) {
+  Value section;
+  section.kind = Value::Kind::map;
+  section.where = word.where;
+  section.entries.push_back({"name", word.where, std::move(word)});
+  word = std::move(section);
+}
+
 Value::Entry& enter_map(Value& value, const Step& step, const Location& where) {
   if (value.kind == Value::Kind::null) {
     value = Value{};
     value.kind = Value::Kind::map;
     value.where = where;
   }
+  if (value.kind == Value::Kind::scalar && step.from.find('.') == std::string::npos) name_component(value);
   if (value.kind != Value::Kind::map) {
     throw Refused{step.column, fmt::format("{}, which has no key '{}'; to replace it write {}={{...}}",
                                            found(step, value), shown(step.key), shown(step.from))};

@@ -235,9 +235,35 @@ TEST_CASE("a recipe may stand alone behind the program or a command") {
   CHECK(run_trainer({"data", "stats", "small.yaml", "--json"}, workspace.path()).code == 0);
   const Outcome absent = run_trainer({"smal.yaml"}, workspace.path());
   CHECK(absent.code == 78);
-  CHECK(absent.errors.find("smal.yaml") != std::string::npos);
+  CHECK(
+      absent.errors.find("cannot read 'smal.yaml': No such file or directory; did you mean 'small.yaml'?") !=
+      std::string::npos);
   const Outcome twice = run_trainer({"small.yaml", "-c", "small.yaml"}, workspace.path());
   CHECK(twice.code == 64);
+}
+
+TEST_CASE("habits of other command lines are answered with what to write") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  workspace.write("images/bag/notes.txt", "");
+  const std::string help = run_trainer({"plan", "--help"}, workspace.path()).output;
+  CHECK(run_trainer({"help", "plan"}, workspace.path()).output == help);
+  CHECK(run_trainer({"help"}, workspace.path()).output == run_trainer({"--help"}, workspace.path()).output);
+  CHECK(run_trainer({"-v"}, workspace.path()).output == run_trainer({"--version"}, workspace.path()).output);
+  const std::vector<std::pair<Strings, std::string>> cases = {
+      {{"small.yaml", "--epochs", "3"}, "--epochs; write the recipe's key, training.max_duration=10ep"},
+      {{"small.yaml", "--batch-size=8"}, "write the recipe's key, training.global_batch_size=..."},
+      {{"small.yaml", "--lr", "0.1"}, "keys of the recipe are written without dashes, such as optimizer.lr="},
+      {{"small.yaml", "-q"}, "-q; see `trainer train --help`"},
+      {{"images"}, "unknown command 'images'; `trainer init images` writes a recipe for the samples in"},
+      {{"images/bag/notes.txt"}, "if that file is a recipe: `trainer --config images/bag/notes.txt`"},
+      {{"trian"}, "unknown command 'trian'; did you mean 'train'?"}};
+  for (const auto& [words, expected] : cases) {
+    const Outcome outcome = run_trainer(words, workspace.path());
+    INFO(outcome.errors);
+    CHECK(outcome.code == 64);
+    CHECK(outcome.errors.find(expected) != std::string::npos);
+  }
 }
 
 TEST_CASE("the profile of a finished run says what to do instead") {

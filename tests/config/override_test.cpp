@@ -50,6 +50,9 @@ TEST_CASE("an override reaches into lists, and makes maps on its way") {
   CHECK(overridden("text=").find("text")->kind == Value::Kind::null);
   CHECK(overridden("text='1'").find("text")->quoted);
   CHECK(overridden("text=a=b").find("text")->text == "a=b");
+  // A section that is a word is a component of that name.
+  CHECK(overridden("text.x=1").find("text")->find("name")->text == "word");
+  CHECK(overridden("text.x=1").find("text")->find("x")->text == "1");
   Value empty;
   Diagnostics diagnostics;
   apply_override(empty, "a=1", 1, diagnostics);
@@ -70,9 +73,9 @@ TEST_CASE("a refused override changes nothing and says where it is wrong") {
       {"a.list[3]=1", "command line:2:7: error: index 3 is out of range: 'a.list' has [0] to [2]"},
       {"a[0]=1", "command line:2:2: error: 'a' is a map (r.yaml:2:3), not a list"},
       {"made.up[0]=1", "command line:2:8: error: 'made.up' is nothing (command line:2:6), not a list"},
-      {"text.x=1",
-       "command line:2:6: error: 'text' is 'word' (r.yaml:4:7), which has no key 'x'; to replace it write "
-       "text={...}"},
+      {"a.b.x=1",
+       "command line:2:5: error: 'a.b' is '1' (r.yaml:2:6), which has no key 'x'; to replace it write "
+       "a.b={...}"},
       {"a.list.x=1",
        "command line:2:8: error: 'a.list' is a list (r.yaml:3:9), which has no key 'x'; to replace it write "
        "a.list={...}"},

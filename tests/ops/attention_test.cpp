@@ -245,7 +245,7 @@ TEST_CASE("attention refuses shapes that do not fit") {
         "the key has 5 features, which 2 heads do not divide");
   CHECK(refusal(settings, {{2, 5, 12}}) ==
         "the packed input has 12 features, which 4 heads of queries and twice 2 of keys and values do not "
-        "divide");
+        "divide; put `linear: 24` before it for queries, keys and values of these features");
   CHECK(refusal(settings, {{2, 5, 8}, {2, 5, 4}}) ==
         "takes queries, keys and values packed in one input, or all three apart");
   CHECK(refusal(settings, {{2, 5, 8}, {2, 5, 4}, {2, 6, 4}}) ==

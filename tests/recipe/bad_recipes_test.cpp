@@ -62,6 +62,9 @@ TEST_CASE("what PyTorch's scripts call a key is refused with our name, at whatev
       {"lr_scheduler.name=StepLR", "unknown name 'StepLR'; did you mean 'multi_step'?"},
       {"loss.name=ce", "unknown name 'ce'; did you mean 'cross_entropy'?"},
       {"training.precision=bf16", "found 'bf16'; did you mean 'amp_bf16'?"},
+      {"training.precision=float32", "found 'float32'; did you mean 'fp32'?"},
+      {"device=cuda", "device: expected a map of keys, found 'cuda'; did you mean device.type=cuda?"},
+      {"device=gpu", "device: expected a map of keys, found 'gpu'; did you mean device.type=cuda?"},
       // What means nothing elsewhere gets no guess.
       {"loss.name=gpu", "unknown name 'gpu'; known: cross_entropy"},
       {"training.xyzzy=1", "unknown key 'xyzzy'; known keys: "}};

@@ -23,11 +23,18 @@ void expect_heads(const AttentionSettings& settings) {
 }
 
 void expect_attention_sequence(const Shape& shape, const std::string& what, int64_t heads,
-                               const std::string& of_heads) {
+                               const std::string& of_heads, const std::string& remedy = "") {
   expect(shape.size() == 3,
          fmt::format("expected {} as a sequence (N, T, features), got shape {}", what, to_string(shape)));
   expect(shape[2] % heads == 0,
-         fmt::format("{} has {} features, which {} do not divide", what, shape[2], of_heads));
+         fmt::format("{} has {} features, which {} do not divide{}", what, shape[2], of_heads, remedy));
+}
+
+/// The layer that is missing if the packed input has the features of the queries alone.
+std::string packing_of(const AttentionSettings& settings, const Shape& x) {
+  if (x.size() != 3 || x[2] % settings.heads != 0) return "";
+  const int64_t packed = x[2] / settings.heads * (settings.heads + 2 * settings.kv_heads);
+  return fmt::format("; put `linear: {}` before it for queries, keys and values of these features", packed);
 }
 
 void expect_three_sequences(const AttentionSettings& settings, const Shape& q, const Shape& k,
@@ -66,9 +73,10 @@ AttentionSizes check_attention(const AttentionSettings& settings, std::span<cons
   const Shape &q = inputs[in::kQ].shape, &k = inputs[in::kK].shape, &v = inputs[in::kV].shape;
   expect(k.empty() == v.empty(), "takes queries, keys and values packed in one input, or all three apart");
   if (k.empty()) {
-    expect_attention_sequence(q, "the packed input", settings.heads + 2 * settings.kv_heads,
-                              fmt::format("{} heads of queries and twice {} of keys and values",
-                                          settings.heads, settings.kv_heads));
+    expect_attention_sequence(
+        q, "the packed input", settings.heads + 2 * settings.kv_heads,
+        fmt::format("{} heads of queries and twice {} of keys and values", settings.heads, settings.kv_heads),
+        packing_of(settings, q));
   } else {
     expect_three_sequences(settings, q, k, v);
   }
