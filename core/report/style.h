@@ -58,7 +58,7 @@ footer { color: var(--soft); font-size: 0.85em; margin: 2em 0 1em; }
   .cards { grid-template-columns: repeat(2, 1fr); } .card b { font-size: 1.25em; } }
 @media print { :root { color-scheme: light; } body { margin: 0; max-width: none; font-size: 10pt; } .charts { grid-template-columns: 1fr 1fr; }
   .charts.small { grid-template-columns: 1fr 1fr 1fr; } .card, pre { border: 1px solid #ccc; }
-  details::details-content { display: block; content-visibility: visible; } }
+  .wide { overflow: visible; } table { font-size: 7.5pt; } th, td { padding-right: 0.5em; } }
 )";
 
 }  // namespace trainer
