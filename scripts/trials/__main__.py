@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trials of the real program: it is attacked, killed and disturbed, alone and on several ranks.
+"""Trials of the real program: it is asked, attacked, killed and disturbed, alone and on several ranks.
 
-  python3 scripts/trials abuse | ranks | reliability [PART]... [--trainer PROGRAM] [--seed N]
+  python3 scripts/trials abuse | newcomer | ranks | reliability [PART]... [--trainer PROGRAM] [--seed N]
 
 Prints a line for each outcome, and the number of trials in each part. Exit code 1 if a run did not do what it must; the runs are then kept.
 """
@@ -18,12 +18,13 @@ from functools import partial
 from pathlib import Path
 
 import abuse
+import newcomer
 import ranks
 import reliability
 from run import Failure
 from trials import Trials, side_by_side
 
-COMMANDS = {'abuse': abuse, 'ranks': ranks, 'reliability': reliability}
+COMMANDS = {'abuse': abuse, 'newcomer': newcomer, 'ranks': ranks, 'reliability': reliability}
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = re.compile(r'^\d{4}-\d\d-\d\d, commit .*\n\n\| test \| outcome \|\n\|---\|---\|\n(?:\|.*\n)*', re.MULTILINE)
 

@@ -2,6 +2,7 @@
 """What all trials share: programs and libraries, numbers of trials, and runs that nobody disturbs."""
 import os
 import random
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,6 +28,11 @@ class Trials:
     def random(self, offset=0):
         """A part draws its own numbers, so that it can be repeated alone."""
         return random.Random(self.seed + offset)
+
+    def ask(self, directory, words):
+        """Starts the program there with these words, and waits for its answer."""
+        return subprocess.run([self.trainer, *words], cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors='replace', timeout=self.patience, env={**os.environ, 'OMP_WAIT_POLICY': 'passive'})
 
     def undisturbed(self, name, words=()):
         """A finished run of the recipe of that name, made once."""
