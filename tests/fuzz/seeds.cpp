@@ -246,6 +246,10 @@ int main(int count, char** arguments) {
   trainer::put_images(folder / "webp", ".webp");
   trainer::put_images(folder / "bmp", ".bmp");
   trainer::put_images(folder / "gif", ".gif");
+  trainer::put_images(folder / "tiff", ".tif");
+  trainer::put_images(folder / "avif", ".avif");
+  trainer::put_images(folder / "jpeg2000", ".jp2");
+  trainer::put_images(folder / "jpeg2000", ".j2k");
   trainer::put_csvs(folder / "csv");
   trainer::put_idx(folder / "idx");
   trainer::put_cifar(folder / "cifar");

@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <array>
 
+#include "core/data/images/decode_avif.h"
 #include "core/data/images/decode_bmp.h"
 #include "core/data/images/decode_gif.h"
 #include "core/data/images/decode_jpeg.h"
+#include "core/data/images/decode_jpeg2000.h"
 #include "core/data/images/decode_png.h"
+#include "core/data/images/decode_tiff.h"
 #include "core/data/images/decode_webp.h"
+#include "core/data/images/jpeg2000_layout.h"
 #include "core/data/images/orientation.h"
 #include "core/data/skipped_files.h"
 
@@ -23,8 +27,16 @@ constexpr std::array<uint8_t, 4> kRiffMagic = {'R', 'I', 'F', 'F'};
 constexpr std::array<uint8_t, 4> kWebpMagic = {'W', 'E', 'B', 'P'};  // after RIFF and the length
 constexpr std::array<uint8_t, 2> kBmpMagic = {'B', 'M'};
 constexpr std::array<uint8_t, 4> kGifMagic = {'G', 'I', 'F', '8'};
+constexpr const char* kImageKinds = "JPEG, PNG, WebP, BMP, GIF, TIFF, AVIF nor JPEG 2000";
+// Little-endian and big-endian; 43 instead of 42 is a BigTIFF.
+constexpr std::array<std::array<uint8_t, 4>, 4> kTiffMagics = {
+    {{'I', 'I', 42, 0}, {'M', 'M', 0, 42}, {'I', 'I', 43, 0}, {'M', 'M', 0, 43}}};
+constexpr std::array<uint8_t, 12> kJp2Magic = {0, 0, 0, 12, 'j', 'P', ' ', ' ', '\r', '\n', 0x87, '\n'};
+constexpr std::array<uint8_t, 4> kFileTypeBox = {'f', 't', 'y', 'p'};
+constexpr std::array<std::array<uint8_t, 4>, 4> kAvifBrands = {
+    {{'a', 'v', 'i', 'f'}, {'a', 'v', 'i', 's'}, {'m', 'i', 'f', '1'}, {'m', 's', 'f', '1'}}};
 constexpr std::array<uint8_t, 4> kDicomMagic = {'D', 'I', 'C', 'M'};
-constexpr size_t kWebpMagicAt = 8, kDicomMagicAt = 128;
+constexpr size_t kWebpMagicAt = 8, kFileTypeAt = 4, kBrandAt = 8, kDicomMagicAt = 128;
 
 template <size_t kCount>
 bool starts_with(std::span<const uint8_t> file, const std::array<uint8_t, kCount>& magic) {
@@ -34,6 +46,17 @@ bool starts_with(std::span<const uint8_t> file, const std::array<uint8_t, kCount
 bool is_webp(std::span<const uint8_t> file) {
   return file.size() >= kWebpMagicAt && starts_with(file, kRiffMagic) &&
          starts_with(file.subspan(kWebpMagicAt), kWebpMagic);
+}
+
+bool is_tiff(std::span<const uint8_t> file) {
+  return std::ranges::any_of(kTiffMagics, [file](const auto& magic) { return starts_with(file, magic); });
+}
+
+/// By the first of the kinds that the file says it is of.
+bool is_avif(std::span<const uint8_t> file) {
+  if (file.size() < kBrandAt || !starts_with(file.subspan(kFileTypeAt), kFileTypeBox)) return false;
+  const std::span<const uint8_t> brand = file.subspan(kBrandAt);
+  return std::ranges::any_of(kAvifBrands, [brand](const auto& name) { return starts_with(brand, name); });
 }
 
 bool is_dicom(std::span<const uint8_t> file) {
@@ -46,9 +69,12 @@ std::unique_ptr<ImageDecoder> make_decoder(std::span<const uint8_t> file) {
   if (is_webp(file)) return make_webp_decoder(file);
   if (starts_with(file, kBmpMagic)) return make_bmp_decoder(file);
   if (starts_with(file, kGifMagic)) return make_gif_decoder(file);
+  if (is_tiff(file)) return make_tiff_decoder(file);
+  if (is_avif(file)) return make_avif_decoder(file);
+  if (starts_with(file, kJp2Magic) || is_jpeg2000_codestream(file)) return make_jpeg2000_decoder(file);
   if (is_dicom(file)) throw DecodeError(fmt::format("a DICOM file; {}", kConvertDicom));
-  throw DecodeError(file.empty() ? "the file is empty"
-                                 : "neither JPEG, PNG, WebP, BMP nor GIF by its first bytes");
+  throw DecodeError(file.empty() ? std::string("the file is empty")
+                                 : fmt::format("neither {} by its first bytes", kImageKinds));
 }
 
 /// The header's dimensions are checked before memory is taken.

@@ -12,7 +12,10 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/images/decode.h"
+#include "core/data/images/decode_avif.h"
 #include "core/data/images/decode_gif.h"
+#include "core/data/images/decode_jpeg2000.h"
+#include "core/data/images/decode_tiff.h"
 #include "core/data/images/image_file.h"
 
 namespace trainer {
@@ -27,8 +30,21 @@ struct ImageEnding {
   const char* library = "";
 };
 
-constexpr std::array<ImageEnding, 6> kImageEndings = {
-    {{".jpg"}, {".jpeg"}, {".png"}, {".webp"}, {".bmp"}, {".gif", reads_gif, "giflib"}}};
+constexpr std::array<ImageEnding, 13> kImageEndings = {{
+    {".jpg"},
+    {".jpeg"},
+    {".png"},
+    {".webp"},
+    {".bmp"},
+    {".gif", reads_gif, "giflib"},
+    {".tif", reads_tiff, "libtiff"},
+    {".tiff", reads_tiff, "libtiff"},
+    {".avif", reads_avif, "libavif"},
+    {".jp2", reads_jpeg2000, "OpenJPEG"},
+    {".j2k", reads_jpeg2000, "OpenJPEG"},
+    {".jpf", reads_jpeg2000, "OpenJPEG"},
+    {".jpx", reads_jpeg2000, "OpenJPEG"},
+}};
 
 /// The row of a name's ending; null if it is no image's.
 const ImageEnding* find_ending(const fs::path& path) {

@@ -18,7 +18,7 @@ bool is_hidden_name(const std::filesystem::path& path);
 /// Whether a name has the ending of an image, in any case, that this program reads.
 bool is_image_name(const std::filesystem::path& path);
 
-/// For messages: ".jpg, .jpeg, .png, .webp, .bmp or .gif"; .gif only with giflib.
+/// For messages: ".jpg, .jpeg, .png, .webp, .bmp or .gif", and those that the build has a library for.
 std::string image_endings();
 
 /// The images below a folder by their names, at any depth, without hidden ones: their paths relative to it,

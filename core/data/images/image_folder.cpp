@@ -277,7 +277,8 @@ class ImageFolderFormat final : public DataFormat {
 
 Registered<DataFormat> image_folder_format() {
   return {"image_folder",
-          "a folder with a sub-folder of image files (JPEG, PNG, WebP, BMP, GIF) for each class",
+          "a folder with a sub-folder of image files (JPEG, PNG, WebP, BMP, GIF, TIFF, AVIF, JPEG 2000) for "
+          "each class",
           [] { return std::make_unique<ImageFolderFormat>(); }};
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include "tests/catch.h"
 
 namespace trainer {
@@ -10,6 +12,17 @@ namespace trainer {
 View cut(int64_t top, int64_t left, int64_t height, int64_t width) {
   return {{static_cast<double>(top), static_cast<double>(height), top, top + height, height},
           {static_cast<double>(left), static_cast<double>(width), left, left + width, width}};
+}
+
+std::string stored_image(const std::string& name) {
+  std::ifstream file(kStoredImages + name, std::ios::binary);
+  REQUIRE(file.good());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string with_number(std::string file, size_t at, const std::vector<uint8_t>& bytes) {
+  std::copy(bytes.begin(), bytes.end(), file.begin() + static_cast<std::ptrdiff_t>(at));
+  return file;
 }
 
 Image decoded(const std::string& file, const ViewChooser& chooser, int64_t max_pixels) {

@@ -19,6 +19,12 @@ class FixedView final : public ViewChooser {
 };
 View cut(int64_t top, int64_t left, int64_t height, int64_t width);
 
+/// A file of tests/fixtures/images.
+const std::string kStoredImages = TRAINER_SOURCE_DIR "/tests/fixtures/images/";
+std::string stored_image(const std::string& name);
+/// The file with other bytes from `at` on.
+std::string with_number(std::string file, size_t at, const std::vector<uint8_t>& bytes);
+
 Image decoded(const std::string& file, const ViewChooser& chooser = WholeView(),
               int64_t max_pixels = kMaxPixels);
 /// The text of DecodeError, or a failed check.

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/decode_avif.h"
+#include "tests/fuzz/decode.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  trainer::fuzz_decode(trainer::make_avif_decoder, data, size);
+  return 0;
+}
