@@ -23,7 +23,15 @@ std::unique_ptr<DataSource> open_split(const RunSpec& spec, Split split) {
 }
 
 std::string class_name(const SplitStatistics& found, size_t label) {
-  return found.class_names.empty() ? std::to_string(label) : one_line(found.class_names[label]);
+  return label < found.class_names.size() ? one_line(found.class_names[label]) : std::to_string(label);
+}
+
+/// Pixels of masks that have no class.
+constexpr std::string_view kIgnored = "(ignored)";
+
+/// What a class has a number of.
+const char* counted(const SplitStatistics& found) {
+  return found.ignored_pixels ? "pixels" : "samples";
 }
 
 /// Four digits, as a recipe may give them.
@@ -47,9 +55,11 @@ std::string split_text(const std::string& name, const SplitStatistics& found, co
   if (skipped.total() > 0) text += fmt::format("  {}\n", skipped.text());
   size_t width = 5;
   for (size_t i = 0; i < found.per_class.size(); ++i) width = std::max(width, class_name(found, i).size());
-  text += fmt::format("  {:<{}} {:>10}\n", "class", width, "samples");
+  if (found.ignored_pixels) width = std::max(width, kIgnored.size());
+  text += fmt::format("  {:<{}} {:>10}\n", "class", width, counted(found));
   for (size_t i = 0; i < found.per_class.size(); ++i)
     text += fmt::format("  {:<{}} {:>10}\n", class_name(found, i), width, found.per_class[i]);
+  if (found.ignored_pixels) text += fmt::format("  {:<{}} {:>10}\n", kIgnored, width, *found.ignored_pixels);
   return text;
 }
 
@@ -59,7 +69,8 @@ Json split_json(const SplitStatistics& found, const SkippedFiles& skipped) {
   };
   Json report{{"samples", found.samples}};
   for (size_t i = 0; i < found.per_class.size(); ++i)
-    report["classes"].push_back({{"name", class_name(found, i)}, {"samples", found.per_class[i]}});
+    report["classes"].push_back({{"name", class_name(found, i)}, {counted(found), found.per_class[i]}});
+  if (found.ignored_pixels) report["ignored_pixels"] = *found.ignored_pixels;
   report["height"] = sizes(found.height);
   report["width"] = sizes(found.width);
   report["mean"] = found.mean;
@@ -169,6 +180,8 @@ int data_pack_command(const Arguments& arguments) {
     fail_at(recipe->origin_of(recipe->data.chosen_format().reads_files() ? "data.labels" : "data.format"),
             "gives several labels for each image, and a record file holds one; train without packing");
   }
+  if (as_images(*source).has_masks())
+    fail_at(recipe->origin_of("data.masks"), "a record file has no room for masks; train without packing");
   const OutputFile output(arguments.out, input_files(*recipe, *source, arguments.out));
   int64_t bytes = 0;
   signals.watch_loop();

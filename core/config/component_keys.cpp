@@ -37,6 +37,11 @@ Group& Group::does_not_affect_results() {
   return *this;
 }
 
+Group& Group::absent_if_unset() {
+  is_absent_if_unset = true;
+  return *this;
+}
+
 Group::Member& Group::adopt(Component& component) {
   for (const Registered<Component>& choice : choices) {
     if (!component.chosen_as.empty()) break;
@@ -208,6 +213,18 @@ void Fields::read_item(Group& group, const Value& item, const std::string& path,
       fmt::format("expected one component, found another key '{}' beside it; {}", shown(stray->key), advice));
 }
 
+/// Reads `key: value` as the value of the bare field; false if there is none.
+bool Fields::read_bare(const Value::Entry& entry, const std::string& path, Reading& reading) {
+  const auto bare = std::ranges::find_if(fields_, [](const Field& field) { return field.is_bare; });
+  if (bare == fields_.end()) return false;
+  given_.clear();
+  read_field(*bare, entry, path, reading);
+  Value rest;
+  rest.where = entry.where;
+  read_missing(rest, path, reading);
+  return true;
+}
+
 /// `name`, `name: {…}` or `name: value`, the value then being that of the bare field.
 void Fields::read_named(Group& group, const Value::Entry& entry, const std::string& path, Reading& reading) {
   const Origin origin{entry.where, join_path(path, shown(entry.key))};
@@ -218,15 +235,8 @@ void Fields::read_named(Group& group, const Value::Entry& entry, const std::stri
   const bool is_value = entry.value.kind == Value::Kind::scalar || entry.value.kind == Value::Kind::list;
   if (!is_value) return fields.read_parameters(entry.value, component, {}, reading);
 
-  const auto bare = std::find_if(fields.fields_.begin(), fields.fields_.end(),
-                                 [](const Field& field) { return field.is_bare; });
-  if (bare == fields.fields_.end()) {
+  if (!fields.read_bare(entry, origin.path, reading))
     return reading.error(origin, "expected a map of parameters, found " + describe(entry.value));
-  }
-  fields.read_field(*bare, entry, origin.path, reading);
-  Value rest;
-  rest.where = entry.where;
-  fields.read_missing(rest, origin.path, reading);
   component.written = fields.written();
 }
 

@@ -24,6 +24,7 @@ struct TypeName {
   std::string operator()(const ByteSize*) const { return "byte size"; }
   std::string operator()(const AutoCount*) const { return "integer or auto"; }
   std::string operator()(const Pair*) const { return "integer or [height, width]"; }
+  std::string operator()(const SideOrPair*) const { return (*this)(static_cast<const Pair*>(nullptr)); }
   template <class T>
   std::string operator()(const std::vector<T>*) const {
     return "list of " + (*this)(static_cast<const T*>(nullptr)) + "s";
@@ -91,6 +92,11 @@ Field& Field::does_not_affect_results() {
 
 Field& Field::left_to_samples() {
   is_left_to_samples = true;
+  return *this;
+}
+
+Field& Field::absent_if_unset() {
+  is_absent_if_unset = true;
   return *this;
 }
 

@@ -16,12 +16,18 @@ namespace trainer {
 /// Two dimensions, height and width; a recipe writes one number for both or `[h, w]`.
 using Pair = std::array<int64_t, 2>;
 
+/// One number or `[h, w]`, where they mean different things.
+struct SideOrPair {
+  Pair sides = {};  ///< of one number, that twice
+  bool is_pair = false;
+};
+
 /// One key of a recipe: its target and its allowed values. Setters chain.
 class Field {
  public:
   using Target =
       std::variant<bool*, int64_t*, double*, std::string*, Duration*, Cadence*, TimeSpan*, ByteSize*, Pair*,
-                   std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
+                   SideOrPair*, std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
                    std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*, FilePath*,
                    std::optional<FilePath>*, std::optional<ByteSize>*, std::optional<Duration>*,
                    std::optional<TimeSpan>*, std::optional<AutoCount>*>;
@@ -33,13 +39,17 @@ class Field {
   Field& below(double bound);
   Field& one_of(std::vector<std::string> allowed);  ///< for text, and each text of a list
   Field& required();
-  Field& bare();  ///< `component: value` may be short for `component: {this: value}`
+  Field& bare();  ///< of a component or a section: `key: value` may be short for `key: {this: value}`
   Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
   Field& does_not_affect_results();                           ///< not part of a run's identity
 
   /// A path that may differ between processes of one run, if an environment variable gives it: the samples
   /// there are compared instead.
   Field& left_to_samples();
+
+  /// Part of a run's identity only if it is not null, nor an empty list: runs that are older than the key
+  /// resume.
+  Field& absent_if_unset();
 
   std::string name;
   std::string help;
@@ -48,7 +58,8 @@ class Field {
   bool minimum_excluded = false, maximum_excluded = false;
   std::vector<std::string> names;
   bool (*is_path)(const std::string& text) = nullptr;
-  bool is_required = false, is_bare = false, is_mathematics = true, is_left_to_samples = false;
+  bool is_required = false, is_bare = false, is_mathematics = true, is_left_to_samples = false,
+       is_absent_if_unset = false;
 
   std::string type_text() const;     ///< "integer", "number", "text", "duration", "list of integers", …
   std::string bound_text() const;    ///< "at least 1", "one of: sgd, adamw", or empty

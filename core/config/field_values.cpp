@@ -53,27 +53,39 @@ class FieldReader {
   }
 
   void operator()(Pair* target) {
-    const bool is_two = value_.kind == Value::Kind::list && value_.items.size() == 2;
-    if (value_.kind == Value::Kind::list && !is_two) {
-      const size_t size = value_.items.size();
-      return reading_.error(origin_,
-                            fmt::format("expected an integer or a list of two, found a list of {}", size));
-    }
-    if (!is_two && value_.kind != Value::Kind::scalar) return expected("an integer or a list of two");
-    Pair fresh{};
-    bool right = true;
-    if (is_two) {
-      for (size_t i = 0; i < 2; ++i) right &= read_item(i, fresh[i]);
-    } else {
-      right = read_one(value_, origin_, fresh[0]);
-      fresh[1] = fresh[0];
-    }
-    if (right) *target = fresh;
+    SideOrPair fresh;
+    if (read_sides(fresh)) *target = fresh.sides;
+  }
+
+  void operator()(SideOrPair* target) {
+    SideOrPair fresh;
+    if (read_sides(fresh)) *target = fresh;
   }
 
  private:
   void expected(const std::string& what) {
     reading_.error(origin_, fmt::format("expected {}, found {}", what, describe(value_)));
+  }
+
+  /// An integer or a list of two.
+  bool read_sides(SideOrPair& fresh) {
+    const size_t size = value_.items.size();
+    if (value_.kind == Value::Kind::list && size != 2) {
+      reading_.error(origin_, fmt::format("expected an integer or a list of two, found a list of {}", size));
+      return false;
+    }
+    fresh.is_pair = value_.kind == Value::Kind::list;
+    if (fresh.is_pair) {
+      const bool is_right = read_item(0, fresh.sides[0]);
+      return read_item(1, fresh.sides[1]) && is_right;
+    }
+    if (value_.kind != Value::Kind::scalar) {
+      expected("an integer or a list of two");
+      return false;
+    }
+    const bool is_right = read_one(value_, origin_, fresh.sides[0]);
+    fresh.sides[1] = fresh.sides[0];
+    return is_right;
   }
 
   template <class T>
@@ -179,6 +191,9 @@ Value to_value(const std::vector<T>& list) {
 }
 Value to_value(const Pair& pair) {
   return to_list(pair);
+}
+Value to_value(const SideOrPair& sides) {
+  return sides.is_pair ? to_list(sides.sides) : to_value(sides.sides[0]);
 }
 
 }  // namespace

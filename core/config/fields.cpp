@@ -167,6 +167,7 @@ void Fields::read_group(Group& group, const Value::Entry& entry, const std::stri
       break;
   }
   if (is_map) return group.section->read_map(entry.value, path, reading, {});
+  if (entry.value.kind == Value::Kind::scalar && group.section->read_bare(entry, path, reading)) return;
   reading.error(
       entry.where, path,
       "expected a map of keys, found " + describe(entry.value) + hint_of(*group.section, entry.value, path));

@@ -29,12 +29,14 @@ class Group {
   Group& required();
   Group& does_not_affect_results();  ///< nothing in it is part of a run's identity
 
+  Group& absent_if_unset();  ///< see Field
+
   bool is_list() const { return kind == Kind::components || kind == Kind::maps; }
 
   Kind kind;
   std::string name;
   std::string help;
-  bool is_required = false, is_mathematics = true;
+  bool is_required = false, is_mathematics = true, is_absent_if_unset = false;
   std::unique_ptr<Fields> section;  ///< the keys of a section
   Registry<Component> choices;      ///< the allowed components
 
@@ -128,6 +130,7 @@ class Fields {
   void read_map(const Value& value, const std::string& path, Reading& reading,
                 const std::vector<std::string>& skip);
   void read_field(const Field& field, const Value::Entry& entry, const std::string& path, Reading& reading);
+  bool read_bare(const Value::Entry& entry, const std::string& path, Reading& reading);
   void read_group(Group& group, const Value::Entry& entry, const std::string& path, Reading& reading);
   void read_missing(const Value& value, const std::string& path, Reading& reading);
 

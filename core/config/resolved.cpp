@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/config/field_values.h"
 
+#include <algorithm>
 #include <utility>
 #include "core/config/environment.h"
 #include "core/config/fields.h"
@@ -31,6 +32,14 @@ struct FromAnywhere {
   template <class T>
   void operator()(const T*) const {}
 };
+
+/// Null, an empty list, or a map of such values.
+bool is_unset(const Value& value) {
+  if (value.kind == Value::Kind::map)
+    return std::ranges::all_of(value.entries,
+                               [](const Value::Entry& entry) { return is_unset(entry.value); });
+  return value.kind == Value::Kind::null || (value.kind == Value::Kind::list && value.items.empty());
+}
 
 void use_stored_name(const std::string& map_name, std::string& name, Value& value) {
   const Leaf stored = as_in_identities({map_name + "." + name, value.text});
@@ -70,6 +79,9 @@ Value Fields::resolved_map(Form form, const std::string& map_name) const {
       if (is_hidden) value = key.field->is_left_to_samples ? left_to_samples() : hidden(name, value);
       place(value, where);
     }
+    const bool may_be_absent = key.field ? key.field->is_absent_if_unset : key.group->is_absent_if_unset;
+    const bool identifies = form == Form::mathematics || form == Form::identity;
+    if (may_be_absent && identifies && is_unset(value)) continue;
     map.entries.push_back({name, where, std::move(value)});
   }
   return map;

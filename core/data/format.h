@@ -49,7 +49,9 @@ class DataFormat : public Component {
   /// Whether a tokenizer makes its tokens.
   virtual bool is_text() const { return false; }
   /// Whether each pixel has a label.
-  virtual bool gives_label_maps() const { return false; }
+  virtual bool gives_label_maps() const { return reads_masks(); }
+  /// Whether these labels are in files, with a byte for each pixel.
+  virtual bool reads_masks() const { return false; }
   /// Whether an image may have several labels (see SourceInfo).
   virtual bool gives_label_sets() const { return false; }
   /// Of a sample, if it is known without a file.

@@ -34,7 +34,8 @@ class LabelLoss : public Loss {
   void declare(Fields& fields) override {
     fields
         .add("ignore_index", &ignore_index_,
-             "label of positions to ignore; the loss is the mean over the others")
+             "label of positions to ignore, with data.masks 255 by default; the loss is the mean over the "
+             "others")
         .at_least(std::numeric_limits<int32_t>::min() + 1.0)
         .at_most(std::numeric_limits<int32_t>::max());
     fields
@@ -42,10 +43,9 @@ class LabelLoss : public Loss {
              "weight of each class; the loss is the mean weighted by the labels' classes")
         .at_least(0);
   }
-  bool normalizes_by_valid_targets() const override { return ignore_index_ || !class_weights_.empty(); }
-  int32_t ignored_label() const override {
-    return ignore_index_ ? static_cast<int32_t>(*ignore_index_) : kNoLabel;
-  }
+  void ignore_by_default(int32_t label) override { default_ignored_ = label; }
+  bool normalizes_by_valid_targets() const override { return ignored() || !class_weights_.empty(); }
+  int32_t ignored_label() const override { return static_cast<int32_t>(ignored().value_or(kNoLabel)); }
 
  protected:
   /// Errors from here on are at the loss. A network that does not end in logits gets that error at its last
@@ -64,11 +64,11 @@ class LabelLoss : public Loss {
   LossSums build_sums(Builder& build, TensorId logits, const Targets& targets,
                       CrossEntropySettings how) const {
     if (targets.other_labels != kNone) {
-      fail_at(!normalizes_by_valid_targets() ? origin
-                                             : origin_of(ignore_index_ ? "ignore_index" : "class_weights"),
-              "counts one label for each sample, but data.mix gives two; remove one of the two");
+      fail_at(
+          !normalizes_by_valid_targets() ? origin : origin_of(ignored() ? "ignore_index" : "class_weights"),
+          "counts one label for each sample, but data.mix gives two; remove one of the two");
     }
-    how.ignore_index = ignore_index_;
+    how.ignore_index = ignored();
     const auto sums =
         build.emit_all(std::make_shared<CrossEntropySums>(how),
                        {logits, targets.labels, targets.weights, weights_of_classes(build, logits)});
@@ -79,6 +79,8 @@ class LabelLoss : public Loss {
   }
 
  private:
+  std::optional<int64_t> ignored() const { return ignore_index_ ? ignore_index_ : default_ignored_; }
+
   /// A constant (C), or kNone.
   TensorId weights_of_classes(Builder& build, TensorId logits) const {
     if (class_weights_.empty()) return kNone;
@@ -89,7 +91,7 @@ class LabelLoss : public Loss {
                               state_name::kClassWeights);
   }
 
-  std::optional<int64_t> ignore_index_;
+  std::optional<int64_t> ignore_index_, default_ignored_;
   std::vector<double> class_weights_;
 };
 

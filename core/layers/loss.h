@@ -40,6 +40,8 @@ class Loss : public Component {
   virtual bool normalizes_by_valid_targets() const { return false; }
   /// The label that metrics ignore, too; kNoLabel if there is none.
   virtual int32_t ignored_label() const { return kNoLabel; }
+  /// Sets that label, unless the recipe gives another.
+  virtual void ignore_by_default(int32_t /*label*/) {}
 };
 const Registry<Loss>& losses();
 

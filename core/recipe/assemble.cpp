@@ -19,6 +19,7 @@ TaskContext task_context(const RunSpec& run) {
           .format = recipe.data.format,
           .gives_label_maps = recipe.data.chosen_format().gives_label_maps(),
           .formats_of_label_maps = formats_that([](const auto& each) { return each.gives_label_maps(); }),
+          .reads_masks = recipe.data.chosen_format().reads_masks(),
           .gives_label_sets = recipe.data.chosen_format().gives_label_sets(),
           .mixes = recipe.data.images.mix.any(),
           .origin_of = [&recipe](const std::string& key) { return recipe.origin_of(key); }};

@@ -15,6 +15,7 @@
 #include "core/config/old_keys.h"
 #include "core/config/templates.h"
 #include "core/data/formats.h"
+#include "core/data/images/masks.h"
 #include "core/data/tokens/formats.h"
 #include "core/tasks/metric.h"
 
@@ -241,6 +242,7 @@ std::shared_ptr<const Recipe> Recipe::read(Value root, const std::string& path,
   recipe->given_ = std::move(root);
   if (diagnostics.ok()) {
     recipe->data.resolve_lists();
+    if (recipe->data.chosen_format().reads_masks()) recipe->loss->ignore_by_default(kIgnoredPixel);
     recipe->check(diagnostics);
   }
   diagnostics.throw_if_any();
@@ -303,6 +305,11 @@ void Recipe::check_bytes(Diagnostics& diagnostics) const {
 }
 
 void Recipe::check_data(Diagnostics& diagnostics) const {
+  const int32_t ignored = loss->ignored_label();
+  if (data.chosen_format().reads_masks() && ignored != kNoLabel &&
+      (ignored < 0 || ignored >= kMostMaskClasses))
+    diagnostics.error(origin_of("loss.ignore_index"),
+                      fmt::format("must be 0 to 255, a value of masks, got {}", ignored));
   if (data.chosen_format().gives(model.kind())) {
     const Value all = settings();
     return data.check(

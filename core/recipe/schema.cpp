@@ -63,6 +63,7 @@ struct TypeSchema {
     const Json two = {{"type", "array"}, {"items", one}, {"minItems", 2}, {"maxItems", 2}};
     return {{"anyOf", Json::array({one, two})}};
   }
+  Json operator()(const SideOrPair*) const { return (*this)(static_cast<const Pair*>(nullptr)); }
   Json operator()(const FilePath*) const { return (*this)(static_cast<const std::string*>(nullptr)); }
   template <class T>
   Json operator()(const std::vector<T>*) const {
@@ -168,8 +169,12 @@ Json group_schema(const Group& group) {
   if (group.kind == Group::Kind::component) return component_schema(group);
   if (group.kind == Group::Kind::components) return components_schema(group);
   Json section = map_schema(*group.section);
-  section["description"] = group.help;
   if (!section.contains("required")) section["type"] = Json::array({"object", "null"});
+  for (const Field& field : group.section->list()) {
+    if (field.is_bare)
+      section = {{"anyOf", Json::array({section, std::visit(TypeSchema{field}, field.target)})}};
+  }
+  section["description"] = group.help;
   return section;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -29,12 +31,22 @@ void add_metrics(Builder& build, const ForwardSpec& spec, const Task& task, Tens
     outputs.push_back({output_name::kConfusionCells, task.build_cells(build, logits, targets)});
 }
 
+/// Masks that a task does not read are a mistake in the network, or in the loss.
+void require_pixel_labels(const ForwardSpec& spec, const Program& program, const Targets& targets) {
+  if (targets.labels != kNone && program.spec(targets.labels).shape.size() == 3) return;
+  fail_at(spec.task.origin_of("data.masks"),
+          fmt::format("gives a class for each pixel, which needs an output (N, classes, height, width) and "
+                      "cross_entropy or focal as loss; the network's output is {}",
+                      to_string(spec.task.output)));
+}
+
 void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId logits) {
   const bool training = entry.name == entry_name::kTrainStep;
   Builder build(program, entry);
   build.set_origin(spec.network->layers.back()->origin);  // an output that does not fit is reported there
   const Task& task = task_for(build.shape(logits), spec.loss->target_kind());
   Targets targets = task.declare_inputs(program, spec.task, training);
+  if (spec.task.reads_masks) require_pixel_labels(spec, program, targets);
   targets.ignored_label = spec.loss->ignored_label();
   const LossSums loss = task.build_loss(build, *spec.loss, logits, targets);
   entry.outputs.push_back({output_name::kLoss, loss.sum});

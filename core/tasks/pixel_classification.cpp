@@ -17,7 +17,7 @@ void check_recipe(const TaskContext& context) {
     fail_at(
         context.origin_of("data.format"),
         fmt::format("{} has no label maps, which the network's output {} (a class for each pixel) needs; end "
-                    "the network with flatten and linear, or use {}",
+                    "the network with flatten and linear, set data.masks (of image_folder), or use {}",
                     context.format, output, fmt::join(context.formats_of_label_maps, ", ")));
   }
   if (input.size() != 3 || Shape{logits[2], logits[3]} != Shape{input[1], input[2]}) {

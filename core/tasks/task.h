@@ -28,6 +28,7 @@ struct TaskContext {
   std::string format;                              ///< data.format
   bool gives_label_maps = false;                   ///< that format has a label for every pixel
   std::vector<std::string> formats_of_label_maps;  ///< all that have
+  bool reads_masks = false;                        ///< these labels are in files
   bool gives_label_sets = false;                   ///< that format may have several labels for each image
   bool mixes = false;                              ///< training samples are mixed with others
   std::function<Origin(const std::string& key)> origin_of;
@@ -53,6 +54,7 @@ struct PredictionRequest {
   std::optional<size_t> top;  ///< number of most likely classes; nothing: the task's default
   bool all = false;           ///< every class's share instead
   const std::vector<std::string>& class_names;
+  Shape output = {};  ///< of the network, micro-batch first
 };
 
 /// A network's task: the inputs that its output is compared with, the loss, the metrics, and its predictions.

@@ -91,6 +91,7 @@ void assign(Transform& transform, const std::string& name, const T& value) {
     if (T* const* target = std::get_if<T*>(&field.target)) **target = value;
     if constexpr (std::is_same_v<T, int64_t>) {
       if (auto* const* target = std::get_if<std::optional<T>*>(&field.target)) **target = value;
+      if (auto* const* target = std::get_if<SideOrPair*>(&field.target)) **target = {{value, value}, false};
     }
     return;
   }

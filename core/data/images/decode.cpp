@@ -22,7 +22,6 @@ namespace trainer {
 namespace {
 
 constexpr std::array<uint8_t, 3> kJpegMagic = {0xFF, 0xD8, 0xFF};
-constexpr std::array<uint8_t, 8> kPngMagic = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 constexpr std::array<uint8_t, 4> kRiffMagic = {'R', 'I', 'F', 'F'};
 constexpr std::array<uint8_t, 4> kWebpMagic = {'W', 'E', 'B', 'P'};  // after RIFF and the length
 constexpr std::array<uint8_t, 2> kBmpMagic = {'B', 'M'};
@@ -65,7 +64,7 @@ bool is_dicom(std::span<const uint8_t> file) {
 
 std::unique_ptr<ImageDecoder> make_decoder(std::span<const uint8_t> file) {
   if (starts_with(file, kJpegMagic)) return make_jpeg_decoder(file);
-  if (starts_with(file, kPngMagic)) return make_png_decoder(file);
+  if (is_png(file)) return make_png_decoder(file);
   if (is_webp(file)) return make_webp_decoder(file);
   if (starts_with(file, kBmpMagic)) return make_bmp_decoder(file);
   if (starts_with(file, kGifMagic)) return make_gif_decoder(file);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/decode_png.h"
 
+#include <fmt/core.h>
 #include <png.h>
 
 #include <algorithm>
@@ -15,6 +16,8 @@
 
 namespace trainer {
 namespace {
+
+constexpr std::array<uint8_t, 8> kMagic = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 
 /// Type and checksum of the chunk that ends every PNG; its length, 0, comes before them.
 constexpr std::array<uint8_t, 8> kEnd = {'I', 'E', 'N', 'D', 0xAE, 0x42, 0x60, 0x82};
@@ -101,6 +104,27 @@ class PngDecoder final : public ImageDecoder {
     resample({image.spare.data(), stride}, view, image);
   }
 
+  /// After read_header(): the numbers that are stored, a byte for each pixel.
+  void read_values(const ImageHeader& header, std::vector<uint8_t>& into) {
+    require_end();
+    const int type = png_get_color_type(state_.png, state_.info),
+              depth = png_get_bit_depth(state_.png, state_.info);
+    if ((type != PNG_COLOR_TYPE_GRAY && type != PNG_COLOR_TYPE_PALETTE) || depth > 8) {
+      throw DecodeError(
+          fmt::format("a mask must be a grey or palette PNG of up to 8 bits, found {}{} of {} bits",
+                      (type & PNG_COLOR_MASK_COLOR) != 0 ? "RGB" : "grey",
+                      (type & PNG_COLOR_MASK_ALPHA) != 0 ? " with transparency" : "", depth));
+    }
+    int passes = 1;
+    guarded([this, &passes] {
+      png_set_packing(state_.png);
+      passes = png_set_interlace_handling(state_.png);
+      png_read_update_info(state_.png, state_.info);
+    });
+    into.resize(static_cast<size_t>(header.height * header.width));
+    read_rows({0, header.height}, header.width, passes, into.data());
+  }
+
  private:
   template <class Step>
   void guarded(const Step& step) {
@@ -172,6 +196,21 @@ class PngDecoder final : public ImageDecoder {
 
 std::unique_ptr<ImageDecoder> make_png_decoder(std::span<const uint8_t> file) {
   return std::make_unique<PngDecoder>(file);
+}
+
+bool is_png(std::span<const uint8_t> file) {
+  return file.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), file.begin());
+}
+
+void decode_png_values(std::span<const uint8_t> file, int64_t height, int64_t width,
+                       std::vector<uint8_t>& into) {
+  if (!is_png(file)) throw DecodeError(file.empty() ? "the file is empty" : "not a PNG by its first bytes");
+  PngDecoder decoder(file);
+  const ImageHeader header = decoder.read_header();
+  if (header.height != height || header.width != width)
+    throw DecodeError(fmt::format("expected the image's size, {}x{} pixels, found {}x{}", width, height,
+                                  header.width, header.height));
+  decoder.read_values(header, into);
 }
 
 }  // namespace trainer

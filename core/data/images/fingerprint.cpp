@@ -29,17 +29,23 @@ std::string hex_of(const Checksum& sum) {
   return fmt::format("{:016x}", sum.value());
 }
 
-/// An image's file as it is; other samples as they are stored.
+void add_to(Checksum& sum, const std::vector<uint8_t>& bytes) {
+  add_to(sum, static_cast<int64_t>(bytes.size()));
+  sum.add(std::as_bytes(std::span(bytes)));
+}
+
+/// An image's file and its mask's as they are; other samples as they are stored.
 void add_sample(Checksum& sum, const ImageSource& source, int64_t index, Image& image) try {
   if (source.is_encoded()) {
     source.read_encoded(index, image);
   } else {
     source.read(index, image);
   }
-  const auto& bytes = source.is_encoded() ? image.encoded : image.pixels;
   add_to(sum, image.label);
-  add_to(sum, static_cast<int64_t>(bytes.size()));
-  sum.add(std::as_bytes(std::span(bytes)));
+  add_to(sum, source.is_encoded() ? image.encoded : image.pixels);
+  if (!source.has_masks()) return;
+  source.read_encoded_mask(index, image);
+  add_to(sum, image.encoded);
 } catch (const UnreadableSampleError&) {
   add_to(sum, -1);
 }

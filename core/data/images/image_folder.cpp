@@ -15,6 +15,7 @@
 #include "core/data/images/image_file.h"
 #include "core/data/images/image_files.h"
 #include "core/data/images/label_file.h"
+#include "core/data/images/masks.h"
 
 namespace trainer {
 namespace {
@@ -239,8 +240,12 @@ class ImageFolderFormat final : public DataFormat {
         "of format image_folder: name of a CSV file in each of train and val. Its header is file,label "
         "or, for several labels, file and each class, with 0 or 1 below. null: each sub-folder is a "
         "class");
+    masks_.declare(fields);
   }
   void check(const OriginOf& origin_of, Diagnostics& diagnostics) const override {
+    masks_.check(origin_of, diagnostics);
+    if (labels_ && masks_.any())
+      diagnostics.error(origin_of("data.labels"), "gives labels, and data.masks too; keep one of the two");
     if (!labels_ || (!labels_->empty() && labels_->front() != '/')) return;
     diagnostics.error(
         origin_of("data.labels"),
@@ -250,16 +255,23 @@ class ImageFolderFormat final : public DataFormat {
   std::vector<InputKind> kinds() const override { return {InputKind::pixels}; }
   std::optional<Shape> shape() const override { return kImageShape; }
   bool gives_label_sets() const override { return labels_.has_value(); }
+  bool reads_masks() const override { return masks_.any(); }
   std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const override {
+    if (masks_.any())
+      return open_masked_images(masks_, section.path(request.split), section.images.max_pixels,
+                                in_folder(section, request));
     return open_image_folder(folders(section, request));
   }
   SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
+    if (masks_.any())
+      return peek_masked_images(masks_, section.path(request.split), stored_in(section, request.split));
     return peek_image_folder(folders(section, request));
   }
   std::vector<std::string> files(const std::string& path, Split) const override {
     return labels_ ? std::vector{path + "/" + *labels_} : std::vector<std::string>{};
   }
   std::vector<std::string> class_names(const std::string& path) const override {
+    if (masks_.any()) return masks_.names();
     if (labels_) return list_files({path, kMaxPixels, *labels_}).classes();
     SkippedFiles ignored;
     return listing([&] { return trainer::class_names(path, ignored); });
@@ -269,8 +281,14 @@ class ImageFolderFormat final : public DataFormat {
   ImageFolders folders(const DataSection& section, const SourceRequest& request) const {
     return {section.path(request.split), section.images.max_pixels, labels_.value_or("")};
   }
+  /// The request for the split in whose folder the samples are.
+  static SourceRequest in_folder(const DataSection& section, SourceRequest request) {
+    request.split = stored_in(section, request.split);
+    return request;
+  }
 
   std::optional<std::string> labels_;  // a CSV file below each of train and val
+  MaskKeys masks_;
 };
 
 }  // namespace
@@ -278,7 +296,7 @@ class ImageFolderFormat final : public DataFormat {
 Registered<DataFormat> image_folder_format() {
   return {"image_folder",
           "a folder with a sub-folder of image files (JPEG, PNG, WebP, BMP, GIF, TIFF, AVIF, JPEG 2000) for "
-          "each class",
+          "each class or, with masks, of any image files",
           [] { return std::make_unique<ImageFolderFormat>(); }};
 }
 

@@ -59,6 +59,14 @@ void check_order(const ImageKind& images, Diagnostics& diagnostics) {
   }
 }
 
+void check_masks(const ImageKind& images, const OriginOf& origin_of, Diagnostics& diagnostics) {
+  check_masks_follow(images.augment, diagnostics);
+  check_masks_follow(images.eval_transform, diagnostics);
+  if (images.mix.any())
+    diagnostics.error(origin_of("data.mix"),
+                      "mixes two images, which masks cannot follow; remove it, or data.masks");
+}
+
 }  // namespace
 
 void ImageKind::declare(Fields& fields) {
@@ -79,6 +87,7 @@ void ImageKind::declare(Fields& fields) {
 void ImageKind::check(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
                       Diagnostics& diagnostics) const {
   check_order(*this, diagnostics);
+  if (section.chosen_format().reads_masks()) check_masks(*this, origin_of, diagnostics);
   if (network_shape.size() != 3) {
     diagnostics.error(
         origin_of("model.input"),

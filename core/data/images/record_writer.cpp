@@ -53,6 +53,8 @@ void write_record(const ImageSource& source, const std::function<void(Bytes)>& s
         "a record file holds one label for each image, and data.labels gives several labels; train from "
         "the folder");
   }
+  if (source.has_masks())
+    throw Error(ExitCode::data, "a record file has no room for data.masks; train from the folder");
   const RecordHead head{.kind = source.is_encoded() ? RecordKind::encoded : RecordKind::pixels};
   sink(bytes_of(head));
   uint64_t offset = sizeof head;

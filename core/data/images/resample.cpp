@@ -190,9 +190,27 @@ void resample(Image& image, const View& view) {
       blend_single(image.lines.data(), x, view.x.out, dst);
     }
   }
+  if (!image.mask.empty()) {
+    resample_mask(image.mask, image.width, view, image.spare_mask);
+    std::swap(image.mask, image.spare_mask);
+  }
   std::swap(image.pixels, image.spare);
   image.height = view.y.out;
   image.width = view.x.out;
+}
+
+void resample_mask(const std::vector<uint8_t>& mask, int64_t width, const View& view,
+                   std::vector<uint8_t>& into) {
+  const auto nearest = [](const AxisView& axis, int64_t i) {
+    const double centre = axis.begin + (static_cast<double>(i) + 0.5) * axis.scale();
+    return std::clamp(static_cast<int64_t>(std::floor(centre)), axis.low, axis.high - 1);
+  };
+  into.resize(static_cast<size_t>(view.y.out * view.x.out));
+  uint8_t* dst = into.data();
+  for (int64_t y = 0; y < view.y.out; ++y) {
+    const uint8_t* row = mask.data() + nearest(view.y, y) * width;
+    for (int64_t x = 0; x < view.x.out; ++x) *dst++ = row[nearest(view.x, x)];
+  }
 }
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/data/images/image.h"
 #include "core/data/images/view.h"
@@ -24,7 +25,11 @@ PixelRange pixels_read(const AxisView& axis);
 /// the result, rounded once, is planar (3, view.y.out, view.x.out). Keeps the label.
 void resample(const PixelRows& rows, const View& view, Image& into);
 
-/// The same from planar to planar, any number of channels.
+/// The same from planar to planar, any number of channels; the mask as resample_mask does.
 void resample(Image& image, const View& view);
+
+/// The view of a mask (height, width): the pixel at the centre of each that is made.
+void resample_mask(const std::vector<uint8_t>& mask, int64_t width, const View& view,
+                   std::vector<uint8_t>& into);
 
 }  // namespace trainer

@@ -15,6 +15,10 @@ void ImageSource::read_encoded(int64_t, Image&) const {
   throw std::logic_error("this source has no encoded samples");
 }
 
+void ImageSource::read_encoded_mask(int64_t, Image&) const {
+  throw std::logic_error("this source has no masks");
+}
+
 void ImageSource::map_labels(const Image&, int32_t*) const {
   throw std::logic_error("this source has no label maps");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "core/data/images/image.h"
@@ -22,6 +23,11 @@ class ImageSource : public DataSource {
   /// Only for formats that give label maps: the class of each pixel, (H, W), of an image that read() gave
   /// and transforms may have changed.
   virtual void map_labels(const Image& image, int32_t* map) const;
+  /// The value of pixels without a class, if each image has a mask in a file of its own.
+  virtual std::optional<uint8_t> ignored_pixel() const { return std::nullopt; }
+  bool has_masks() const { return ignored_pixel().has_value(); }
+  /// The undecoded bytes of a mask, as read_encoded().
+  virtual void read_encoded_mask(int64_t index, Image& into) const;
   /// Whether an image has any number of labels. label_set() then returns those of an image from read(),
   /// ascending; its own `label` only identifies the set.
   virtual bool has_label_sets() const { return false; }

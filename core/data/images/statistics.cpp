@@ -2,10 +2,12 @@
 #include "core/data/images/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <exception>
 #include <functional>
 #include <thread>
+#include <utility>
 
 namespace trainer {
 namespace {
@@ -14,13 +16,23 @@ namespace {
 struct Sums {
   std::vector<int64_t> per_class, heights, widths;
   std::vector<int64_t> pixels, values, squares;  // by channel
+  int64_t ignored_pixels = 0;
   std::vector<UnreadableSample> unreadable;
   std::exception_ptr error;
 
-  void add_label(int32_t label) {
+  void add_label(int32_t label, int64_t count = 1) {
     const auto place = static_cast<size_t>(label);
     if (place >= per_class.size()) per_class.resize(place + 1);
-    ++per_class[place];
+    per_class[place] += count;
+  }
+
+  void add_mask(const std::vector<uint8_t>& mask, uint8_t ignored) {
+    std::array<int64_t, 256> counts{};
+    for (const uint8_t value : mask) ++counts[value];
+    ignored_pixels += std::exchange(counts[ignored], 0);
+    for (size_t c = 0; c < counts.size(); ++c) {
+      if (counts[c] > 0) add_label(static_cast<int32_t>(c), counts[c]);
+    }
   }
 
   void add(const Image& image) {
@@ -43,6 +55,7 @@ struct Sums {
       std::transform(from.begin(), from.end(), into.begin(), into.begin(), std::plus<>());
     };
     merge(per_class, other.per_class);
+    ignored_pixels += other.ignored_pixels;
     merge(pixels, other.pixels);
     merge(values, other.values);
     merge(squares, other.squares);
@@ -60,7 +73,9 @@ void read_range(const ImageSource& source, int64_t begin, int64_t end, Sums& sum
       try {
         source.read(i, image);
         sums.add(image);
-        if (source.has_label_sets()) {
+        if (source.has_masks()) {
+          sums.add_mask(image.mask, *source.ignored_pixel());
+        } else if (source.has_label_sets()) {
           for (const int32_t label : source.label_set(image)) sums.add_label(label);
         } else {
           sums.add_label(image.label);
@@ -98,6 +113,7 @@ SplitStatistics measure(const ImageSource& source, int64_t threads) {
 
   SplitStatistics found{.samples = size, .per_class = all.per_class, .class_names = source.class_names()};
   found.per_class.resize(std::max(all.per_class.size(), static_cast<size_t>(source.classes())));
+  if (source.has_masks()) found.ignored_pixels = all.ignored_pixels;
   found.height = sizes_of(all.heights);
   found.width = sizes_of(all.widths);
   for (size_t c = 0; c < all.pixels.size(); ++c) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ struct Sizes {
 /// Properties of a split's samples. All but `samples` and `unreadable` are about those that can be read.
 struct SplitStatistics {
   int64_t samples = 0;
-  std::vector<int64_t> per_class;
-  std::vector<std::string> class_names;  ///< empty if the format has none
+  std::vector<int64_t> per_class;         ///< samples or, with masks, pixels
+  std::optional<int64_t> ignored_pixels;  ///< of masks
+  std::vector<std::string> class_names;   ///< empty if the format has none
   Sizes height, width;
   std::vector<double> mean, deviation;  ///< of each channel's bytes / 255, over all pixels
   std::vector<UnreadableSample> unreadable;

@@ -31,6 +31,10 @@ class SubsetSource final : public ImageSource {
   }
   void check_labels(const AllowedLabels& allowed) const override { source_->check_labels(allowed); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
+  std::optional<uint8_t> ignored_pixel() const override { return source_->ignored_pixel(); }
+  void read_encoded_mask(int64_t index, Image& into) const override {
+    source_->read_encoded_mask(sample(index), into);
+  }
   bool has_label_sets() const override { return source_->has_label_sets(); }
   std::span<const int32_t> label_set(const Image& image) const override { return source_->label_set(image); }
 

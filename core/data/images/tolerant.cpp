@@ -19,6 +19,7 @@ class TolerantSource final : public ImageSource {
   Fingerprint fingerprint() const override { return source_->fingerprint(); }
   void check_labels(const AllowedLabels& allowed) const override { source_->check_labels(allowed); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
+  std::optional<uint8_t> ignored_pixel() const override { return source_->ignored_pixel(); }
   bool has_label_sets() const override { return source_->has_label_sets(); }
   std::span<const int32_t> label_set(const Image& image) const override { return source_->label_set(image); }
 

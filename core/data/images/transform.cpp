@@ -48,6 +48,15 @@ void ViewTransform::apply(Image& image, RandomStream& random) const {
   resample(image, view(image.height, image.width, random));
 }
 
+void check_masks_follow(const TransformList& list, Diagnostics& diagnostics) {
+  for (const auto& step : list) {
+    if (step->mask_effect() == MaskEffect::refused)
+      diagnostics.error(
+          step->origin,
+          "has no meaning for masks, which would no longer fit their images; remove it, or data.masks");
+  }
+}
+
 PixelMap pixel_map(const TransformList& list, int64_t channels) {
   if (!list.empty() && list.back()->is_terminal()) return list.back()->pixel_map(channels);
   const auto count = static_cast<size_t>(channels);
@@ -97,6 +106,20 @@ void TransformChain::read(const ImageSource& source, int64_t index, const Random
     source.read_view(index, chooser, into);
   }
   for (const Transform* step : steps_) step->apply(into, chooser.random());
+  if (!into.mask.empty() && static_cast<int64_t>(into.mask.size()) != into.height * into.width)
+    throw std::logic_error("a transform has left the mask at another size than its image");
+}
+
+View TransformChain::shown(int64_t height, int64_t width) const {
+  RandomStream unused(0);
+  View view = View::whole(height, width);
+  const auto add = [&](const Transform* step) {
+    const auto* next = dynamic_cast<const ViewTransform*>(step);
+    if (next != nullptr) view = within(view, next->view(view.y.out, view.x.out, unused));
+  };
+  for (const ViewTransform* step : head_) add(step);
+  for (const Transform* step : steps_) add(step);
+  return view;
 }
 
 void TransformChain::check_shape(const Image& image) const {

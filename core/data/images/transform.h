@@ -19,6 +19,13 @@ struct PixelMap {
   std::vector<float> scale, offset;  ///< one per channel
 };
 
+/// What becomes of a sample's mask in a transform.
+enum class MaskEffect {
+  moved,    ///< each pixel goes where the image's goes
+  kept,     ///< all pixels stay where they are, and change their colours only
+  refused,  ///< neither, so that the transform cannot be used with masks
+};
+
 /// A step between a stored sample and a row of the batch. Holds no state; called from several threads at
 /// once.
 class Transform : public Component {
@@ -26,6 +33,8 @@ class Transform : public Component {
   /// Draws its random numbers only from `random`.
   virtual void apply(Image& image, RandomStream& random) const = 0;
   virtual bool is_random() const { return false; }
+  /// Has no default, so that none is forgotten. If it is `moved`, apply() moves the mask too.
+  virtual MaskEffect mask_effect() const = 0;
 
   /// The shape it turns (C, H, W) into; reports parameters that do not fit. Only views are called with shapes
   /// that are not fixed.
@@ -48,10 +57,14 @@ class ViewTransform : public Transform {
   virtual View view(int64_t height, int64_t width, RandomStream& random) const = 0;
   /// True if it never scales: it can then be one with the view before it.
   virtual bool only_cuts() const { return false; }
+  MaskEffect mask_effect() const final { return MaskEffect::moved; }
   void apply(Image& image, RandomStream& random) const final;
 };
 
 using TransformList = std::vector<std::unique_ptr<Transform>>;
+
+/// Reports the transforms of a list that masks cannot follow.
+void check_masks_follow(const TransformList& list, Diagnostics& diagnostics);
 
 /// How a list maps bytes to numbers: as its last transform says, otherwise to the unit range.
 PixelMap pixel_map(const TransformList& list, int64_t channels);
@@ -69,6 +82,8 @@ class TransformChain {
   /// The sample after all steps. Its random numbers come from a copy of `random`, so that a source may ask
   /// for a view more than once.
   void read(const ImageSource& source, int64_t index, const RandomStream& random, Image& into) const;
+  /// The part of a sample that its row shows, if no transform is random.
+  View shown(int64_t height, int64_t width) const;
   /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
   void write(const Image& image, float* row) const;
   /// The same as bytes, unchanged.

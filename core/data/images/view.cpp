@@ -25,7 +25,16 @@ AxisView narrowed_axis(const AxisView& outer, const AxisView& inner) {
           inner.out};
 }
 
+AxisView axis_within(const AxisView& outer, const AxisView& inner) {
+  const double scale = outer.scale();
+  return {outer.begin + inner.begin * scale, inner.length * scale, outer.low, outer.high, inner.out};
+}
+
 }  // namespace
+
+View within(const View& outer, const View& inner) {
+  return {axis_within(outer.y, inner.y), axis_within(outer.x, inner.x)};
+}
 
 View narrowed(const View& outer, const View& inner) {
   return {narrowed_axis(outer.y, inner.y), narrowed_axis(outer.x, inner.x)};

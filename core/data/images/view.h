@@ -34,6 +34,9 @@ struct View {
 /// `inner`, a window without scaling, applied to the result of `outer`: both in one.
 View narrowed(const View& outer, const View& inner);
 
+/// `inner`, any view, of the result of `outer`: both in one, by places alone.
+View within(const View& outer, const View& inner);
+
 /// Called once an image's size is known, so that only the wanted part is decoded. If the image turns
 /// out to be unreadable, it is called again for the replacement: the answer depends on the size alone.
 class ViewChooser {

@@ -20,6 +20,7 @@ class AutoAugment : public Transform {
         .bare();
   }
   bool is_random() const override { return true; }
+  MaskEffect mask_effect() const override { return MaskEffect::moved; }
 
   void apply(Image& image, RandomStream& random) const override {
     const auto& policies = auto_augment_policies();

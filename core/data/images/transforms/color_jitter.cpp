@@ -23,6 +23,7 @@ class ColorJitter : public Transform {
     fields.add("hue", &hue_, "h: rotates the hue by -h to h of the full circle").at_least(0).at_most(0.5);
   }
   bool is_random() const override { return true; }
+  MaskEffect mask_effect() const override { return MaskEffect::kept; }
 
   Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {
     for (const auto& [name, amount] : {std::pair{"saturation", saturation_}, std::pair{"hue", hue_}}) {

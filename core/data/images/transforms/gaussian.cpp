@@ -73,6 +73,7 @@ class Gaussian : public Transform {
   void declare(Fields& fields) override {
     fields.add("sigma", &sigma_, "standard deviation in pixels").above(0).at_most(kMostSigma).bare();
   }
+  MaskEffect mask_effect() const override { return MaskEffect::kept; }
 
   Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {
     const int64_t least = std::min(input[1], input[2]), radius = Bell(sigma_).radius;

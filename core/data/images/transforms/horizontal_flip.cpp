@@ -12,6 +12,7 @@ class HorizontalFlip : public Transform {
     fields.add("p", &p_, "probability of a flip").at_least(0).at_most(1).bare();
   }
   bool is_random() const override { return true; }
+  MaskEffect mask_effect() const override { return MaskEffect::moved; }
 
   std::optional<SampleStep> device_step(const Shape&) const override {
     return SampleStep{.mirrors = true, .p = p_};
@@ -23,6 +24,8 @@ class HorizontalFlip : public Transform {
     for (int64_t y = 0; y < image.channels * image.height; ++y, row += image.width) {
       std::reverse(row, row + image.width);
     }
+    for (auto at = image.mask.begin(); at != image.mask.end(); at += image.width)
+      std::reverse(at, at + image.width);
   }
 
  private:

@@ -59,6 +59,7 @@ class Median : public Transform {
   void declare(Fields& fields) override {
     fields.add("size", &size_, "side of the window in pixels, 3 or 5").at_least(3).at_most(kMostSide).bare();
   }
+  MaskEffect mask_effect() const override { return MaskEffect::kept; }
 
   Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {
     if (size_ % 2 == 0) diagnostics.error(origin_of("size"), "must be 3 or 5, got 4");

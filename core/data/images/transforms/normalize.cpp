@@ -21,6 +21,7 @@ class Normalize : public Transform {
         .required();
   }
   bool is_terminal() const override { return true; }
+  MaskEffect mask_effect() const override { return MaskEffect::kept; }
   void apply(Image&, RandomStream&) const override {}
 
   Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {

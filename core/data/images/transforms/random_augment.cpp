@@ -15,6 +15,7 @@ class RandomAugment : public Transform {
         .at_most(kRandAugmentLevels - 1);
   }
   bool is_random() const override { return true; }
+  MaskEffect mask_effect() const override { return MaskEffect::moved; }
 
   void apply(Image& image, RandomStream& random) const override {
     for (int64_t i = 0; i < num_ops_; ++i) {

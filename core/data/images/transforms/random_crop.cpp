@@ -18,6 +18,7 @@ class RandomCrop : public Transform {
         .at_most(1 << 14);
   }
   bool is_random() const override { return true; }
+  MaskEffect mask_effect() const override { return MaskEffect::moved; }
 
   Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {
     if (!size_) return input;
@@ -50,12 +51,24 @@ class RandomCrop : public Transform {
                     static_cast<size_t>(last - first));
       }
     }
+    if (!image.mask.empty()) cut_mask(image, top, left, height, width);
     std::swap(image.pixels, image.spare);
     image.height = height;
     image.width = width;
   }
 
  private:
+  static void cut_mask(Image& image, int64_t top, int64_t left, int64_t height, int64_t width) {
+    image.spare_mask.assign(static_cast<size_t>(height * width), image.mask_padding);
+    const int64_t first = std::max<int64_t>(0, -left), last = std::min(width, image.width - left);
+    const int64_t end = std::min(height, image.height - top);
+    for (int64_t y = std::max<int64_t>(0, -top); y < end && first < last; ++y) {
+      const uint8_t* src = image.mask.data() + (top + y) * image.width + left;
+      std::copy(src + first, src + last, image.spare_mask.data() + y * width + first);
+    }
+    std::swap(image.mask, image.spare_mask);
+  }
+
   int64_t padding_ = 2;
   std::optional<int64_t> size_;
 };

@@ -15,7 +15,7 @@ namespace {
 class RandomResizedCrop : public ViewTransform {
  public:
   void declare(Fields& fields) override {
-    fields.add("size", &size_, "height and width of the result, in pixels")
+    fields.add("size", &size_, "side of the square result in pixels, or its height and width")
         .at_least(1)
         .at_most(1 << 14)
         .required()
@@ -30,7 +30,7 @@ class RandomResizedCrop : public ViewTransform {
   Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {
     check_range("scale", scale_, diagnostics);
     check_range("ratio", ratio_, diagnostics);
-    return {input[0], size_, size_};
+    return {input[0], size_.sides[0], size_.sides[1]};
   }
 
   View view(int64_t height, int64_t width, RandomStream& random) const override {
@@ -44,7 +44,7 @@ class RandomResizedCrop : public ViewTransform {
       if (rows < 1 || columns < 1 || rows > height || columns > width) continue;
       const int64_t top = random.next_below(height - rows + 1);
       const int64_t left = random.next_below(width - columns + 1);
-      return {window(top, rows), window(left, columns)};
+      return {window(top, rows, 0), window(left, columns, 1)};
     }
     return largest(height, width);
   }
@@ -54,8 +54,9 @@ class RandomResizedCrop : public ViewTransform {
     return low + (high - low) * static_cast<double>(random.next_uniform());
   }
 
-  AxisView window(int64_t begin, int64_t length) const {
-    return {static_cast<double>(begin), static_cast<double>(length), begin, begin + length, size_};
+  AxisView window(int64_t begin, int64_t length, size_t axis) const {
+    return {static_cast<double>(begin), static_cast<double>(length), begin, begin + length,
+            size_.sides[axis]};
   }
 
   View largest(int64_t height, int64_t width) const {
@@ -63,7 +64,7 @@ class RandomResizedCrop : public ViewTransform {
         std::clamp(static_cast<double>(width) / static_cast<double>(height), ratio_[0], ratio_[1]);
     const int64_t rows = std::clamp<int64_t>(std::llround(static_cast<double>(width) / shape), 1, height);
     const int64_t columns = std::clamp<int64_t>(std::llround(static_cast<double>(height) * shape), 1, width);
-    return {window((height - rows) / 2, rows), window((width - columns) / 2, columns)};
+    return {window((height - rows) / 2, rows, 0), window((width - columns) / 2, columns, 1)};
   }
 
   void check_range(const std::string& name, const std::vector<double>& range,
@@ -73,7 +74,7 @@ class RandomResizedCrop : public ViewTransform {
                                                    fmt::join(range, ", ")));
   }
 
-  int64_t size_ = 224;
+  SideOrPair size_{.sides = {224, 224}};
   std::vector<double> scale_{0.08, 1.0}, ratio_{3.0 / 4, 4.0 / 3};
 };
 

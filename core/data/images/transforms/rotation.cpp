@@ -15,6 +15,7 @@ class Rotation : public Transform {
         .bare();
   }
   bool is_random() const override { return true; }
+  MaskEffect mask_effect() const override { return MaskEffect::moved; }
 
   void apply(Image& image, RandomStream& random) const override {
     const double turn = degrees_ * (2 * static_cast<double>(random.next_uniform()) - 1);

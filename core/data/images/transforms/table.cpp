@@ -21,7 +21,7 @@ const Registry<Transform>& transforms() {
       {"random_erasing", "replaces a random rectangle with a colour or noise, with probability p",
        make_random_erasing},
       {"random_resized_crop", "crops a random window and resizes it", make_random_resized_crop},
-      {"resize", "resizes, keeping the aspect ratio", make_resize},
+      {"resize", "resizes, keeping the aspect ratio unless height and width are given", make_resize},
       {"rotation", "rotates by a random angle; uncovered pixels become black", make_rotation},
       {"trivial_augment", "TrivialAugmentWide: one random operation out of 14, with a random magnitude",
        make_trivial_augment},

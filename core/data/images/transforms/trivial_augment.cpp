@@ -13,6 +13,7 @@ class TrivialAugment : public Transform {
     fields.add("num_magnitude_bins", &bins_, "number of magnitudes to draw from").at_least(2).at_most(1000);
   }
   bool is_random() const override { return true; }
+  MaskEffect mask_effect() const override { return MaskEffect::moved; }
 
   void apply(Image& image, RandomStream& random) const override {
     const AugmentOp& op = augment_ops()[static_cast<size_t>(random.next_below(kDrawnAugmentOps))];

@@ -57,6 +57,8 @@ void warp(Image& image, const Affine& from, Sampling sampling) {
                middle_x = static_cast<double>(image.width - 1) / 2;
   const int64_t plane = image.height * image.width;
   image.spare.resize(image.pixels.size());
+  image.spare_mask.assign(image.mask.size(), image.mask_padding);
+  uint8_t* mask = image.mask.empty() ? nullptr : image.spare_mask.data();
   uint8_t* out = image.spare.data();
   for (int64_t row = 0; row < image.height; ++row) {
     const double y = static_cast<double>(row) - middle_y;
@@ -68,8 +70,13 @@ void warp(Image& image, const Affine& from, Sampling sampling) {
           sampling == Sampling::nearest ? nearest(image, from_y, from_x) : bilinear(image, from_y, from_x);
       for (int64_t c = 0; c < image.channels; ++c)
         out[c * plane] = static_cast<uint8_t>(std::lrint(blend.of(image.pixels.data() + c * plane)));
+      if (mask == nullptr) continue;
+      if (const Neighbours own = nearest(image, from_y, from_x); own.count > 0)
+        *mask = image.mask[static_cast<size_t>(own.place[0])];
+      ++mask;
     }
   }
+  std::swap(image.mask, image.spare_mask);
   std::swap(image.pixels, image.spare);
 }
 

@@ -17,7 +17,8 @@ Affine rotation_by(double degrees);
 
 enum class Sampling { nearest, bilinear };
 
-/// Warps the image at its own size; pixels from outside are 0.
+/// Warps the image at its own size, and its mask with nearest sampling; pixels from outside are 0, those of
+/// the mask mask_padding.
 void warp(Image& image, const Affine& from, Sampling sampling);
 
 }  // namespace trainer
