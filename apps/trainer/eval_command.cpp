@@ -43,7 +43,7 @@ void print_lines(const Job& job, const Found& found) {
   print_text("{} ({} samples, weights of {})\n", text, job.settings.validation_samples, found.weights);
   for (const auto& [prefix, matrix] : found.matrices)
     print_text("\n{}{}", prefix.empty() ? "" : "averaged weights:\n",
-               class_report(*matrix, found.class_names));
+               class_report(*matrix, found.class_names, job.spec.output().size() == 4));
 }
 
 }  // namespace

@@ -48,6 +48,8 @@ LoopSettings loop_settings(const Job& job) {
     const bool averages = job.use.purpose == Purpose::train ? settings.averages : job.use.averages;
     settings.metrics = evaluated_metrics(job.spec, averages);
     settings.matrix = {class_count(job.spec), task_of(job.spec).has_label_sets()};
+    const int32_t ignored = recipe.loss->ignored_label();
+    if (ignored >= 0 && ignored < settings.matrix.classes) settings.matrix.ignored = ignored;
   }
   settings.guard = recipe.guards.settings();
   settings.best_metric = best_metric(recipe, settings);

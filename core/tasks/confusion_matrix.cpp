@@ -110,6 +110,19 @@ double macro_mean(const ConfusionMatrix& matrix, double ClassScores::*score, boo
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
+double mean_iou(const ConfusionMatrix& matrix) {
+  const std::vector<ClassTally> tallies = matrix.tallies();
+  double sum = 0;
+  int64_t count = 0;
+  for (size_t c = 0; c < tallies.size(); ++c) {
+    const bool is_seen = tallies[c].support + tallies[c].predicted > 0;
+    if (!is_seen || static_cast<int64_t>(c) == matrix.ignored()) continue;
+    sum += scores_of(tallies[c]).jaccard;
+    ++count;
+  }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
 double weighted_mean(const ConfusionMatrix& matrix, double ClassScores::*score) {
   double sum = 0;
   for (const ClassScores& of_class : matrix.scores())
@@ -156,11 +169,18 @@ const std::vector<Metric>& confusion_metrics() {
     all.push_back(
         confusion_metric("balanced_accuracy", "mean recall over the classes that are a label",
                          [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::recall, true); }));
-    all.push_back(
-        confusion_metric("mean_iou", "mean over classes of intersection over union (Jaccard index)",
-                         [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::jaccard); }));
+    all.push_back(confusion_metric("mean_iou", "mean over classes of intersection over union (Jaccard index)",
+                                   mean_iou));
     return all;
   }();
+  return table;
+}
+
+const std::vector<Metric>& mask_metrics() {
+  static const std::vector<Metric> table = {confusion_metric(
+      "dice",
+      "mean over classes of the Dice coefficient, 2 intersection / (labelled + predicted), which is F1",
+      [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::f1); })};
   return table;
 }
 

@@ -36,6 +36,7 @@ class ConfusionMatrix {
 
   int64_t classes() const { return shape_.classes; }
   bool is_of_sets() const { return shape_.of_sets; }
+  int64_t ignored() const { return shape_.ignored; }  ///< see ConfusionShape
   /// Of single labels.
   int64_t at(int64_t label, int64_t predicted) const {
     return counts_[static_cast<size_t>(label * shape_.classes + predicted)];
@@ -69,13 +70,18 @@ class ConfusionMatrix {
 /// Mean of scores over classes: of single labels those that are a label or a prediction, of sets all, and
 /// with `labels_only` those that are a label. 0 if there are none.
 double macro_mean(const ConfusionMatrix& matrix, double ClassScores::*score, bool labels_only = false);
-/// The same, each class by its support.
+/// Mean over the classes seen of intersection over union, without the ignored one: torchmetrics'
+/// JaccardIndex.
+double mean_iou(const ConfusionMatrix& matrix);
+/// As macro_mean, each class by its support.
 double weighted_mean(const ConfusionMatrix& matrix, double ClassScores::*score);
 /// Of the labels of all classes together.
 ClassScores micro_scores(const ConfusionMatrix& matrix);
 
 /// macro_precision, macro_recall, macro_f1, balanced_accuracy, mean_iou.
 const std::vector<Metric>& confusion_metrics();
+/// For a class of each pixel besides these: dice.
+const std::vector<Metric>& mask_metrics();
 /// Of sets of labels: accuracy, exact_match, micro_ and macro_ precision, recall and f1.
 const std::vector<Metric>& label_set_metrics();
 

@@ -35,6 +35,7 @@ struct ConfusionShape {
 
   int64_t classes;
   bool of_sets;
+  int64_t ignored = -1;  ///< the class whose labels do not count, if the ignored label is one
 };
 
 class ConfusionMatrix;

@@ -5,6 +5,7 @@
 
 #include "core/graph/names.h"
 #include "core/tasks/classification.h"
+#include "core/tasks/confusion_matrix.h"
 #include "core/tasks/table.h"
 
 namespace trainer {
@@ -48,7 +49,14 @@ class PixelClassification final : public Task {
             .weights = program.input(input_name::kWeights, {{output[0]}, DType::f32})};
   }
 
-  const std::vector<Metric>& metrics() const override { return class_metrics(); }
+  const std::vector<Metric>& metrics() const override {
+    static const std::vector<Metric> table = [] {
+      std::vector<Metric> all = class_metrics();
+      all.insert(all.end(), mask_metrics().begin(), mask_metrics().end());
+      return all;
+    }();
+    return table;
+  }
   const std::vector<MetricSum>& sums() const override { return top_sums(); }
   int64_t classes(const Shape& output) const override { return output[1]; }
 

@@ -132,4 +132,33 @@ TEST_CASE("a confusion matrix in JSON has a row for each label, and names where 
   CHECK(!to_json(matrix, {"cat"}).contains("classes"));
 }
 
+TEST_CASE("IoU and Dice of masks are torchmetrics', with an ignored value and over parts of the pixels") {
+  const Fixture fixture("mask_metrics");
+  for (const std::string name :
+       {"all_count", "border_ignored", "class_ignored", "classes_absent", "never_right"}) {
+    INFO(name);
+    const std::vector<double> iou = fixture.doubles(name + "/iou"), f1 = fixture.doubles(name + "/f1");
+    const auto classes = static_cast<int64_t>(iou.size());
+    const std::vector<float> labels = fixture.values(name + "/labels"),
+                             predicted = fixture.values(name + "/predicted");
+    const auto ignored = static_cast<int64_t>(fixture.doubles(name + "/ignored")[0]);
+    ConfusionShape shape(classes);
+    if (ignored < classes) shape.ignored = ignored;
+    ConfusionMatrix matrix(shape);
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const auto label = static_cast<int64_t>(labels[i]);
+      const auto cell = static_cast<int32_t>(label * classes + static_cast<int64_t>(predicted[i]));
+      matrix.add(std::vector<int32_t>{label == ignored ? -1 : cell});
+    }
+    const std::vector<ClassScores> scores = matrix.scores();
+    for (size_t c = 0; c < iou.size(); ++c) {
+      CHECK(scores[c].jaccard == Approx(iou[c]).margin(1e-6));
+      CHECK(scores[c].f1 == Approx(f1[c]).margin(1e-6));
+    }
+    CHECK(metric_of(matrix, "mean_iou") == Approx(fixture.doubles(name + "/mean_iou")[0]).margin(1e-6));
+    const double dice = find_metric(mask_metrics(), "dice")->of_matrix(matrix);
+    CHECK(dice == Approx(fixture.doubles(name + "/dice")[0]).margin(1e-6));
+  }
+}
+
 }  // namespace trainer
