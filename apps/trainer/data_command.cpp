@@ -8,6 +8,7 @@
 #include "apps/trainer/standard_streams.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
+#include "core/data/images/class_counts.h"
 #include "core/data/images/record.h"
 #include "core/data/images/statistics.h"
 #include "core/data/tokens/formats.h"
@@ -32,6 +33,12 @@ constexpr std::string_view kIgnored = "(ignored)";
 /// What a class has a number of.
 const char* counted(const SplitStatistics& found) {
   return found.ignored_pixels ? "pixels" : "samples";
+}
+
+LabelCounts counted(const SplitStatistics& found) {
+  LabelCounts counts;
+  for (size_t i = 0; i < found.per_class.size(); ++i) counts[static_cast<int32_t>(i)] = found.per_class[i];
+  return counts;
 }
 
 /// Four digits, as a recipe may give them.
@@ -135,6 +142,7 @@ int data_stats_command(const Arguments& arguments) {
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   require_data(*recipe);
   Json report;
+  SplitStatistics trained;
   for (const Split split : {Split::train, Split::val}) {
     const bool is_left_out = split == Split::val && !has_split(recipe->data, split);
     if (is_left_out) continue;
@@ -145,12 +153,15 @@ int data_stats_command(const Arguments& arguments) {
     }
     const std::unique_ptr<DataSource> source = open_split(recipe, split);
     const SplitStatistics found = measure(as_images(*source), recipe->data.worker_count(1));
+    if (split == Split::train) trained = found;
     const auto info = peek_source(recipe->data, source_request(recipe, split));
     const SkippedFiles skipped = info ? info->skipped : SkippedFiles();
     if (arguments.json) {
       report[name] = split_json(found, skipped);
     } else {
       print_to_output(split_text(name, found, skipped));
+      const std::string without = unvalidated_classes(counted(trained), counted(found), trained.class_names);
+      if (split == Split::val && !without.empty()) print_text("  {}\n", without);
     }
   }
   // A path need not be UTF-8, JSON must.

@@ -8,6 +8,7 @@
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
 #include "core/session/device.h"
+#include "core/session/earlier_split.h"
 #include "core/session/start.h"
 
 namespace trainer {
@@ -20,6 +21,7 @@ TrainedFiles weights_of(const Recipe& recipe) {
             ".safetensors file");
   }
   if (const auto path = recipe.run.resume_path()) return find_trained(*path);
+  require_no_earlier_split(recipe);
   const std::string directory = recipe.output_directory();
   if (!std::filesystem::exists(directory)) {
     throw Error(ExitCode::data, fmt::format("{}: this recipe has not been trained here (no run directory); "
@@ -77,6 +79,7 @@ void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
 
 TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optional<int64_t> most_rows)
     : files_(weights_of(given.recipe())) {
+  if (purpose == Purpose::evaluate) require_split_of(given.recipe(), files_.model);
   const Start start = open(given);
   RunSpec spec = with_earlier_micro_batch(given, start);
   // The memory that counts is that of training: with other batch sizes, sums differ in their last bits.

@@ -90,13 +90,13 @@ Field& Field::does_not_affect_results() {
   return *this;
 }
 
-Field& Field::left_to_samples() {
-  is_left_to_samples = true;
+Field& Field::absent_as(const std::string& value) {
+  absent_value = value;
   return *this;
 }
 
-Field& Field::absent_if_unset() {
-  is_absent_if_unset = true;
+Field& Field::left_to_samples() {
+  is_left_to_samples = true;
   return *this;
 }
 

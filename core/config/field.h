@@ -42,14 +42,13 @@ class Field {
   Field& bare();  ///< of a component or a section: `key: value` may be short for `key: {this: value}`
   Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
   Field& does_not_affect_results();                           ///< not part of a run's identity
+  /// A key that came later: an identity leaves it out while it has this value, which stands for the results
+  /// of before, so that earlier runs are found and resume.
+  Field& absent_as(const std::string& value);
 
   /// A path that may differ between processes of one run, if an environment variable gives it: the samples
   /// there are compared instead.
   Field& left_to_samples();
-
-  /// Part of a run's identity only if it is not null, nor an empty list: runs that are older than the key
-  /// resume.
-  Field& absent_if_unset();
 
   std::string name;
   std::string help;
@@ -58,8 +57,8 @@ class Field {
   bool minimum_excluded = false, maximum_excluded = false;
   std::vector<std::string> names;
   bool (*is_path)(const std::string& text) = nullptr;
-  bool is_required = false, is_bare = false, is_mathematics = true, is_left_to_samples = false,
-       is_absent_if_unset = false;
+  std::optional<std::string> absent_value;  ///< see absent_as
+  bool is_required = false, is_bare = false, is_mathematics = true, is_left_to_samples = false;
 
   std::string type_text() const;     ///< "integer", "number", "text", "duration", "list of integers", …
   std::string bound_text() const;    ///< "at least 1", "one of: sgd, adamw", or empty

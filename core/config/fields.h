@@ -28,8 +28,8 @@ class Group {
 
   Group& required();
   Group& does_not_affect_results();  ///< nothing in it is part of a run's identity
-
-  Group& absent_if_unset();  ///< see Field
+  /// A section that came later: an identity leaves it out while nothing in it is set, as Field::absent_as.
+  Group& absent_if_unset();
 
   bool is_list() const { return kind == Kind::components || kind == Kind::maps; }
 

@@ -61,6 +61,7 @@ Value Fields::resolved_map(Form form, const std::string& map_name) const {
   for (const Key& key : keys_) {
     const bool is_mathematics = key.field ? key.field->is_mathematics : key.group->is_mathematics;
     if (!is_mathematics && (form == Form::mathematics || form == Form::identity)) continue;
+    if (form == Form::identity && key.field && key.field->absent_value == key.field->current_text()) continue;
     std::string name = key.name();
     const auto given = given_.find(name);
     const Location where = given == given_.end() ? kDefault : given->second.where;
@@ -79,9 +80,8 @@ Value Fields::resolved_map(Form form, const std::string& map_name) const {
       if (is_hidden) value = key.field->is_left_to_samples ? left_to_samples() : hidden(name, value);
       place(value, where);
     }
-    const bool may_be_absent = key.field ? key.field->is_absent_if_unset : key.group->is_absent_if_unset;
     const bool identifies = form == Form::mathematics || form == Form::identity;
-    if (may_be_absent && identifies && is_unset(value)) continue;
+    if (key.group && key.group->is_absent_if_unset && identifies && is_unset(value)) continue;
     map.entries.push_back({name, where, std::move(value)});
   }
   return map;

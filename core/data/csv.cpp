@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "core/base/error.h"
@@ -14,9 +15,27 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+const char* name_of(char separator) {
+  return separator == ';' ? "a semicolon" : separator == '\t' ? "a tab" : "a comma";
+}
+
 }  // namespace
 
-CsvReader::CsvReader(std::string_view text, std::string file) : left_(text), file_(std::move(file)) {
+char csv_separator(std::string_view text) {
+  constexpr std::string_view kSeparators = ",;\t";
+  std::array<int64_t, kSeparators.size()> count{};
+  bool is_quoted = false;
+  for (const char c : text) {
+    if (c == '"') is_quoted = !is_quoted;
+    if (is_quoted) continue;
+    if (c == '\n') break;
+    if (const size_t which = kSeparators.find(c); which != std::string_view::npos) ++count[which];
+  }
+  return kSeparators[static_cast<size_t>(std::ranges::max_element(count) - count.begin())];
+}
+
+CsvReader::CsvReader(std::string_view text, std::string file, char separator)
+    : left_(text), file_(std::move(file)), separator_(separator) {
   if (left_.starts_with(kByteOrderMark)) left_.remove_prefix(kByteOrderMark.size());
 }
 
@@ -55,7 +74,8 @@ void CsvReader::read_quoted(std::string& field) {
 }
 
 void CsvReader::read_plain(std::string& field) {
-  const size_t end = std::min(left_.find_first_of(",\r\n"), left_.size());
+  const std::array<char, 3> ends = {separator_, '\r', '\n'};
+  const size_t end = std::min(left_.find_first_of({ends.data(), ends.size()}), left_.size());
   field = left_.substr(0, end);
   if (field.find('"') != std::string::npos)
     fail(line_, "a quote within a field; put the whole field in quotes, and double those within");
@@ -65,12 +85,13 @@ void CsvReader::read_plain(std::string& field) {
 /// Takes a field separator or the end of a record.
 bool CsvReader::ends_record() {
   if (left_.empty()) return true;
-  if (left_.starts_with(',')) {
+  if (left_.starts_with(separator_)) {
     left_.remove_prefix(1);
     return false;
   }
   const size_t length = left_.starts_with("\r\n") ? 2 : 1;
-  if (left_[length - 1] != '\n') fail(line_, "expected a comma or the end of the line after a field");
+  if (left_[length - 1] != '\n')
+    fail(line_, fmt::format("expected {} or the end of the line after a field", name_of(separator_)));
   left_.remove_prefix(length);
   ++line_;
   return true;

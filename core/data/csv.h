@@ -14,11 +14,15 @@ struct CsvRow {
   int64_t line = 0;
 };
 
-/// The records of a CSV text as RFC 4180 defines it; lines may also end in LF alone, and a byte-order mark
-/// may come first. The text must outlive this.
+/// The character that separates the fields of a table's first record: the most frequent one of comma,
+/// semicolon and tab outside of quotes; a comma if there is none.
+char csv_separator(std::string_view text);
+
+/// The records of a CSV text as RFC 4180 defines it, perhaps with another separator; lines may also end in
+/// LF alone, and a byte-order mark may come first. The text must outlive this.
 class CsvReader {
  public:
-  CsvReader(std::string_view text, std::string file);
+  CsvReader(std::string_view text, std::string file, char separator = ',');
 
   /// The next record; false at the end. Throws Error (exit 65) with file and line if a quoted field does
   /// not end, or if quotes or carriage returns are misplaced.
@@ -34,6 +38,7 @@ class CsvReader {
 
   std::string_view left_;
   std::string file_;
+  char separator_;
   int64_t line_ = 1;
 };
 

@@ -11,6 +11,7 @@ namespace trainer {
 std::optional<std::string> fingerprint_difference(const Fingerprint& there, const Fingerprint& here) {
   using fingerprint_name::kClasses;
   using fingerprint_name::kContents;
+  using fingerprint_name::kGroups;
   using fingerprint_name::kLabels;
   using fingerprint_name::kNames;
   using fingerprint_name::kSamples;
@@ -30,6 +31,7 @@ std::optional<std::string> fingerprint_difference(const Fingerprint& there, cons
                                    {kClasses, "class names"},
                                    {kNames, "file names"},
                                    {kLabels, "labels"},
+                                   {kGroups, "groups (data.split_by)"},
                                    {kContents, "contents"}}) {
     if (differs(name)) found.push_back(fmt::format("other {}", text));
   }

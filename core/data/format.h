@@ -24,7 +24,9 @@ struct SourceRequest {
   int64_t network_classes = 0;                          ///< 0: the network has no use for labels
   std::optional<int64_t> ignored_label = std::nullopt;  ///< that the loss leaves out
   bool wants_label_sets = false;                        ///< made-up samples then have them
-  uint64_t seed = 0;                                    ///< of the run
+  bool stratifies = false;                              ///< data.val_fraction takes its share of each class
+  bool wants_labels = false;                   ///< SourceInfo::labels are wanted, if images have one each
+  uint64_t seed = 0;                           ///< of the run
   std::string unreadable_list;                 ///< the file that will name unreadable samples, for messages
   bool shares_budget = false;                  ///< see ErrorBudget::is_shared
   bool counts_bytes = false;                   ///< SourceInfo::label_bytes is wanted, which reads all samples
@@ -54,9 +56,15 @@ class DataFormat : public Component {
   virtual bool reads_masks() const { return false; }
   /// Whether an image may have several labels (see SourceInfo).
   virtual bool gives_label_sets() const { return false; }
+  /// Whether samples have groups, which data.val_fraction does not divide.
+  virtual bool gives_groups() const { return false; }
   /// Of a sample, if it is known without a file.
   virtual std::optional<Shape> shape() const { return std::nullopt; }
 
+  /// Decides on paths that depend on those of the splits, once all keys are read.
+  virtual void settle(const DataSection& /*section*/) {}
+  /// Sets data.labels, if it has this key.
+  virtual void use_labels(const std::string& /*name*/) {}
   /// Reports errors in its own keys.
   virtual void check(const OriginOf& /*origin_of*/, Diagnostics& /*diagnostics*/) const {}
   /// Opens a split's samples as they are stored; with data.val_fraction, images of both splits.

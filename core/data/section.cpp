@@ -82,10 +82,16 @@ void DataSection::declare(Fields& fields) {
                     "drop_last"});
 }
 
-void DataSection::resolve_lists() {
-  if (!chosen_format().takes_lists()) return;
-  if (!train.empty()) train = resolve_list(train);
-  if (val && !val->empty()) *val = resolve_list(*val);
+void DataSection::settle_paths() {
+  if (chosen_format().takes_lists()) {
+    if (!train.empty()) train = resolve_list(train);
+    if (val && !val->empty()) *val = resolve_list(*val);
+  }
+  for (const auto& each : formats_) each->settle(*this);
+}
+
+void DataSection::use_labels(const std::string& name) {
+  for (const auto& each : formats_) each->use_labels(name);
 }
 
 const DataFormat& DataSection::chosen_format() const {

@@ -40,10 +40,13 @@ struct DataSection {
   void check(InputKind kind, const Shape& shape, const Value& resolved, const OriginOf& origin_of,
              Diagnostics& diagnostics) const;
 
-  /// If several files may be named, each is a path.
-  void resolve_lists();
+  /// Settles paths once all keys are read: if several files may be named, each is a path; see
+  /// DataFormat::settle.
+  void settle_paths();
 
   const DataFormat& chosen_format() const;
+  /// Sets data.labels to a file in the folder of train.
+  void use_labels(const std::string& name);
   /// The common properties of rows for a network that reads `kind`.
   const RowKind& rows(InputKind kind) const;
 

@@ -56,9 +56,10 @@ struct SourceInfo {
   std::optional<int64_t> least_classes =
       std::nullopt;  ///< that a network must distinguish, if it may have more
   std::optional<int64_t> label_bytes =
-      std::nullopt;              ///< of the text that all labels encode; see SourceRequest
-  SkippedFiles skipped = {};     ///< beside the samples
-  std::string summary, warning;  ///< a run's messages about its data at its start, or empty
+      std::nullopt;                               ///< of the text that all labels encode; see SourceRequest
+  SkippedFiles skipped = {};                      ///< beside the samples
+  std::vector<int32_t> labels = {}, groups = {};  ///< of all samples; see SourceRequest::wants_labels
+  std::string summary, warning;                   ///< a run's messages about its data at its start, or empty
 };
 
 /// The allowed labels: those below `classes`, and the one that the loss ignores, whatever it is.

@@ -3,12 +3,124 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
 #include "core/data/order.h"
 
 namespace trainer {
+namespace {
+
+/// The samples that are set aside, or the others; ascending.
+std::vector<int64_t> side(const std::vector<bool>& is_set_aside, Split split) {
+  std::vector<int64_t> samples;
+  for (size_t i = 0; i < is_set_aside.size(); ++i)
+    if (is_set_aside[i] == (split == Split::val)) samples.push_back(static_cast<int64_t>(i));
+  return samples;
+}
+
+/// Places from 0 of different numbers, which may be any.
+class Places {
+ public:
+  explicit Places(std::span<const int32_t> numbers) {
+    for (const int32_t number : numbers) places_.emplace(number, places_.size());
+  }
+  size_t of(int32_t number) const { return places_.at(number); }
+  size_t size() const { return places_.size(); }
+
+ private:
+  std::map<int32_t, size_t> places_;
+};
+
+/// The samples of each class to set aside: the shares rounded down, and one more for the largest remainders.
+std::vector<int64_t> class_shares(const std::vector<int64_t>& sizes, double fraction) {
+  const int64_t size = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  const auto most = size - static_cast<int64_t>(sizes.size());
+  int64_t left = std::min(validation_count(size, fraction), most);
+  std::vector<int64_t> shares;
+  for (const int64_t count : sizes) {
+    shares.push_back(std::min(count - 1, static_cast<int64_t>(fraction * static_cast<double>(count))));
+    left -= shares.back();
+  }
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t c) {
+    return fraction * static_cast<double>(sizes[c]) - static_cast<double>(shares[c]);
+  });
+  for (size_t i = 0; left > 0; i = (i + 1) % order.size()) {
+    const size_t c = order[i];
+    if (shares[c] + 1 >= sizes[c]) continue;
+    ++shares[c], --left;
+  }
+  return shares;
+}
+
+/// How many samples of each class a group has.
+using ClassCounts = std::map<size_t, int64_t>;
+
+/// Classes, groups and the choice between them.
+class GroupSplit {
+ public:
+  GroupSplit(std::span<const int32_t> labels, std::span<const int32_t> groups, double fraction)
+      : classes_(labels), groups_(groups), sizes_(classes_.size()), taken_(classes_.size()) {
+    counts_.resize(groups_.size());
+    for (size_t i = 0; i < labels.size(); ++i) {
+      ++counts_[groups_.of(groups[i])][classes_.of(labels[i])];
+      ++sizes_[classes_.of(labels[i])];
+    }
+    for (const int64_t size : sizes_) wanted_.push_back(fraction * static_cast<double>(size));
+  }
+
+  /// Whether each group is set aside; nothing if none can be.
+  std::optional<std::vector<bool>> choose(uint64_t key) {
+    const auto count = static_cast<int64_t>(groups_.size());
+    std::vector<bool> is_taken(groups_.size());
+    std::optional<size_t> best;
+    bool has_any = false;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto group = static_cast<size_t>(shuffled_index(key, 0, i, count));
+      if (!leaves_each_class(group)) continue;
+      if (gain(group) > 0) {
+        for (const auto& [c, n] : counts_[group]) taken_[c] += n;
+        has_any = is_taken[group] = true;
+      } else if (!has_any && (!best || gain(group) > gain(*best))) {
+        best = group;  // the smallest mistake, if all groups are larger than the shares
+      }
+    }
+    if (!has_any && !best) return std::nullopt;
+    if (!has_any) is_taken[*best] = true;
+    return is_taken;
+  }
+
+  size_t group(int32_t number) const { return groups_.of(number); }
+
+ private:
+  bool leaves_each_class(size_t group) const {
+    return std::ranges::all_of(counts_[group], [&](const auto& each) {
+      return taken_[each.first] + each.second < sizes_[each.first];
+    });
+  }
+  /// By how much the group brings the classes' numbers nearer to the wanted ones.
+  double gain(size_t group) const {
+    double sum = 0;
+    for (const auto& [c, n] : counts_[group]) {
+      const double before = wanted_[c] - static_cast<double>(taken_[c]);
+      sum += std::abs(before) - std::abs(before - static_cast<double>(n));
+    }
+    return sum;
+  }
+
+  Places classes_, groups_;
+  std::vector<int64_t> sizes_, taken_;  // of each class
+  std::vector<double> wanted_;          // of each class
+  std::vector<ClassCounts> counts_;     // of each group
+};
+
+}  // namespace
 
 int64_t validation_count(int64_t size, double fraction) {
   if (size < 2) throw Error(ExitCode::data, "data.val_fraction: one sample cannot be split");
@@ -16,16 +128,51 @@ int64_t validation_count(int64_t size, double fraction) {
 }
 
 /// The first samples of a separate shuffled order, so that the choice does not depend on epochs.
-std::vector<int64_t> split_samples(int64_t size, Split split, double fraction, uint64_t seed) {
-  const int64_t of_validation = validation_count(size, fraction);
-  const uint64_t order = random_key(seed, "validation split");
-  const int64_t begin = split == Split::val ? 0 : of_validation;
-  const int64_t end = split == Split::val ? of_validation : size;
-  std::vector<int64_t> samples;
-  samples.reserve(static_cast<size_t>(end - begin));
-  for (int64_t i = begin; i < end; ++i) samples.push_back(shuffled_index(order, 0, i, size));
-  std::sort(samples.begin(), samples.end());
-  return samples;
+std::vector<int64_t> split_samples(int64_t size, const SplitChoice& choice) {
+  const int64_t count = validation_count(size, choice.fraction);
+  const uint64_t order = random_key(choice.seed, "validation split");
+  std::vector<bool> is_set_aside(static_cast<size_t>(size));
+  for (int64_t i = 0; i < count; ++i)
+    is_set_aside[static_cast<size_t>(shuffled_index(order, 0, i, size))] = true;
+  return side(is_set_aside, choice.split);
+}
+
+/// The first samples of each class in the same order.
+std::vector<int64_t> split_classes(std::span<const int32_t> labels, const SplitChoice& choice) {
+  const Places classes(labels);
+  std::vector<int64_t> sizes(classes.size());
+  for (const int32_t label : labels) ++sizes[classes.of(label)];
+  if (labels.size() == classes.size()) {
+    throw Error(ExitCode::data,
+                "data.val_fraction: each class has one sample, and training needs it; add samples, or name "
+                "those of validation in data.val");
+  }
+  std::vector<int64_t> left = class_shares(sizes, choice.fraction);
+  const auto size = static_cast<int64_t>(labels.size());
+  const uint64_t order = random_key(choice.seed, "validation split");
+  std::vector<bool> is_set_aside(labels.size());
+  for (int64_t i = 0; i < size; ++i) {
+    const auto sample = static_cast<size_t>(shuffled_index(order, 0, i, size));
+    int64_t& more = left[classes.of(labels[sample])];
+    if (more == 0) continue;
+    is_set_aside[sample] = true;
+    --more;
+  }
+  return side(is_set_aside, choice.split);
+}
+
+std::vector<int64_t> split_groups(std::span<const int32_t> labels, std::span<const int32_t> groups,
+                                  const SplitChoice& choice) {
+  GroupSplit all(labels, groups, choice.fraction);
+  const auto is_taken = all.choose(random_key(choice.seed, "validation split"));
+  if (!is_taken) {
+    throw Error(ExitCode::data,
+                "data.split_by: no value of its column can be set aside for validation: training would lose "
+                "all samples of a class; add samples, or name those of validation in data.val");
+  }
+  std::vector<bool> is_set_aside;
+  for (const int32_t group : groups) is_set_aside.push_back((*is_taken)[all.group(group)]);
+  return side(is_set_aside, choice.split);
 }
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/data/source.h"
@@ -12,7 +13,24 @@ namespace trainer {
 /// Error (exit 65) if there is only one sample.
 int64_t validation_count(int64_t size, double fraction);
 
+/// Which part of a set of samples is wanted.
+struct SplitChoice {
+  Split split = Split::train;
+  double fraction = 0;  ///< of all samples, for validation
+  uint64_t seed = 0;
+};
+
 /// The numbers of the samples that (fraction, seed) sets aside for validation, or of the rest; ascending.
-std::vector<int64_t> split_samples(int64_t size, Split split, double fraction, uint64_t seed);
+std::vector<int64_t> split_samples(int64_t size, const SplitChoice& choice);
+
+/// The same with this share of each class, by largest remainder; training keeps a sample of each. Throws
+/// Error (exit 65) if no class has two samples.
+std::vector<int64_t> split_classes(std::span<const int32_t> labels, const SplitChoice& choice);
+
+/// The same with samples of one group on one side. Groups in a random order go to validation if that brings
+/// the classes nearer to their shares, and if training keeps a sample of each class. Throws Error (exit 65)
+/// if that leaves validation without a group.
+std::vector<int64_t> split_groups(std::span<const int32_t> labels, std::span<const int32_t> groups,
+                                  const SplitChoice& choice);
 
 }  // namespace trainer

@@ -208,6 +208,8 @@ SourceRequest source_request(const RunSpec& spec, Split split) {
           .network_classes = class_count(spec),
           .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
           .wants_label_sets = task_of(spec).has_label_sets(),
+          .stratifies = recipe.stratifies(),
+          .wants_labels = recipe.stratifies(),
           .seed = spec.seed(),
           .shares_budget = spec.ranks() > 1,
           .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte),

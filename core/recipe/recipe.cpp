@@ -241,7 +241,7 @@ std::shared_ptr<const Recipe> Recipe::read(Value root, const std::string& path,
   reading.finish(diagnostics);
   recipe->given_ = std::move(root);
   if (diagnostics.ok()) {
-    recipe->data.resolve_lists();
+    recipe->data.settle_paths();
     if (recipe->data.chosen_format().reads_masks()) recipe->loss->ignore_by_default(kIgnoredPixel);
     recipe->check(diagnostics);
   }
@@ -279,7 +279,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
                                   optimizer->chosen_as));
   }
   check_is_name(run.name, origin_of("run.name"), diagnostics);
-  output_directory_checked(diagnostics);
+  output_directory_checked(identity(), diagnostics);
   check_followed_metrics(diagnostics);
   check_bytes(diagnostics);
   if (model.kind() == InputKind::tokens) return;
@@ -361,7 +361,11 @@ void Recipe::check_metric(const std::string& key, const std::string& metric, Dia
 }
 
 void Recipe::check_split(Diagnostics& diagnostics) const {
-  if (data.val_fraction == 0) return;
+  if (data.val_fraction == 0) {
+    if (data.chosen_format().gives_groups())
+      diagnostics.error(origin_of("data.split_by"), "divides the samples of data.val_fraction, which is 0");
+    return;
+  }
   const Origin origin = origin_of("data.val_fraction");
   if (data.val && !data.val->empty()) {
     diagnostics.error(origin, "data.val already names validation samples; keep one of the two");
@@ -400,8 +404,20 @@ bool Recipe::is_left_to_samples(const std::string& path) const {
   return given != nullptr && reads_environment(given->value);
 }
 
+bool Recipe::stratifies() const {
+  return data.val_fraction > 0 && data.images.stratify && model.kind() == InputKind::pixels &&
+         loss->target_kind() == TargetKind::label && !data.chosen_format().reads_masks();
+}
+
 RunIdentity Recipe::identity() const {
+  return identity_with(stratifies());
+}
+
+RunIdentity Recipe::identity_with(bool stratifies) const {
   Value numbers = without_network_file(fields_.resolved(Fields::Form::identity));
+  if (!stratifies)
+    std::erase_if(find_section(numbers, "data")->entries,
+                  [](const Value::Entry& entry) { return entry.key == "stratify"; });
   const bool stops_early = validation.stop_metric.has_value();
   if (stops_early || lr_scheduler->plateau()) add_evaluations(numbers, fields_.resolved(), stops_early);
   return identity_of(numbers);
@@ -411,10 +427,10 @@ Value Recipe::settings() const {
   return without_network_file(fields_.resolved(Fields::Form::canonical));
 }
 
-std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {
+std::string Recipe::output_directory_checked(const RunIdentity& identity, Diagnostics& diagnostics) const {
   const Value all = fields_.resolved();
   const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
-    if (name == "hash") return text_hash(identity().mathematics).substr(0, kShortHash);
+    if (name == "hash") return text_hash(identity.mathematics).substr(0, kShortHash);
     const std::string key = under_new_name({name, ""}).path;
     const Value::Entry* found = find_path(all, key);
     if (found == nullptr || found->value.kind != Value::Kind::scalar) return std::nullopt;
@@ -430,9 +446,17 @@ std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {
 
 std::string Recipe::output_directory() const {
   Diagnostics diagnostics;
-  std::string directory = output_directory_checked(diagnostics);
+  std::string directory = output_directory_checked(identity(), diagnostics);
   diagnostics.throw_if_any();
   return directory;
+}
+
+std::optional<Recipe::EarlierRun> Recipe::earlier_run() const {
+  if (!stratifies() || find_path(given_, "data.stratify") != nullptr) return std::nullopt;
+  Diagnostics ignored;
+  RunIdentity before = identity_with(false);
+  std::string directory = output_directory_checked(before, ignored);
+  return EarlierRun{std::move(directory), std::move(before)};
 }
 
 std::vector<std::string> Recipe::files() const {

@@ -55,8 +55,17 @@ class Recipe {
   Value value_of(const std::string& path) const;
   /// Whether an environment variable gives this path of data, so that a resume compares the data there.
   bool is_left_to_samples(const std::string& path) const;
+  /// Whether data.val_fraction takes its share of each class.
+  bool stratifies() const;
   /// The keys that affect results.
   RunIdentity identity() const;
+  /// The directory, and the identity, of this recipe's run if it was begun when data.val_fraction took no
+  /// account of classes; nothing if it does not now, or if the recipe says so itself.
+  struct EarlierRun {
+    std::string directory;
+    RunIdentity identity;
+  };
+  std::optional<EarlierRun> earlier_run() const;
   /// All keys with their values in the same form.
   Value settings() const;
   /// run.output_dir with its braces filled in.
@@ -81,7 +90,8 @@ class Recipe {
   void check_data(Diagnostics& diagnostics) const;
   void check_bytes(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
-  std::string output_directory_checked(Diagnostics& diagnostics) const;
+  std::string output_directory_checked(const RunIdentity& identity, Diagnostics& diagnostics) const;
+  RunIdentity identity_with(bool stratifies) const;
 
   std::string file_;
   Fields fields_;

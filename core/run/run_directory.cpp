@@ -55,7 +55,21 @@ std::optional<std::string> first_entry(const fs::path& directory) {
   return std::nullopt;
 }
 
+/// The keys in the text of an identity.json; empty if there are none.
+std::string mathematics_in(const std::string& text) {
+  const Json stored = Json::parse_or_null(text);
+  const Json* mathematics = stored.find("mathematics");
+  return mathematics != nullptr && mathematics->is_text() ? mathematics->text() : "";
+}
+
 }  // namespace
+
+std::optional<RunIdentity> stored_identity(const fs::path& directory) {
+  std::error_code ignored;
+  if (!fs::is_directory(directory, ignored)) return std::nullopt;
+  const std::string text = mathematics_in(read_text(directory / kIdentityFile, Links::refuse).value_or(""));
+  return text.empty() ? std::nullopt : parse_identity(text);
+}
 
 RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
                            std::vector<std::string> allowed)
@@ -104,9 +118,7 @@ RunDirectory::State RunDirectory::inspect() const {
 /// Whether `text`, an identity.json, is of the very same run. Throws if its run may not become
 /// this one.
 bool RunDirectory::require_same(const std::string& text) const {
-  const Json stored = Json::parse_or_null(text);
-  const Json* mathematics = stored.find("mathematics");
-  const std::string there = mathematics != nullptr && mathematics->is_text() ? mathematics->text() : "";
+  const std::string there = mathematics_in(text);
   if (there == identity_.mathematics) return true;
   const std::optional<RunIdentity> other = there.empty() ? std::nullopt : parse_identity(there);
   if (!other) throw_foreign(path_, fmt::format("contains an {} that cannot be read", kIdentityFile));

@@ -18,6 +18,9 @@ namespace trainer {
 /// The file in it with the secret of the run's ranks, if no launcher passes one on.
 constexpr const char* kSecretFile = "ranks.secret";
 
+/// The identity of the run in a directory; nothing if there is none that can be read.
+std::optional<RunIdentity> stored_identity(const std::filesystem::path& directory);
+
 /// The directory of one run, locked for this process until destroyed, unless the run is finished. Throws
 /// Error: exit 78 if the directory belongs to another run or to somebody else; nothing in it is touched then.
 /// Exit 74 if another process works in it or it cannot be used.

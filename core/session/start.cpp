@@ -9,6 +9,7 @@
 #include "core/base/version.h"
 #include "core/recipe/about.h"
 #include "core/run/run_directory.h"
+#include "core/session/earlier_split.h"
 #include "core/storage/checkpoint.h"
 
 namespace trainer {
@@ -84,6 +85,7 @@ Start choose_start(const RunSpec& spec) {
                         "or choose another run.output_dir",
                         one_line(root.string()), checkpoint_step(saved.front())));
   }
+  require_no_earlier_split(spec.recipe());
   // The directory of another run is refused as such, whatever checkpoints are in it.
   RunDirectory::look(spec.recipe().output_directory(), spec.recipe().identity(),
                      spec.recipe().run.allow_changes);

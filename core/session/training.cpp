@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
+#include "core/data/images/class_counts.h"
 #include "core/engine/group_operations.h"
 #include "core/engine/state_transfer.h"
 #include "core/host/process.h"
@@ -70,14 +71,30 @@ void warn_of_no_progress(const RunParts& run) {
   warn_of(run.limit.was_too_short(), run);
 }
 
+/// The parts that compute a run's steps. They are the same on every rank, except for its share of the
+/// samples.
+struct Machine {
+  Feed train, validation;
+  std::unique_ptr<Executable> executable;
+};
+
+/// Names the classes without samples of validation, if images have labels.
+std::string unvalidated(const Machine& machine) {
+  const auto* train = dynamic_cast<const ImageSource*>(machine.train.source.get());
+  const auto* validation = dynamic_cast<const ImageSource*>(machine.validation.source.get());
+  if (train == nullptr || validation == nullptr) return "";
+  return unvalidated_classes(class_counts(*train), class_counts(*validation), train->class_names());
+}
+
 /// Logs how the run starts, with what its parts report (`other_data`, `loaded`).
-void announce_start(const RunParts& run, const DataSource& train,
-                    const std::optional<std::string>& other_data, const std::vector<std::string>& loaded) {
+void announce_start(const RunParts& run, const Machine& machine, const std::optional<std::string>& other_data,
+                    const std::vector<std::string>& loaded) {
   announce(run.job, *run.backend.planner, run.directory, run.start, run.tuning, run.log);
   if (other_data) run.log.warn(*other_data);
   for (const std::string& line : loaded) run.log.info(line);
+  warn_of(unvalidated(machine), run);
   if (run.start.from) return;
-  if (const auto note = unused_outputs(run.job.spec, train)) run.log.warn(*note);
+  if (const auto note = unused_outputs(run.job.spec, *machine.train.source)) run.log.warn(*note);
 }
 
 /// Writes the confusion matrix of the last evaluation, if a metric is a function of it. A failure does not
@@ -152,13 +169,6 @@ ExitCode conclude(const RunParts& run, const Executable& executable, TrainingLoo
   throw;
 }
 
-/// The parts that compute a run's steps. They are the same on every rank, except for its share of the
-/// samples.
-struct Machine {
-  Feed train, validation;
-  std::unique_ptr<Executable> executable;
-};
-
 /// Samples that an earlier process could not read count against the budget as well.
 void count_unreadable(Machine& machine, const LoopState& earlier) {
   for (const auto& [split, feed] :
@@ -212,7 +222,7 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   require_same_samples(run.membership, machine);
   broadcast_state(run.membership.group(), executable);
   if (spec.recipe().runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
-  announce_start(run, *machine.train.source, other_data, loaded);
+  announce_start(run, machine, other_data, loaded);
   MetricsSinks metrics(directory.path(), spec.recipe().logging.formats, validation_metrics(job.settings),
                        [&](const std::string& problem) { run.log.warn(problem); });
   UnreadableList unreadable(list, run.log, run.start.from.has_value());

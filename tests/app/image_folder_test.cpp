@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include "tests/catch.h"
 
@@ -121,6 +122,80 @@ TEST_CASE("images are told apart with their classes' names, whatever order, howe
     CHECK(line["class"] == 0);
     CHECK(line["name"] == "bright");
   }
+}
+
+TEST_CASE(
+    "labels beside the recipe: found from anywhere, in the run's recipe too; patients stay on one side") {
+  const Workspace workspace;
+  std::string text = kImageRecipe, rows = "image;class;patient\n";
+  text.replace(text.find("  val: val\n"), 11,
+               "  val_fraction: 0.25\n  labels: rows.csv\n  split_by: patient\n");
+  fill_with_images(workspace, "r/train", 24);
+  for (const std::string name : {"bright", "dark"})
+    for (int i = 0; i < 24; ++i)
+      rows += name + "/" + std::to_string(100 + i) + ".png;" + name + ";" + std::to_string(i / 3) + "\n";
+  workspace.write("r/r.yaml", text);
+  workspace.write("r/rows.csv", rows + "gone/1.png;dark;9\n");
+  const auto run = [&](const std::string& words) {
+    Outcome outcome = run_shell("\"$TRAINER\" " + words, workspace.path());
+    INFO(words << ": " << outcome.errors);
+    CHECK(outcome.code == 0);
+    return outcome.output + outcome.errors;
+  };
+  CHECK_THAT(run("train --config r/r.yaml"),
+             ContainsSubstring("data.train: 1 skipped: 1 rows of images elsewhere"));
+  CHECK_THAT(run("eval --config run/recipe.yaml"), ContainsSubstring("(12 samples"));
+  CHECK_THAT(run("data stats --config r/r.yaml"), ContainsSubstring("val: 12 samples, 2 classes"));
+  std::set<std::string> patients;
+  for (const std::string& line : lines_of(run("predict --config r/r.yaml"))) {
+    const std::string file = nlohmann::json::parse(line)["file"];
+    patients.insert(std::to_string((std::stoi(file.substr(file.rfind('/') + 1)) - 100) / 3));
+  }
+  CHECK(patients.size() == 2);
+  const Outcome absent = run_shell("\"$TRAINER\" --config r/r.yaml data.split_by=site", workspace.path());
+  CHECK(absent.code == 65);
+  CHECK_THAT(absent.errors,
+             ContainsSubstring("rows.csv:1: there is no column 'site' (data.split_by); the columns "
+                               "are 'image', 'class', 'patient'"));
+  fs::remove(workspace.path() / "r/rows.csv");
+  const Outcome gone = run_shell("\"$TRAINER\" --config r/r.yaml", workspace.path());
+  CHECK(gone.code == 65);
+  CHECK_THAT(gone.errors,
+             ContainsSubstring("data.labels: there is no file rows.csv in r/train, and no file rows.csv, "
+                               "relative to the recipe's folder "));
+}
+
+TEST_CASE("a stratified share: classes without any are named, and runs begun before keep their split") {
+  const Workspace workspace;
+  std::string text = kImageRecipe;
+  text.replace(text.find("  val: val\n"), 11, "  val_fraction: 0.2\n");
+  text.replace(text.find(", output_dir: run"), 17, "");
+  workspace.write("r.yaml", text);
+  fill_with_images(workspace, "train", 20);
+  for (int i = 102; i < 120; ++i) fs::remove(workspace.path() / ("train/dark/" + std::to_string(i) + ".png"));
+  const std::string line = "1 of 2 classes has no sample for validation: dark";
+  const auto run = [&](const std::string& words, int code) {
+    Outcome outcome = run_shell("\"$TRAINER\" " + words, workspace.path());
+    INFO(words << ": " << outcome.errors);
+    CHECK(outcome.code == code);
+    return outcome.output + outcome.errors;
+  };
+  CHECK_THAT(run("data stats --config r.yaml", 0),
+             ContainsSubstring("val: 4 samples") && ContainsSubstring(line));
+  CHECK_THAT(run("--config r.yaml data.stratify=false training.max_duration=1ep", 0),
+             ContainsSubstring("done"));
+  // The name of an earlier run's directory, and its keys, are those of a run with stratify=false.
+  const std::string other = "takes its share of each class now, but the run in runs/";
+  CHECK_THAT(run("--config r.yaml training.max_duration=1ep", 78),
+             ContainsSubstring(other) && ContainsSubstring("or data.stratify=true to begin another run"));
+  CHECK_THAT(run("eval --config r.yaml training.max_duration=1ep", 78), ContainsSubstring(other));
+  CHECK_THAT(run("eval --config r.yaml run.resume=$(ls runs/*/model.safetensors)", 78),
+             ContainsSubstring(other));
+  CHECK_THAT(run("--config r.yaml data.stratify=false training.max_duration=1ep", 0),
+             ContainsSubstring("this run is finished"));
+  const std::string begun = run("--config r.yaml data.stratify=true training.max_duration=1ep", 0);
+  CHECK_THAT(begun, ContainsSubstring("warning: " + line));
+  CHECK_THAT(run("--config r.yaml training.max_duration=1ep", 0), ContainsSubstring("this run is finished"));
 }
 
 TEST_CASE("a share of the training images validates, and missing folders are named") {

@@ -38,6 +38,18 @@ TEST_CASE("CSV: fields as RFC 4180 has them, with LF or CRLF, with or without a 
   CHECK(rows_of("\"\"") == CsvRows{{""}});
 }
 
+TEST_CASE("CSV: the separator is the most frequent one of the first line, outside of quotes") {
+  CHECK(csv_separator("") == ',');
+  CHECK(csv_separator("a\nb;c\n") == ',');
+  CHECK(csv_separator("a;b\nc,d,e\n") == ';');
+  CHECK(csv_separator("\"a;b;c\",d") == ',');
+  CHECK(csv_separator("a, b\tc\td") == '\t');
+  CsvReader reader("a,b;\"c;d\"\n", "x.csv", ';');
+  CsvRow row;
+  REQUIRE(reader.next(row));
+  CHECK(row.fields == std::vector<std::string>{"a,b", "c;d"});
+}
+
 TEST_CASE("CSV: rows know the line on which they begin") {
   CsvReader reader("a\n\"b\nc\"\r\nd\n", "x.csv");
   std::vector<int64_t> lines;

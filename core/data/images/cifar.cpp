@@ -186,7 +186,9 @@ class CifarFormat final : public DataFormat {
     return open_cifar(set_, section.path(request.split), stored_in(section, request.split));
   }
   SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
-    return peek_cifar(set_, section.path(request.split), stored_in(section, request.split));
+    SourceInfo info = peek_cifar(set_, section.path(request.split), stored_in(section, request.split));
+    if (request.wants_labels) info.labels = labels_of(as_images(*open(section, request)));
+    return info;
   }
   std::vector<std::string> missing(const std::string& path, Split split) const override {
     return missing_cifar(set_, path, split);

@@ -55,6 +55,7 @@ void add_sample(Checksum& sum, const ImageSource& source, int64_t index, Image& 
 Fingerprint ImageSource::fingerprint() const {
   using fingerprint_name::kClasses;
   using fingerprint_name::kContents;
+  using fingerprint_name::kGroups;
   using fingerprint_name::kLabels;
   using fingerprint_name::kNames;
   using fingerprint_name::kSamples;
@@ -77,6 +78,11 @@ Fingerprint ImageSource::fingerprint() const {
       labels.add(std::as_bytes(set));
     }
     found[kLabels] = hex_of(labels);
+  }
+  if (group_of(0)) {
+    Checksum groups;
+    for (int64_t i = 0; i < size(); ++i) add_to(groups, *group_of(i));
+    found[kGroups] = hex_of(groups);
   }
   Image image;
   const int64_t count = std::min(size(), kSamplesRead);

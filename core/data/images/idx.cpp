@@ -217,7 +217,12 @@ class IdxFormat final : public DataFormat {
     return open_idx(section.path(request.split));
   }
   SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
-    return peek_idx(section.path(request.split));
+    IdxPair files(section.path(request.split));
+    SourceInfo info = files.info();
+    if (!request.wants_labels) return info;
+    const Buffer labels = files.labels.read_all();
+    for (int64_t i = 0; i < info.size; ++i) info.labels.push_back(std::to_integer<int32_t>(labels.data()[i]));
+    return info;
   }
   std::vector<std::string> missing(const std::string& path, Split) const override {
     return missing_idx(path);

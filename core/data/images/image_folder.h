@@ -16,7 +16,9 @@ const Shape kImageShape = {3, -1, -1};
 struct ImageFolders {
   std::string path;
   int64_t max_pixels;
-  std::string labels = "";  ///< name of a CSV file in the folder; empty: the sub-folders are the classes
+  std::string labels = "";     ///< path of a CSV file; empty: the sub-folders are the classes
+  std::string split_by = "";   ///< the file's column of groups; empty: none
+  bool is_unlabelled = false;  ///< a folder without sub-folders is a set of images without classes
 };
 
 /// Image files in one folder for each class: classes sorted by name, files by their path
@@ -26,7 +28,7 @@ struct ImageFolders {
 /// no images, exit 74 from the system.
 std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
 
-/// Lists the files without opening them.
-SourceInfo peek_image_folder(const ImageFolders& folders);
+/// Lists the files without opening them, perhaps with their labels and groups.
+SourceInfo peek_image_folder(const ImageFolders& folders, bool wants_labels = false);
 
 }  // namespace trainer

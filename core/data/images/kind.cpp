@@ -67,6 +67,15 @@ void check_masks(const ImageKind& images, const OriginOf& origin_of, Diagnostics
                       "mixes two images, which masks cannot follow; remove it, or data.masks");
 }
 
+/// The samples of a split by data.val_fraction. Labels and groups may be empty.
+std::vector<int64_t> chosen_samples(const DataSection& section, const SourceRequest& request, int64_t size,
+                                    std::vector<int32_t> labels, const std::vector<int32_t>& groups) {
+  const SplitChoice choice{request.split, section.val_fraction, request.seed};
+  if (groups.empty()) return labels.empty() ? split_samples(size, choice) : split_classes(labels, choice);
+  labels.resize(groups.size());  // all of one class, if there are none
+  return split_groups(labels, groups, choice);
+}
+
 }  // namespace
 
 void ImageKind::declare(Fields& fields) {
@@ -77,6 +86,11 @@ void ImageKind::declare(Fields& fields) {
            "device: keep all samples in GPU memory and augment them there; none: workers send batches")
       .one_of({"none", "device"})
       .does_not_affect_results();
+  fields
+      .add("stratify", &stratify,
+           "true: val_fraction takes its share of each class; false: of all samples, as in runs begun before "
+           "this key; of images with one label each")
+      .absent_as("false");
   fields.components("augment", augment, transforms(), "transforms of training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
                     "transforms of validation samples, in order");
@@ -104,18 +118,29 @@ std::unique_ptr<DataSource> ImageKind::take_split(std::unique_ptr<DataSource> so
                                                   const DataSection& section, const SourceRequest& request,
                                                   const ErrorBudget* budget) const {
   std::unique_ptr<ImageSource> images = as_images(std::move(source));
-  if (section.val_fraction > 0)
-    images = trainer::take_split(std::move(images), request.split, section.val_fraction, request.seed);
+  if (section.val_fraction > 0) {
+    std::vector<int64_t> samples =
+        chosen_samples(section, request, images->size(),
+                       request.stratifies ? labels_of(*images) : std::vector<int32_t>(), groups_of(*images));
+    images = take_samples(std::move(images), std::move(samples));
+  }
   return budget == nullptr ? std::move(images) : tolerate_unreadable(std::move(images), *budget);
 }
 
-/// The samples of a fraction are chosen by number, and their numbers are kept.
+/// The numbers of the chosen samples are kept.
 SourceInfo ImageKind::take_split(const SourceInfo& info, const DataSection& section,
                                  const SourceRequest& request) const {
   if (section.val_fraction == 0) return info;
   SourceInfo part = info;
-  const int64_t of_validation = validation_count(info.size, section.val_fraction);
-  part.size = request.split == Split::val ? of_validation : info.size - of_validation;
+  const std::vector<int64_t> samples = chosen_samples(
+      section, request, info.size, request.stratifies ? info.labels : std::vector<int32_t>(), info.groups);
+  part.size = static_cast<int64_t>(samples.size());
+  for (auto* numbers : {&part.labels, &part.groups}) {
+    if (numbers->empty()) continue;
+    std::vector<int32_t> all = std::move(*numbers);
+    numbers->clear();
+    for (const int64_t sample : samples) numbers->push_back(all[static_cast<size_t>(sample)]);
+  }
   if (request.split == Split::val) part.skipped = {};  // training names them, as both have one folder
   part.resident_bytes += part.size * static_cast<int64_t>(sizeof(int64_t));
   return part;

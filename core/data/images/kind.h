@@ -16,6 +16,7 @@ class ImageKind final : public RowKind {
  public:
   int64_t max_pixels = kMaxPixels;
   std::string cache = "none";  ///< or device
+  bool stratify = true;        ///< data.val_fraction takes its share of each class
   TransformList augment, eval_transform;
   Mix mix;
 

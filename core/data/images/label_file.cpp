@@ -3,170 +3,170 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/data/csv.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/image_file.h"
+#include "core/data/images/label_columns.h"
+#include "core/data/images/named_images.h"
 
 namespace trainer {
 namespace {
-
-const std::vector<std::string> kLabelHeader = {"file", "label"};
 
 std::vector<uint8_t> bytes_of_labels(const std::string& path) {
   std::vector<uint8_t> bytes;
   try {
     read_image_file(path, bytes);
   } catch (const DecodeError& error) {
-    throw Error(ExitCode::data, fmt::format("{} (data.labels): {}", path, error.what()));
+    throw Error(ExitCode::data, fmt::format("{} (data.labels): {}", one_line(path), error.what()));
   }
   return bytes;
 }
 
-/// Finds the images that rows name.
-class NamedImages {
+/// Numbers different texts from zero, in the order of their first use.
+class NumberedTexts {
  public:
-  NamedImages(const CsvReader& reader, const std::string& folder, const std::vector<std::string>& images)
-      : reader_(reader), folder_(folder), images_(images), line_of_(images.size()) {}
-
-  /// The place of the row's image, which no other row may name.
-  size_t take(const CsvRow& row) {
-    const std::string& file = row.fields[0];
-    if (file.empty()) reader_.fail(row.line, "the name of the file is empty");
-    const size_t image = place_of(row.line, file);
-    if (line_of_[image] != 0)
-      reader_.fail(row.line, fmt::format("'{}' is named in line {} already; keep one of the rows", file,
-                                         line_of_[image]));
-    line_of_[image] = row.line;
-    return image;
+  int32_t number(const std::string& text) {
+    return numbers_.emplace(text, static_cast<int32_t>(numbers_.size())).first->second;
   }
-
-  /// Throws at the last row's line if an image has no row.
-  void require_all(int64_t last_line) const {
-    const auto missing = std::ranges::count(line_of_, 0);
-    if (missing == 0) return;
-    const auto first = std::ranges::find(line_of_, 0) - line_of_.begin();
-    reader_.fail(last_line,
-                 fmt::format("the rows end without one for '{}'{}; each image in {} needs one, with 0 for "
-                             "each class that it lacks",
-                             images_[static_cast<size_t>(first)],
-                             missing == 1 ? "" : fmt::format(" and {} more", missing - 1), folder_));
+  /// The texts, sorted, and by its number the place of each.
+  std::vector<std::string> sorted(std::vector<int32_t>& places) const {
+    std::vector<std::string> texts;
+    places.resize(numbers_.size());
+    for (const auto& [text, number] : numbers_) {
+      places[static_cast<size_t>(number)] = static_cast<int32_t>(texts.size());
+      texts.push_back(text);
+    }
+    return texts;
   }
 
  private:
-  size_t place_of(int64_t line, const std::string& file) const {
-    const std::string name = std::filesystem::path(file).lexically_normal().string();
-    const auto found = std::lower_bound(images_.begin(), images_.end(), name);
-    if (found == images_.end() || *found != name)
-      reader_.fail(line, fmt::format("there is no image '{}' in {}", file, folder_));
-    return static_cast<size_t>(found - images_.begin());
-  }
-
-  const CsvReader& reader_;
-  const std::string& folder_;
-  const std::vector<std::string>& images_;
-  std::vector<int64_t> line_of_;  // of each image; 0: not named so far
+  std::map<std::string, int32_t> numbers_;
 };
 
-void require_fields(const CsvReader& reader, const CsvRow& row, size_t expected) {
-  if (row.fields.size() == expected) return;
-  if (row.fields.size() == 1 && row.fields[0].empty()) reader.fail(row.line, "an empty line; remove it");
-  reader.fail(row.line,
-              fmt::format("expected {} fields as in the header, found {}", expected, row.fields.size()));
-}
-
-/// One label in each row. Labels are the numbers of classes in the order of their first rows, until the end
-/// sorts them.
-LabelFile read_labels(CsvReader& reader, NamedImages& images) {
-  LabelFile found;
-  std::map<std::string, int32_t> numbers;
-  for (CsvRow row; reader.next(row);) {
-    require_fields(reader, row, kLabelHeader.size());
-    const std::string& label = row.fields[1];
-    if (label.empty() && !row.fields[0].empty())
-      reader.fail(row.line, fmt::format("the label of '{}' is empty", row.fields[0]));
-    found.image.push_back(images.take(row));
-    const auto number = static_cast<int32_t>(numbers.size());
-    found.label.push_back(numbers.emplace(label, number).first->second);
+/// The rows of a table after its header, if it has one.
+class LabelRows {
+ public:
+  LabelRows(CsvReader& reader, const LabelColumns& columns, NamedImages& images)
+      : reader_(reader), columns_(columns), images_(images) {
+    CsvRow header;
+    if (!columns.names.empty()) reader_.next(header);
   }
-  std::vector<int32_t> sorted(numbers.size());
-  for (const auto& [name, number] : numbers) {
-    sorted[static_cast<size_t>(number)] = static_cast<int32_t>(found.classes.size());
-    found.classes.push_back(name);
-  }
-  for (int32_t& label : found.label) label = sorted[static_cast<size_t>(label)];
-  return found;
-}
 
-/// The classes that a header names after `file`.
-std::vector<std::string> classes_of_header(const CsvReader& reader, const CsvRow& header) {
-  std::vector<std::string> classes(header.fields.begin() + 1, header.fields.end());
-  std::set<std::string> known;
-  for (const std::string& name : classes) {
-    if (name.empty())
-      reader.fail(
-          1, fmt::format("the name of class {} is empty; name it, or remove the comma", known.size() + 1));
-    if (name.front() == ' ' || name.back() == ' ')
-      reader.fail(1, fmt::format("the class '{}' begins or ends with a blank; remove the blank", name));
-    if (!known.insert(name).second)
-      reader.fail(1, fmt::format("the class '{}' has two columns; rename or remove one", name));
+  LabelFile read() {
+    if (!columns_.label) found_.classes = classes_of_header();
+    for (CsvRow row; reader_.next(row); last_line_ = row.line) read_row(row);
+    if (found_.image.empty()) fail_empty();
+    if (!columns_.label) images_.require_all(reader_, last_line_);
+    std::vector<int32_t> places;
+    if (columns_.label) found_.classes = labels_.sorted(places);
+    for (int32_t& label : found_.label) label = places[static_cast<size_t>(label)];
+    return std::move(found_);
   }
-  return classes;
-}
 
-/// 1 or 0 for each class in each row.
-LabelFile read_label_sets(CsvReader& reader, const CsvRow& header, NamedImages& images) {
-  LabelFile found{.classes = classes_of_header(reader, header)};
-  int64_t last_line = 1;
-  for (CsvRow row; reader.next(row); last_line = row.line) {
-    require_fields(reader, row, header.fields.size());
-    found.image.push_back(images.take(row));
-    for (size_t c = 0; c < found.classes.size(); ++c) {
-      const std::string& value = row.fields[c + 1];
-      if (value != "0" && value != "1") {
-        reader.fail(row.line,
-                    fmt::format("expected 0 or 1 for class '{}', found '{:.40}'; a file with one label "
-                                "for each image has the header file,label",
-                                found.classes[c], value));
-      }
-      if (value == "1") found.sets.push_back(static_cast<int32_t>(c));
+ private:
+  void read_row(const CsvRow& row) {
+    require_fields(row);
+    const std::string& file = row.fields[columns_.file];
+    if (columns_.label && !file.empty() && row.fields[*columns_.label].empty())
+      reader_.fail(row.line, fmt::format("the label of '{:.200}' is empty", one_line(file)));
+    const std::optional<size_t> image = images_.take(reader_, row, file);
+    // A class has its number whatever folder its images are in.
+    const int32_t label = columns_.label ? labels_.number(row.fields[*columns_.label]) : 0;
+    if (!image) {
+      ++found_.rows_elsewhere;
+      return;
     }
-    found.set_end.push_back(found.sets.size());
+    found_.image.push_back(*image);
+    if (columns_.group) add_group(row, row.fields[*columns_.group]);
+    if (columns_.label) {
+      found_.label.push_back(label);
+    } else {
+      add_set(row);
+    }
   }
-  if (!found.image.empty()) images.require_all(last_line);
-  return found;
-}
+
+  void require_fields(const CsvRow& row) const {
+    if (row.fields.size() == columns_.fields) return;
+    if (row.fields.size() == 1 && row.fields[0].empty()) reader_.fail(row.line, "an empty line; remove it");
+    reader_.fail(row.line, fmt::format("expected {} fields as in the {}, found {}", columns_.fields,
+                                       columns_.names.empty() ? "first line" : "header", row.fields.size()));
+  }
+
+  void add_group(const CsvRow& row, const std::string& value) {
+    if (value.empty())
+      reader_.fail(row.line, fmt::format("the field of column '{}' (data.split_by) is empty",
+                                         one_line(columns_.names[*columns_.group])));
+    found_.group.push_back(groups_.number(value));
+  }
+
+  void add_set(const CsvRow& row) {
+    for (size_t c = 0; c < columns_.classes.size(); ++c) {
+      const std::string& value = row.fields[columns_.classes[c]];
+      if (value != "0" && value != "1") {
+        reader_.fail(row.line,
+                     fmt::format("expected 0 or 1 for class '{}', found '{:.40}'; a file with one label for "
+                                 "each image has a column that is called label",
+                                 one_line(found_.classes[c]), one_line(value)));
+      }
+      if (value == "1") found_.sets.push_back(static_cast<int32_t>(c));
+    }
+    found_.set_end.push_back(found_.sets.size());
+  }
+
+  /// The classes that a header names.
+  std::vector<std::string> classes_of_header() const {
+    std::vector<std::string> classes;
+    std::set<std::string> known;
+    for (const size_t column : columns_.classes) {
+      const std::string& name = classes.emplace_back(columns_.names[column]);
+      if (name.empty())
+        reader_.fail(
+            1, fmt::format("the name of class {} is empty; name it, or remove the comma", known.size() + 1));
+      if (name.front() == ' ' || name.back() == ' ')
+        reader_.fail(
+            1, fmt::format("the class '{}' begins or ends with a blank; remove the blank", one_line(name)));
+      if (!known.insert(name).second)
+        reader_.fail(1, fmt::format("the class '{}' has two columns; rename or remove one", one_line(name)));
+    }
+    return classes;
+  }
+
+  [[noreturn]] void fail_empty() const {
+    if (found_.rows_elsewhere > 0)
+      reader_.fail(last_line_, fmt::format("none of the {} rows names an image in {}", found_.rows_elsewhere,
+                                           one_line(images_.folder())));
+    reader_.fail(2, "expected a row for each image, found none");
+  }
+
+  CsvReader& reader_;
+  const LabelColumns& columns_;
+  NamedImages& images_;
+  NumberedTexts labels_, groups_;
+  LabelFile found_;
+  int64_t last_line_ = 1;
+};
 
 }  // namespace
 
 LabelFile read_label_file(const std::string& path, const std::string& folder,
-                          const std::vector<std::string>& images) {
+                          const std::vector<std::string>& images, const std::string& group) {
   const std::vector<uint8_t> bytes = bytes_of_labels(path);
-  return parse_label_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, folder, images);
+  return parse_label_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, folder, images,
+                          group);
 }
 
 LabelFile parse_label_file(std::string_view text, const std::string& path, const std::string& folder,
-                           const std::vector<std::string>& images) {
-  CsvReader reader(text, path);
-  CsvRow header;
-  const bool is_empty = !reader.next(header);
-  if (is_empty || header.fields.size() < 2 || header.fields[0] != kLabelHeader[0]) {
-    reader.fail(
-        1, fmt::format("expected the header file,label, or file and a name for each class, separated by "
-                       "commas, found {}",
-                       is_empty ? "an empty file"
-                                : fmt::format("'{:.60}'", fmt::format("{}", fmt::join(header.fields, ",")))));
-  }
-  NamedImages named(reader, folder, images);
-  LabelFile found =
-      header.fields == kLabelHeader ? read_labels(reader, named) : read_label_sets(reader, header, named);
-  if (found.image.empty()) reader.fail(2, "expected a row for each image, found none");
-  return found;
+                           const std::vector<std::string>& images, const std::string& group) {
+  CsvReader reader(text, path, csv_separator(text));
+  NamedImages named(path, folder, images);
+  const LabelColumns columns = find_label_columns(reader, named, group);
+  return LabelRows(reader, columns, named).read();
 }
 
 }  // namespace trainer

@@ -73,7 +73,7 @@ void MaskKeys::declare(Fields& fields) {
       .add("class_names", &class_names,
            "of masks: a text file with the name of class 0, 1, … in its lines; null: no names")
       .left_to_samples()
-      .absent_if_unset();
+      .absent_as("null");
 }
 
 void MaskKeys::check(const OriginOf& origin_of, Diagnostics& diagnostics) const {

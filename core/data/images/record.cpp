@@ -262,7 +262,9 @@ class RecordFormat final : public DataFormat {
     return open_record(section.path(request.split), section.images.max_pixels);
   }
   SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
-    return peek_record(section.path(request.split));
+    SourceInfo info = peek_record(section.path(request.split));
+    if (request.wants_labels) info.labels = labels_of(as_images(*open(section, request)));
+    return info;
   }
   std::vector<std::string> files(const std::string& path, Split) const override { return {path}; }
   std::vector<std::string> class_names(const std::string& path) const override {

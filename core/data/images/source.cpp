@@ -27,6 +27,22 @@ std::span<const int32_t> ImageSource::label_set(const Image&) const {
   throw std::logic_error("this source has one label for each image");
 }
 
+std::vector<int32_t> labels_of(const ImageSource& source) {
+  std::vector<int32_t> labels;
+  if (source.has_label_sets() || !source.label_of(0)) return labels;
+  labels.reserve(static_cast<size_t>(source.size()));
+  for (int64_t i = 0; i < source.size(); ++i) labels.push_back(*source.label_of(i));
+  return labels;
+}
+
+std::vector<int32_t> groups_of(const ImageSource& source) {
+  std::vector<int32_t> groups;
+  if (!source.group_of(0)) return groups;
+  groups.reserve(static_cast<size_t>(source.size()));
+  for (int64_t i = 0; i < source.size(); ++i) groups.push_back(*source.group_of(i));
+  return groups;
+}
+
 const ImageSource& as_images(const DataSource& source) {
   const auto* images = dynamic_cast<const ImageSource*>(&source);
   if (images == nullptr) throw Error(ExitCode::recipe, "data.format: its samples are not images");

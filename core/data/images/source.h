@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "core/data/images/image.h"
 #include "core/data/images/view.h"
@@ -37,10 +38,17 @@ class ImageSource : public DataSource {
   virtual std::string sample_name(int64_t /*index*/) const { return ""; }
   /// A sample's label, if it is known without reading the sample.
   virtual std::optional<int32_t> label_of(int64_t /*index*/) const { return std::nullopt; }
+  /// A sample's group, if data.split_by gives one.
+  virtual std::optional<int32_t> group_of(int64_t /*index*/) const { return std::nullopt; }
   Fingerprint fingerprint() const override;
 
   std::unique_ptr<RowReader> rows(const RowRequest& request) const final;
 };
+
+/// The label of each image; empty if images have sets of them, or labels cannot be known without reading.
+std::vector<int32_t> labels_of(const ImageSource& source);
+/// The group of each image; empty if there are none.
+std::vector<int32_t> groups_of(const ImageSource& source);
 
 /// The source as one of images. Throws Error (exit 78) if its samples are not images.
 const ImageSource& as_images(const DataSource& source);

@@ -2,9 +2,6 @@
 #include "core/data/images/subset.h"
 
 #include <utility>
-#include <vector>
-
-#include "core/data/subset.h"
 
 namespace trainer {
 namespace {
@@ -23,6 +20,7 @@ class SubsetSource final : public ImageSource {
   }
   std::vector<std::string> class_names() const override { return source_->class_names(); }
   std::string sample_file(int64_t index) const override { return source_->sample_file(sample(index)); }
+  std::optional<int32_t> label_of(int64_t index) const override { return source_->label_of(sample(index)); }
   Fingerprint fingerprint() const override { return source_->fingerprint(); }
   bool is_encoded() const override { return source_->is_encoded(); }
   void read_encoded(int64_t index, Image& into) const override { source_->read_encoded(sample(index), into); }
@@ -47,9 +45,7 @@ class SubsetSource final : public ImageSource {
 
 }  // namespace
 
-std::unique_ptr<ImageSource> take_split(std::unique_ptr<ImageSource> source, Split split, double fraction,
-                                        uint64_t seed) {
-  std::vector<int64_t> samples = split_samples(source->size(), split, fraction, seed);
+std::unique_ptr<ImageSource> take_samples(std::unique_ptr<ImageSource> source, std::vector<int64_t> samples) {
   return std::make_unique<SubsetSource>(std::move(source), std::move(samples));
 }
 

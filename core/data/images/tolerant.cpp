@@ -16,6 +16,7 @@ class TolerantSource final : public ImageSource {
   int64_t classes() const override { return source_->classes(); }
   int64_t resident_bytes() const override { return source_->resident_bytes(); }
   std::vector<std::string> class_names() const override { return source_->class_names(); }
+  std::optional<int32_t> label_of(int64_t index) const override { return source_->label_of(index); }
   Fingerprint fingerprint() const override { return source_->fingerprint(); }
   void check_labels(const AllowedLabels& allowed) const override { source_->check_labels(allowed); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }

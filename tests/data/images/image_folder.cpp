@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include "tests/catch.h"
 
 #include "core/data/formats.h"
+#include "core/data/images/class_counts.h"
 #include "core/data/images/subset.h"
 #include "core/data/images/tolerant.h"
 #include "core/data/images/transforms/table.h"
@@ -237,8 +239,8 @@ TEST_CASE("a split with more unreadable samples than its budget ends the run") {
 
 TEST_CASE("a fraction for validation takes each sample once, by the seed") {
   const auto labels = [](Split split, double fraction, uint64_t seed) {
-    const auto source =
-        take_split(std::make_unique<CountingSource>(200, Shape{1, 1, 1}), split, fraction, seed);
+    const auto source = take_samples(std::make_unique<CountingSource>(200, Shape{1, 1, 1}),
+                                     split_samples(200, {split, fraction, seed}));
     std::vector<int> first_bytes;
     Image image;
     for (int64_t i = 0; i < source->size(); ++i) {
@@ -263,6 +265,87 @@ TEST_CASE("a fraction for validation takes each sample once, by the seed") {
   CHECK(labels(Split::val, 0.1, 1) == labels(Split::val, 0.1, 1));
   CHECK(labels(Split::val, 0.1, 1) != labels(Split::val, 0.1, 2));
   CHECK_THAT(data_error([] { validation_count(1, 0.5); }), ContainsSubstring("data.val_fraction"));
+}
+
+TEST_CASE("a stratified fraction takes each class's share, by the seed, and no class's only sample") {
+  std::vector<int32_t> labels;
+  for (const auto& [label, count] : {std::pair{7, 100}, {-1, 10}, {3, 3}, {4, 1}, {900000000, 2}})
+    labels.insert(labels.end(), static_cast<size_t>(count), label);
+  const auto counts = [&](Split split, double fraction, uint64_t seed) {
+    std::map<int32_t, int> found;
+    for (const int64_t sample : split_classes(labels, {split, fraction, seed}))
+      ++found[labels[static_cast<size_t>(sample)]];
+    return found;
+  };
+  CHECK(counts(Split::val, 0.2, 1) == std::map<int32_t, int>{{7, 20}, {-1, 2}, {3, 1}});
+  CHECK(counts(Split::train, 0.2, 1) ==
+        std::map<int32_t, int>{{7, 80}, {-1, 8}, {3, 2}, {4, 1}, {900000000, 2}});
+  CHECK(counts(Split::train, 0.999, 1) ==
+        std::map<int32_t, int>{{7, 1}, {-1, 1}, {3, 1}, {4, 1}, {900000000, 1}});
+  CHECK(counts(Split::val, 0.001, 1) == std::map<int32_t, int>{{7, 1}});
+  for (const double fraction : {0.01, 0.1, 0.33, 0.5, 0.9}) {
+    std::vector<int64_t> all = split_classes(labels, {Split::train, fraction, 5});
+    const std::vector<int64_t> val = split_classes(labels, {Split::val, fraction, 5});
+    CHECK(static_cast<int64_t>(val.size()) == validation_count(116, fraction));
+    all.insert(all.end(), val.begin(), val.end());
+    std::sort(all.begin(), all.end());
+    REQUIRE(all.size() == 116);
+    for (int64_t i = 0; i < 116; ++i) REQUIRE(all[static_cast<size_t>(i)] == i);
+  }
+  CHECK(split_classes(labels, {Split::val, 0.2, 1}) == split_classes(labels, {Split::val, 0.2, 1}));
+  CHECK(split_classes(labels, {Split::val, 0.2, 1}) != split_classes(labels, {Split::val, 0.2, 2}));
+  CHECK_THAT(data_error([] {
+               split_classes(std::vector<int32_t>{0, 1, 2}, {Split::val, 0.2, 1});
+             }),
+             ContainsSubstring("each class has one sample"));
+}
+
+TEST_CASE("a split by groups divides none, keeps each class in training, and is near the shares") {
+  // 40 patients of 1 to 7 images, each with one class; and one of half of a class.
+  std::vector<int32_t> labels, groups;
+  for (int32_t patient = 0; patient < 40; ++patient)
+    for (int32_t i = 0; i <= patient % 7; ++i) labels.push_back(patient % 2), groups.push_back(patient);
+  labels.insert(labels.end(), 30, 2), groups.insert(groups.end(), 30, 99);
+  for (const uint64_t seed : {1, 2, 3}) {
+    const auto val = split_groups(labels, groups, {Split::val, 0.25, seed});
+    const auto train = split_groups(labels, groups, {Split::train, 0.25, seed});
+    CHECK(val.size() + train.size() == labels.size());
+    std::set<int32_t> of_val, of_train;
+    std::map<int32_t, int> share, left;
+    for (const int64_t i : val)
+      of_val.insert(groups[static_cast<size_t>(i)]), ++share[labels[static_cast<size_t>(i)]];
+    for (const int64_t i : train)
+      of_train.insert(groups[static_cast<size_t>(i)]), ++left[labels[static_cast<size_t>(i)]];
+    for (const int32_t group : of_val) CHECK(!of_train.contains(group));
+    CHECK(left[2] == 30);  // its only patient
+    for (const int32_t label : {0, 1}) {
+      const double all = share[label] + left[label];
+      CHECK(share[label] / all == Approx(0.25).margin(0.05));
+    }
+  }
+  // Groups that are larger than the share: the best one.
+  const std::vector<int32_t> one_class(40), quarters = [] {
+    std::vector<int32_t> all;
+    for (int32_t i = 0; i < 40; ++i) all.push_back(i / 10);
+    return all;
+  }();
+  CHECK(split_groups(one_class, quarters, {Split::val, 0.01, 1}).size() == 10);
+  CHECK_THAT(
+      data_error([&] {
+        split_groups(std::vector<int32_t>{0, 0, 1}, std::vector<int32_t>{0, 0, 1}, {Split::val, 0.5, 1});
+      }),
+      ContainsSubstring("data.split_by: no value of its column can be set aside"));
+}
+
+TEST_CASE("classes of training without a sample for validation are named") {
+  CHECK(unvalidated_classes({{0, 3}, {1, 2}}, {{0, 1}, {1, 1}}, {"a", "b"}).empty());
+  CHECK(unvalidated_classes({{0, 3}, {1, 2}}, {{0, 1}}, {"a", "b"}) ==
+        "1 of 2 classes has no sample for validation: b");
+  CHECK(unvalidated_classes({{0, 3}, {1, 0}}, {{0, 1}, {1, 0}}, {}).empty());
+  LabelCounts many;
+  for (int32_t i = 0; i < 9; ++i) many[i] = 1;
+  CHECK(unvalidated_classes(many, {{8, 1}}, {}) ==
+        "8 of 9 classes have no sample for validation: 0, 1, 2, 3, 4 and 3 more");
 }
 
 }  // namespace

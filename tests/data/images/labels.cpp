@@ -29,7 +29,7 @@ class LabelledFolder {
 
   std::unique_ptr<ImageSource> open(const std::string& csv) const {
     write_file(root() + "/labels.csv", csv);
-    return open_image_folder({root(), kMaxPixels, "labels.csv"});
+    return open_image_folder({root(), kMaxPixels, root() + "/labels.csv"});
   }
   std::string error(const std::string& csv) const {
     return data_error([&] { open(csv); });
@@ -75,7 +75,7 @@ TEST_CASE("labels.csv: samples in its order, classes sorted, images without a ro
                EndsWith("at most 2 labels, the network's number of "
                         "classes, found 3"));
   }
-  const auto info = peek_image_folder({folder.root(), kMaxPixels, "labels.csv"});
+  const auto info = peek_image_folder({folder.root(), kMaxPixels, folder.root() + "/labels.csv"});
   CHECK((info.size == 4 && info.classes == 3));
 }
 
@@ -98,6 +98,25 @@ TEST_CASE("labels.csv is packed, and is part of the samples' fingerprint") {
              ContainsSubstring("file names"));
 }
 
+TEST_CASE("groups of data.split_by are part of the samples' fingerprint, and each sample has one") {
+  const LabelledFolder folder;
+  const auto opened = [&](const std::string& patients) {
+    write_file(folder.path("p.csv"), "file,label,patient\n1.png,a," + patients.substr(0, 1) + "\n2.png,b," +
+                                         patients.substr(1, 1) + "\n");
+    return open_image_folder({folder.root(), kMaxPixels, folder.path("p.csv"), "patient"});
+  };
+  const auto source = opened("xx");
+  CHECK((source->group_of(0) == 0 && source->group_of(1) == 0));
+  CHECK(fingerprint_difference(source->fingerprint(), opened("xy")->fingerprint()) ==
+        "other groups (data.split_by)");
+  CHECK(!fingerprint_difference(source->fingerprint(), opened("yy")->fingerprint()));
+  CHECK_THAT(data_error([&] { opened("x"); }),
+             EndsWith("p.csv:3: the field of column 'patient' (data.split_by) is empty"));
+  const ImageFolders of_files{folder.root(), kMaxPixels, folder.path("p.csv"), "file"};
+  CHECK_THAT(data_error([&] { open_image_folder(of_files); }),
+             ContainsSubstring("names the column of the files"));
+}
+
 TEST_CASE("labels.csv: what is wrong is refused with file and line") {
   const LabelledFolder folder;
   const std::string file = folder.root() + "/labels.csv:";
@@ -105,12 +124,17 @@ TEST_CASE("labels.csv: what is wrong is refused with file and line") {
     INFO(csv);
     CHECK_THAT(folder.error(csv), StartsWith(file + message));
   };
-  const std::string header =
-      "1: expected the header file,label, or file and a name for each class, separated by commas, found ";
-  refuses("", header + "an empty file");
-  refuses("2.png,dog\n", header + "'2.png,dog'");
-  refuses("file\n", header + "'file'");
-  refuses("File,label\n", header + "'File,label'");
+  const std::string columns =
+      "1: expected a column of the images' files and one of labels, such as file,label, or one of 0 and 1 "
+      "for each class; ";
+  refuses("", "1: expected a column of the images' files and one of labels, found an empty file");
+  refuses("file\n", columns + "there is no other column than that of the files; the columns are 'file'");
+  refuses("a,b\nc,d\n", columns + "no field of the first two lines names an image in " + folder.root() +
+                            "; the columns are 'a', 'b'");
+  refuses("file name,sex,age\n1.png,f,60\n",
+          columns + "none is called label, class or target; the columns are 'file name', 'sex', 'age'");
+  refuses("1.png,a,60\n", "1: expected a file and a label in a table without a header, found 3 fields");
+  refuses("1.png\n", "1: expected a file and a label in a table without a header, found 1 field;");
   refuses("file,label\n", "2: expected a row for each image, found none");
   refuses("file,label\n1.png,a\n2.png\n", "3: expected 2 fields as in the header, found 1");
   refuses("file,label\n1.png,a,b\n", "2: expected 2 fields as in the header, found 3");
@@ -120,11 +144,67 @@ TEST_CASE("labels.csv: what is wrong is refused with file and line") {
   refuses("file,label\n1.png,a\nno.png,a\n", "3: there is no image 'no.png' in " + folder.root());
   refuses("file,label\nlabels.csv,a\n", "2: there is no image 'labels.csv'");
   refuses("file,label\n../set/1.png,a\n", "2: there is no image '../set/1.png'");
+  refuses("1.png;a\n2.png;\"b\" \n", "2: expected a semicolon or the end of the line");
   refuses("file,label\n1.png,\"a\nb\"\n2.png,c\n./1.png,d\n",
           "5: './1.png' is named in line 2 already; keep one of the rows");
   refuses("file,label\n1.png,\"a\n", "2: a quoted field that does not end");
-  const std::string absent = data_error([&] { open_image_folder({folder.root(), kMaxPixels, "no.csv"}); });
+  const std::string absent = data_error([&] {
+    open_image_folder({folder.root(), kMaxPixels, folder.root() + "/no.csv"});
+  });
   CHECK_THAT(absent, StartsWith(folder.root() + "/no.csv (data.labels): cannot be read: No such file"));
+}
+
+TEST_CASE("labels of other people: any header or none, commas, semicolons or tabs, names without endings") {
+  const LabelledFolder folder;
+  const auto expected = std::vector<std::pair<int, int>>{{1, 20}, {0, 30}};
+  for (const std::string csv :
+       {"filename,label\n2.png,dog\ndeep/er/3.png,ant\n", "image;class\n2.png;dog\ndeep/er/3.png;ant\n",
+        "Image ID\tBreed\r\n2.png\tdog\r\ndeep/er/3.png\tant\r\n", "breed,img\ndog,2.png\nant,3.png\n",
+        "2.png,dog\n3.png,ant\n", "dog;2.png\nant;deep/er/3.png", "id,breed\n2,dog\n3,ant\n",
+        "2,dog\ndeep/er/3,ant\n", "image,age,label\n2.png,0,dog\n3.png,1,ant\n",
+        "file,diagnosis\n2.png,4\n3.png,0\n", "file,label\n2.png,1\n3.png,0\n",
+        "image,malignant\n2.png,1\n3.png,0\n", "\"image;1\",label\n2.png,1\n3.png,0\n",
+        "label,scan\n2,2.png\n1,3.png\n", "1,2.png\n0,3.png\n",
+        "id,path,label\n1,2.png,dog\n2,3.png,ant\n"}) {
+    INFO(csv);
+    const auto source = folder.open(csv);
+    CHECK(!source->has_label_sets());
+    CHECK(labelled_contents(*source) == expected);
+  }
+  const auto sets =
+      folder.open("image,age,dog\n2.png,1,0\n3.png,0,0\n1.png,1,1\n5.png,0,0\n\"a, \"\"b\"\"\",0,0\n");
+  CHECK(sets->class_names() == std::vector<std::string>{"age", "dog"});
+}
+
+TEST_CASE("labels in a table outside of the folder: paths from there, rows of other folders are counted") {
+  const LabelledFolder folder;
+  std::filesystem::create_directories(folder.path("set/deep"));
+  std::filesystem::create_directories(folder.path("tables"));
+  const std::string table = folder.path("tables/t.tsv");
+  write_file(table, "path\tclass\n../set/2.png\tdog\n../other/9.png\tbee\nset/3\tx\n5.png\tant\n");
+  const ImageFolders folders{folder.root(), kMaxPixels, table};
+  const auto source = open_image_folder(folders);
+  // The classes are those of the whole table, so that each folder numbers them alike.
+  CHECK(source->class_names() == std::vector<std::string>{"ant", "bee", "dog", "x"});
+  CHECK(labelled_contents(*source) == std::vector<std::pair<int, int>>{{2, 20}, {0, 50}});
+  CHECK(peek_image_folder(folders).skipped.text() ==
+        "5 skipped: 3 images without a label, 2 rows of images elsewhere");
+  write_file(table, "path\tclass\nno.png\tdog\n");
+  CHECK_THAT(data_error([&] { open_image_folder(folders); }),
+             ContainsSubstring("t.tsv:2: none of the 1 rows names an image in " + folder.root()));
+}
+
+TEST_CASE("a name that several images have is refused with two of them") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path("s/a"));
+  std::filesystem::create_directories(folder.path("s/b"));
+  for (const char* name : {"s/a/1.png", "s/b/1.png"}) write_file(folder.path(name), "");
+  write_file(folder.path("s/l.csv"), "id,label\n1,dog\n");
+  CHECK_THAT(data_error([&] {
+               open_image_folder({folder.path("s"), kMaxPixels, folder.path("s/l.csv")});
+             }),
+             ContainsSubstring("l.csv:2: '1' names 2 images in ") &&
+                 ContainsSubstring("such as a/1.png and b/1.png; write their paths"));
 }
 
 /// Rows for all images of a LabelledFolder.
@@ -156,7 +236,7 @@ TEST_CASE("labels.csv with a column for each class: sets of labels, classes in t
   const auto one_class =
       folder.open("file,only\n2.png,1\n1.png,0\ndeep/er/3.png,0\n5.png,1\n\"a, \"\"b\"\".png\",0\n");
   CHECK(sets_of(*one_class) == std::vector<std::vector<int32_t>>{{0}, {}, {}, {0}, {}});
-  const auto info = peek_image_folder({folder.root(), kMaxPixels, "labels.csv"});
+  const auto info = peek_image_folder({folder.root(), kMaxPixels, folder.root() + "/labels.csv"});
   CHECK((info.size == 5 && info.classes == 1 && info.has_label_sets));
   CHECK(!folder.open(kRows)->has_label_sets());
 }
@@ -191,9 +271,9 @@ TEST_CASE("labels.csv with a column for each class: what is wrong is refused wit
   refuses("file,a,b\n1.png,1,2\n", "2: expected 0 or 1 for class 'b', found '2'");
   refuses("file,a,b\n1.png,1,\n", "2: expected 0 or 1 for class 'b', found ''");
   refuses("file,a,b\n1.png, 1,0\n", "2: expected 0 or 1 for class 'a', found ' 1'");
-  refuses("file,label,split\n1.png,cat,train\n",
-          "2: expected 0 or 1 for class 'label', found 'cat'; a file with "
-          "one label for each image has the header file,label");
+  refuses("file,kind,split\n1.png,cat,train\n",
+          "2: expected 0 or 1 for class 'kind', found 'cat'; a file with one label for each image has a "
+          "column that is called label");
   refuses("file,a,a\n", "1: the class 'a' has two columns; rename or remove one");
   refuses("file,a,\n", "1: the name of class 2 is empty; name it, or remove the comma");
   refuses("file,a,b\n", "2: expected a row for each image, found none");
@@ -249,6 +329,22 @@ TEST_CASE("labels.csv: training and validation have files of their own, with the
         std::vector<std::string>{train.root() + "/labels.csv", val.root() + "/labels.csv"});
   val.open("file,label\n5.png,c\n1.png,a\n");
   CHECK_THAT(data_error([&] { open_source(section, request); }), EndsWith("found no class 'b'"));
+}
+
+TEST_CASE("data.labels is a path, from the recipe's folder if no folder of images has the file") {
+  const LabelledFolder folder;
+  write_file(folder.path("mine.csv"), "1.png,a\n2.png,b\n");
+  for (const std::string& written : {std::string("../t/mine.csv"), folder.path("mine.csv")}) {
+    DataSection section = read_section("{format: image_folder, labels: " + written + "}");
+    section.train = folder.root();
+    if (written.front() != '/') {
+      CHECK_THAT(data_error([&] { open_stored(section, {}); }),
+                 ContainsSubstring("data.labels: there is no file ../t/mine.csv in " + folder.root()));
+      continue;
+    }
+    CHECK(open_stored(section, {})->size() == 2);
+    CHECK(sample_files(section) == std::vector<std::string>{written});
+  }
 }
 
 }  // namespace

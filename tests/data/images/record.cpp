@@ -114,7 +114,7 @@ TEST_CASE("a record of image files gives the bits of its folder, damage included
 
   // Packed once more, and in part.
   CHECK(packed(*record) == packed(*open()));
-  const auto part = take_split(open_record(path, kMaxPixels), Split::train, 0.4, 1);
+  const auto part = take_samples(open_record(path, kMaxPixels), {0, 2, 3});
   write_file(other.path("part.rec"), packed(*part));
   CHECK(open_record(other.path("part.rec"), kMaxPixels)->size() == 3);
 }
