@@ -36,6 +36,7 @@ DataSection section_of(const FoundData& found) {
   section.format = found.format;
   section.train = found.train.string();
   section.val = found.val.string();
+  if (!found.labels.empty()) section.use_labels(found.labels);
   return section;
 }
 
@@ -48,12 +49,18 @@ Starter measure_found(const FoundData& found) {
     request.split = Split::val;
   }
   const std::unique_ptr<DataSource> source = open_stored(section, request);
+  SkippedFiles skipped = info.skipped;
+  if (!found.val.empty()) {
+    const SourceInfo of_val = peek_source(section_of(found), {.split = Split::val}).value();
+    for (const auto& [type, count] : of_val.skipped.by_type()) skipped.add(type, count);
+  }
   return {.data = found,
           .statistics = measure(as_images(*source), std::max(1U, std::thread::hardware_concurrency())),
           .samples = info.size,
           .classes = source->classes(),
+          .has_label_sets = info.has_label_sets,
           .shape = source->sample_shape(),
-          .skipped = info.skipped};
+          .skipped = skipped};
 }
 
 /// The path as a recipe in `folder` writes it: relative if the user's was.
@@ -97,8 +104,12 @@ std::string found_text(const std::string& path, const Starter& starter) {
   const bool is_cut = names.size() > kShownNames;
   if (is_cut) names.resize(kShownNames);
   for (std::string& name : names) name = shown(name);
-  std::string text = fmt::format("{}: {}, {} training samples of {} classes", path, starter.data.format,
-                                 starter.samples, starter.classes);
+  std::string text = fmt::format("{}: {}, {} training samples", path, starter.data.format, starter.samples);
+  if (starter.data.is_unlabelled)
+    text +=
+        " without labels: the recipe is of an autoencoder; labels may come from sub-folders or a CSV file";
+  if (!starter.data.is_unlabelled) text += fmt::format(" of {} classes", starter.classes);
+  if (!starter.data.labels.empty()) text += fmt::format(" by {}", one_line(starter.data.labels));
   if (!names.empty()) text += fmt::format(" ({}{})", fmt::join(names, ", "), is_cut ? ", …" : "");
   text += fmt::format("\n  width {} to {}, height {} to {}", found.width.least, found.width.most,
                       found.height.least, found.height.most);
@@ -108,6 +119,7 @@ std::string found_text(const std::string& path, const Starter& starter) {
     const UnreadableSample& sample = found.unreadable[i];
     text += fmt::format("\n  cannot be read: {}: {}", one_line(sample.name), sample.reason);
   }
+  if (!starter.data.note.empty()) text += "\n  " + starter.data.note;
   if (starter.skipped.total() > 0) text += "\n  " + starter.skipped.text();
   if (found.unreadable.size() > kShownSamples)
     text += fmt::format("\n  {} cannot be read; `trainer data stats` lists them", found.unreadable.size());
@@ -116,11 +128,14 @@ std::string found_text(const std::string& path, const Starter& starter) {
 
 /// Throws if there is nothing to distinguish.
 void require_classes(const fs::path& path, const Starter& starter) {
-  if (starter.classes > 1) return;
-  throw Error(ExitCode::data,
-              fmt::format("{}: expected at least two classes, found one; put the images of each class into a "
-                          "folder of its own (docs/own-data.md)",
-                          one_line(path.string())));
+  if (starter.classes > 1 || starter.has_label_sets || starter.data.is_unlabelled) return;
+  const fs::path place = starter.data.labels.empty() ? path : path / starter.data.labels;
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: expected at least two classes, found one; {} (docs/own-data.md)",
+                  one_line(place.string()),
+                  starter.data.labels.empty() ? "put the images of each class into a folder of its own"
+                                              : "name the class of each image in the column of labels"));
 }
 
 /// A line for classes with too few images to learn from, as far as all were measured; empty if none has.
@@ -128,7 +143,7 @@ std::string small_classes(const Starter& starter) {
   constexpr int64_t kFew = 10;
   constexpr size_t kShown = 5;
   const SplitStatistics& found = starter.statistics;
-  if (found.samples < starter.samples) return "";
+  if (found.samples < starter.samples || starter.data.is_unlabelled) return "";
   std::vector<std::string> few;
   for (size_t i = 0; i < found.per_class.size(); ++i) {
     const std::string name = i < found.class_names.size() ? shown(found.class_names[i]) : std::to_string(i);
@@ -165,6 +180,7 @@ int init_command(const Arguments& arguments) {
   const bool takes_lists = section_of(starter.data).chosen_format().takes_lists();
   require_literal(starter.data.train, takes_lists);
   require_literal(starter.data.val, takes_lists);
+  require_literal(starter.data.labels, false);
   const std::string text = starter_recipe(starter);
   Recipe::parse(text, recipe.string(), {});  // checks that the written file can be read
   output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });

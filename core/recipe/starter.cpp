@@ -9,6 +9,7 @@
 
 #include "core/config/value.h"
 #include "core/data/source.h"
+#include "core/tasks/confusion_matrix.h"
 
 namespace trainer {
 namespace {
@@ -49,6 +50,27 @@ std::string line(const std::string& key, const std::string& text) {
   map.kind = Value::Kind::map;
   map.entries.push_back({key, {}, value});
   return to_yaml(map, false);
+}
+
+/// Two convolutions that halve an image, and their reverse.
+std::string autoencoder_layers(const Fit& fit) {
+  return fmt::format(
+      "    - conv2d: {{out_channels: 32, kernel_size: 3, stride: 2, padding: 1}}\n"
+      "    - relu\n"
+      "    - conv2d: {{out_channels: 16, kernel_size: 3, stride: 2, padding: 1}}\n"
+      "    - relu\n"
+      "    - conv_transpose2d: {{out_channels: 32, kernel_size: 2, stride: 2}}\n"
+      "    - relu\n"
+      "    - conv_transpose2d: {{out_channels: {}, kernel_size: 2, stride: 2}}  # the image's channels\n",
+      fit.shape[0]);
+}
+
+/// The loss and the metrics that suit the labels.
+std::string measures(const Starter& starter) {
+  if (starter.data.is_unlabelled) return "loss: {name: mse}\nvalidation: {metrics: []}\n";
+  if (starter.has_label_sets)
+    return "loss: {name: binary_cross_entropy}\nvalidation: {metrics: [micro_f1, macro_f1, exact_match]}\n";
+  return starter.classes > kMostConfusionClasses ? "" : "validation: {metrics: [top1, macro_f1]}\n";
 }
 
 /// A convolution, a normalisation and a halving for each factor of two down to 4 rows or columns.
@@ -108,8 +130,12 @@ std::string starter_recipe(const Starter& starter) {
           ? fmt::format("  val_fraction: {}                   # set aside for validation\n",
                         kValidationFraction)
           : "  " + line("val", starter.data.val.string());
+  const std::string labels = starter.data.labels.empty() ? "" : "  " + line("labels", starter.data.labels);
+  const std::string content = starter.data.is_unlabelled
+                                  ? "images without labels: an autoencoder"
+                                  : fmt::format("samples of {} classes", starter.classes);
   return fmt::format(
-      "# Written by `trainer init` for {samples} samples of {classes} classes. All keys: `trainer schema "
+      "# Written by `trainer init` for {samples} {content}. All keys: `trainer schema "
       "--markdown`;\n"
       "# layers and transforms: `trainer layers`.\n"
       "version: 1\n"
@@ -121,16 +147,20 @@ std::string starter_recipe(const Starter& starter) {
       "data:\n"
       "  format: {format}\n"
       "  {train}"
+      "{labels}"
       "{val}"
       "{transforms}"
       "training:\n"
       "  max_duration: {epochs}ep                  # epochs; 500ba: batches\n"
       "  global_batch_size: {batch}\n"
+      "{measures}"
       "optimizer: {{name: adamw, lr: 0.002, weight_decay: 0.01}}\n"
       "lr_scheduler: {{name: cosine, warmup: 1ep}}\n"
       "logging: {{interval: {interval}ba}}\n",
-      fmt::arg("samples", starter.samples), fmt::arg("classes", starter.classes),
-      fmt::arg("shape", fmt::join(fit.shape, ", ")), fmt::arg("layers", layers(fit, starter.classes)),
+      fmt::arg("samples", starter.samples), fmt::arg("content", content),
+      fmt::arg("shape", fmt::join(fit.shape, ", ")),
+      fmt::arg("layers", starter.data.is_unlabelled ? autoencoder_layers(fit) : layers(fit, starter.classes)),
+      fmt::arg("labels", labels), fmt::arg("measures", measures(starter)),
       fmt::arg("format", starter.data.format), fmt::arg("train", line("train", starter.data.train.string())),
       fmt::arg("val", val), fmt::arg("transforms", transforms(fit, starter)), fmt::arg("epochs", fit.epochs),
       fmt::arg("batch", fit.batch), fmt::arg("interval", fit.interval));

@@ -17,6 +17,21 @@ Outcome run_in(const Workspace& workspace, const std::vector<std::string>& words
   return outcome;
 }
 
+/// `count` images of both classes beside each other, and for each a row of a table: file, class.
+std::string fill_flat(const Workspace& workspace, const std::string& folder, int count,
+                      const std::string& separator = ",") {
+  std::filesystem::create_directories(workspace.path() / folder);
+  std::string rows;
+  for (const std::string name : {"bright", "dark"}) {
+    for (int i = 0; i < count; ++i) {
+      const std::string file = name + std::to_string(i) + ".png";
+      workspace.write(folder + "/" + file, image(name == "dark"));
+      rows += file + separator + name + "\n";
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 TEST_CASE("from a folder of images to a predicted class") {
@@ -70,6 +85,75 @@ TEST_CASE("init says what it expected where there is nothing that it knows") {
              ContainsSubstring("nowhere: there is no such file or folder"));
   CHECK_THAT(run_in(workspace, {"init", "notes.txt"}, 65).errors, ContainsSubstring("notes.txt: "));
   CHECK_THAT(run_in(workspace, {"init"}, 64).errors, ContainsSubstring("path is required"));
+}
+
+TEST_CASE("init reads tables of labels and images alone, and each recipe trains as it stands") {
+  const Workspace workspace;
+  std::string recipe;
+  const auto check = [&](const std::string& set, const std::string& found) {
+    const Outcome made = run_in(workspace, {"init", set});
+    CHECK_THAT(made.output, ContainsSubstring(set + ": image_folder, " + found));
+    recipe = workspace.read(set + ".yaml");
+    run_in(workspace, {"--config", set + ".yaml", "training.max_duration=2ep"});
+  };
+  const std::string rows = fill_flat(workspace, "named", 12);
+  workspace.write("named/labels.csv", "filename,class\n" + rows);
+  workspace.write("named/notes.odt", "");
+  check("named", "24 training samples of 2 classes by labels.csv (bright, dark)");
+  CHECK_THAT(recipe, ContainsSubstring("  train: named\n  labels: labels.csv\n") &&
+                         ContainsSubstring("validation: {metrics: [top1, macro_f1]}\n"));
+  CHECK_THAT(run_in(workspace, {"data", "stats", "--config", "named.yaml"}).output,
+             ContainsSubstring("1 skipped: 1 .odt"));
+
+  workspace.write("other/annotations.csv", fill_flat(workspace, "other/images", 12, ";"));
+  check("other", "24 training samples of 2 classes by annotations.csv (bright, dark)");
+
+  fill_flat(workspace, "sets", 4);
+  std::string sets = "file,bright,dark\n";
+  for (int i = 0; i < 4; ++i)
+    sets += "bright" + std::to_string(i) + ".png,1,0\ndark" + std::to_string(i) + ".png,0,1\n";
+  workspace.write("sets/labels.csv", sets);
+  check("sets", "8 training samples of 2 classes by labels.csv (bright, dark)");
+  CHECK_THAT(recipe,
+             ContainsSubstring("loss: {name: binary_cross_entropy}\nvalidation: {metrics: [micro_f1,"));
+
+  for (const char* split : {"both/train", "both/val"})
+    workspace.write(std::string(split) + "/labels.csv", fill_flat(workspace, split, 12));
+  check("both", "24 training samples of 2 classes by labels.csv");
+  CHECK_THAT(recipe, ContainsSubstring("  train: both/train\n  labels: labels.csv\n  val: both/val\n"));
+
+  fill_flat(workspace, "flat", 8);
+  check("flat", "16 training samples without labels: the recipe is of an autoencoder");
+  CHECK_THAT(recipe, ContainsSubstring("loss: {name: mse}\nvalidation: {metrics: []}\n"));
+}
+
+TEST_CASE("init holds tables of labels to the same: two classes, ten images of each, a usable column") {
+  const Workspace workspace;
+  workspace.write("few/t.csv", fill_flat(workspace, "few", 9));
+  CHECK_THAT(run_in(workspace, {"init", "few"}).output,
+             ContainsSubstring("classes of fewer than 10 images that can be read: bright (9), dark (9)\n"));
+  fill_flat(workspace, "one", 1);
+  workspace.write("one/t.csv", "bright0.png,a\ndark0.png,a\n");
+  CHECK_THAT(run_in(workspace, {"init", "one"}, 65).errors,
+             ContainsSubstring("one/t.csv: expected at least two classes, found one; name the class"));
+  fill_flat(workspace, "bad", 1);
+  workspace.write("bad/t.csv", "name,sex,age\nbright0.png,f,3\n");
+  CHECK_THAT(run_in(workspace, {"init", "bad"}, 65).errors,
+             ContainsSubstring("bad/t.csv:1: expected a column of the images' files and one of labels") &&
+                 ContainsSubstring("the columns are 'name', 'sex', 'age'"));
+  // Several tables, or one beside folders of classes, are no labels.
+  workspace.write("two/a.csv", "");
+  workspace.write("two/b.csv", fill_flat(workspace, "two", 1));
+  CHECK_THAT(run_in(workspace, {"init", "two"}).output, ContainsSubstring("without labels"));
+  fill_with_images(workspace, "folders", 1);
+  workspace.write("folders/about.csv", "a,b\n");
+  CHECK_THAT(run_in(workspace, {"init", "folders"}).output,
+             ContainsSubstring("2 training samples of 2 classes") &&
+                 ContainsSubstring("about.csv is not used: folders/about.csv:1: expected a column"));
+  // A table that names the images decides, whatever folders they are in.
+  workspace.write("folders/about.csv", "name,class\nbright/100.png,x\ndark/100.png,y\n");
+  CHECK_THAT(run_in(workspace, {"init", "folders", "-o", "table.yaml"}).output,
+             ContainsSubstring("2 training samples of 2 classes by about.csv (x, y)"));
 }
 
 TEST_CASE("init stops at one class and names classes of a few images") {

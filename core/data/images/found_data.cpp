@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -13,8 +16,10 @@
 #include "core/base/printable.h"
 #include "core/data/images/cifar.h"
 #include "core/data/images/decode.h"
+#include "core/data/images/folder_listing.h"
 #include "core/data/images/idx.h"
 #include "core/data/images/image_files.h"
+#include "core/data/images/label_file.h"
 #include "core/data/images/record.h"
 
 namespace trainer {
@@ -22,31 +27,118 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::array<const char*, 2> kTrainNames = {"train", "training"};
+constexpr std::array<const char*, 4> kValNames = {"val", "valid", "validation", "test"};
 constexpr std::string_view kIdxImages = "-images-idx3-ubyte";
+
+/// Whether this is a folder of images.
+bool is_class(const DirectoryEntry& entry) {
+  SkippedFiles ignored;
+  return entry.is_directory() && !is_hidden_name(entry.path()) &&
+         !images_below(entry.path(), ignored).empty();
+}
 
 /// Whether a folder holds folders of images, one for each class.
 bool has_classes(const fs::path& folder) {
-  if (!fs::is_directory(folder)) return false;
-  return std::ranges::any_of(directory_entries(folder), [](const DirectoryEntry& entry) {
-    SkippedFiles ignored;
-    return entry.is_directory() && !is_hidden_name(entry.path()) &&
-           !images_below(entry.path(), ignored).empty();
-  });
+  return fs::is_directory(folder) && std::ranges::any_of(directory_entries(folder), is_class);
 }
 
 /// The first of the folder's sub-folders by these names that holds classes.
-fs::path split_below(const fs::path& folder, const std::vector<const char*>& names) {
+fs::path split_below(const fs::path& folder, std::span<const char* const> names) {
   const auto found =
       std::ranges::find_if(names, [&](const char* name) { return has_classes(folder / name); });
   return found == names.end() ? fs::path() : folder / *found;
 }
 
-std::optional<FoundData> find_images(const fs::path& folder) {
-  const fs::path train = split_below(folder, {"train", "training"});
-  const fs::path val = split_below(folder, {"val", "valid", "validation", "test"});
-  if (!train.empty()) return FoundData{"image_folder", train, val};
-  if (has_classes(folder)) return FoundData{"image_folder", folder, {}};
+/// The files of a folder that may be tables of labels, sorted.
+std::vector<std::string> tables_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : directory_entries(folder)) {
+    std::string ending = entry.path().extension().string();
+    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (!entry.is_directory() && !is_hidden_name(entry.path()) && (ending == ".csv" || ending == ".tsv"))
+      names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+bool has_images(const fs::path& folder) {
+  SkippedFiles ignored;
+  return !images_below(folder, ignored).empty();
+}
+
+/// The file labels.csv or labels.tsv of a folder of images, at any depth; empty if it has none.
+std::string labels_file_in(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return "";
+  const std::vector<std::string> tables = tables_in(folder);
+  const auto found =
+      std::ranges::find_if(tables, [](const fs::path& name) { return name.stem() == "labels"; });
+  return found == tables.end() || !has_images(folder) ? "" : *found;
+}
+
+/// Images with a file labels.csv, perhaps below `train` and `val`.
+std::optional<FoundData> find_labels_file(const fs::path& folder) {
+  FoundData found{.format = "image_folder", .train = folder, .val = {}, .labels = labels_file_in(folder)};
+  if (!found.labels.empty()) return found;
+  for (const char* train : kTrainNames) {
+    found.train = folder / train;
+    found.labels = labels_file_in(found.train);
+    if (found.labels.empty()) continue;
+    for (const char* val : kValNames)
+      if (found.val.empty() && labels_file_in(folder / val) == found.labels) found.val = folder / val;
+    return found;
+  }
   return std::nullopt;
+}
+
+/// The only table of a folder of images, at any depth; empty if there is not one.
+std::string only_table_in(const fs::path& folder) {
+  const std::vector<std::string> tables = tables_in(folder);
+  return tables.size() == 1 && has_images(folder) ? tables[0] : "";
+}
+
+/// Why a table does not give labels for the images in a folder; empty if it does.
+std::string trouble_with(const fs::path& folder, const std::string& table) try {
+  SkippedFiles ignored;
+  read_label_file((folder / table).string(), folder.string(), images_below(folder, ignored));
+  return "";
+} catch (const Error& problem) {
+  return problem.what();
+}
+
+/// Images with one table of any name that gives their labels, whatever folders they are in.
+std::optional<FoundData> find_table(const fs::path& folder) {
+  const std::string table = only_table_in(folder);
+  if (table.empty() || !trouble_with(folder, table).empty()) return std::nullopt;
+  return FoundData{.format = "image_folder", .train = folder, .val = {}, .labels = table};
+}
+
+/// The same with a table that cannot be used, which is then refused with the reason.
+std::optional<FoundData> find_bad_table(const fs::path& folder) {
+  const std::string table = only_table_in(folder);
+  if (table.empty()) return std::nullopt;
+  return FoundData{.format = "image_folder", .train = folder, .val = {}, .labels = table};
+}
+
+/// Images alone, beside each other.
+std::optional<FoundData> find_flat_images(const fs::path& folder) {
+  if (!is_flat_folder(folder.string()) || !has_images(folder)) return std::nullopt;
+  return FoundData{.format = "image_folder", .train = folder, .val = {}, .is_unlabelled = true};
+}
+
+/// Folders of images, one for each class. A single one with a table beside it is no class.
+std::optional<FoundData> find_class_folders(const fs::path& folder) {
+  const fs::path train = split_below(folder, kTrainNames);
+  const fs::path val = split_below(folder, kValNames);
+  if (!train.empty()) return FoundData{"image_folder", train, val};
+  const auto classes = std::ranges::count_if(directory_entries(folder), is_class);
+  const std::string table = only_table_in(folder);
+  if (classes == 0 || (classes == 1 && !table.empty())) return std::nullopt;
+  FoundData found{"image_folder", folder, {}};
+  if (!table.empty())
+    found.note = fmt::format("{} is not used: {}", one_line(table), trouble_with(folder, table));
+  return found;
 }
 
 std::optional<FoundData> find_cifar(const fs::path& folder) {
@@ -71,6 +163,11 @@ std::optional<FoundData> find_idx(const fs::path& folder) {
   return FoundData{"idx", train, complete({"t10k", "val", "test"})};
 }
 
+/// A function for each kind of data in a folder; the first one that finds its kind decides.
+using Finder = std::optional<FoundData> (*)(const fs::path& folder);
+constexpr std::array<Finder, 7> kFinders = {find_labels_file, find_table, find_class_folders, find_bad_table,
+                                            find_cifar,       find_idx,   find_flat_images};
+
 FoundData find_in_file(const fs::path& file) {
   const std::string name = file.string();
   if (const size_t at = name.rfind(kIdxImages); at != std::string::npos)
@@ -91,7 +188,7 @@ FoundData find_data(const fs::path& path) try {
   if (!fs::exists(path))
     throw Error(ExitCode::data, one_line(path.string()) + ": there is no such file or folder");
   if (!fs::is_directory(path)) return find_in_file(path);
-  for (const auto& find : {find_images, find_cifar, find_idx}) {
+  for (const Finder find : kFinders) {
     if (const std::optional<FoundData> found = find(path)) return *found;
   }
   SkippedFiles skipped;
@@ -100,7 +197,8 @@ FoundData find_data(const fs::path& path) try {
   throw Error(
       ExitCode::data,
       fmt::format("{}: expected a folder of {} files for each class (perhaps below `train` and `val`), "
-                  "the files of CIFAR or MNIST, or a record file; found none{}",
+                  "images with a CSV file of labels, images alone, the files of CIFAR or MNIST, or a record "
+                  "file; found none{}",
                   one_line(path.string()), image_endings(),
                   others.empty() ? "" : fmt::format(" ({})", others)));
 } catch (const fs::filesystem_error& problem) {
