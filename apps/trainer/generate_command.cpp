@@ -139,7 +139,7 @@ class Writer {
   void run(Generation& generation, const Prompt& prompt) {
     const GenerationSettings rules = settings();
     std::vector<Sample> samples(static_cast<size_t>(wanted_.samples),
-                                {TextStream(*tokenizer_.tokenizer, prompt.tokens.back())});
+                                {TextStream(*tokenizer_.tokenizer, prompt.tokens)});
     if (streams()) write(printable(prompt.text));
     const auto add = [&](int64_t sequence, int32_t token) {
       Sample& sample = samples[static_cast<size_t>(sequence)];

@@ -2,63 +2,60 @@
 #include "core/text/text_stream.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "core/text/utf8.h"
 
 namespace trainer {
 namespace {
 
-/// Bytes of the longest character, and so the largest number of tokens to wait for.
-constexpr size_t kMostBytes = 4;
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-size_t bytes_of_character(unsigned char first) {
-  if (first >= 0xF0) return 4;
-  if (first >= 0xE0) return 3;
-  return first >= 0xC0 ? 2 : 1;
-}
-
-/// Whether more bytes may complete a character at its end. Some tokenizers put U+FFFD there themselves.
-bool ends_within_character(std::string_view text) {
-  if (text.ends_with(kReplacement)) return true;
-  for (size_t back = 1; back <= std::min(kMostBytes, text.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0) != 0x80) return bytes_of_character(byte) > back;
-  }
-  return false;
+/// The length of the text that later tokens cannot change. SentencePiece itself writes U+FFFD for each byte
+/// of an incomplete character, which has at most three.
+size_t settled_bytes(std::string_view text) {
+  size_t end = complete_bytes(text);
+  for (int i = 0; i < 3 && text.substr(0, end).ends_with(kReplacement); ++i) end -= kReplacement.size();
+  return end;
 }
 
 }  // namespace
 
-TextStream::TextStream(const Tokenizer& tokenizer, std::optional<int32_t> before) : tokenizer_(tokenizer) {
-  if (!before) return;
-  tokens_.push_back(*before);
-  shown_tokens_ = 1;
+TextStream::TextStream(const Tokenizer& tokenizer, std::span<const int32_t> before) : tokenizer_(tokenizer) {
+  size_t first = before.size();
+  while (first > 0 && (first == before.size() || !is_anchor(before[first]))) --first;
+  tokens_.assign(before.begin() + static_cast<std::ptrdiff_t>(first), before.end());
+  shown_ = tokenizer_.decode(tokens_).size();
 }
 
-std::string TextStream::pending_text() const {
-  const std::string all = tokenizer_.decode(tokens_);
-  const size_t shown = tokenizer_.decode(std::span(tokens_).first(shown_tokens_)).size();
-  return all.substr(std::min(shown, all.size()));
+/// Whether a text that begins with this token decodes as if there were more before it. SentencePiece drops
+/// blanks until something else has come, and joins tokens that are single bytes.
+bool TextStream::is_anchor(int32_t token) const {
+  const std::string text = tokenizer_.decode(std::span(&token, 1));
+  const bool is_blank = text.find_first_not_of(' ') == std::string::npos;
+  return !is_blank && settled_bytes(text) == text.size() && is_utf8(text);
 }
 
-std::string TextStream::take(const std::string& text) {
-  tokens_.erase(tokens_.begin(), tokens_.end() - 1);
-  shown_tokens_ = 1;
+std::string TextStream::take(std::string_view text, size_t end) {
+  const std::string_view piece = text.substr(std::min(shown_, end), end - std::min(shown_, end));
+  shown_ = std::max(shown_, end);
   std::string fixed;
-  return replace_malformed(text, fixed) > 0 ? fixed : text;
+  return replace_malformed(piece, fixed) > 0 ? fixed : std::string(piece);
 }
 
 std::string TextStream::add(int32_t token) {
   tokens_.push_back(token);
-  const std::string text = pending_text();
-  const bool waits = ends_within_character(text) && tokens_.size() - shown_tokens_ < kMostBytes;
-  return waits ? "" : take(text);
+  const std::string text = tokenizer_.decode(tokens_);
+  const std::string piece = take(text, settled_bytes(text));
+  if (shown_ == text.size() && is_anchor(token)) {
+    tokens_ = {token};
+    shown_ = tokenizer_.decode(tokens_).size();
+  }
+  return piece;
 }
 
 std::string TextStream::finish() {
-  return tokens_.size() > shown_tokens_ ? take(pending_text()) : "";
+  const std::string text = tokenizer_.decode(tokens_);
+  return take(text, text.size());
 }
 
 }  // namespace trainer

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/text/utf8.h"
 
+#include <algorithm>
+
 namespace trainer {
 namespace {
 
@@ -70,6 +72,19 @@ int64_t replace_malformed(std::string_view text, std::string& fixed) {
   }
   if (count > 0) fixed += text.substr(copied);
   return count;
+}
+
+size_t complete_bytes(std::string_view text) {
+  constexpr size_t kMostPending = 3;
+  for (size_t back = 1; back <= std::min(kMostPending, text.size()); ++back) {
+    const std::string_view end = text.substr(text.size() - back);
+    if ((static_cast<unsigned char>(end[0]) & 0xC0U) == 0x80) continue;
+    const Utf8Part part = first_part(end);
+    const bool can_begin =
+        static_cast<unsigned char>(end[0]) >= 0xC2 && static_cast<unsigned char>(end[0]) <= 0xF4;
+    return can_begin && !part.is_character && part.bytes == back ? text.size() - back : text.size();
+  }
+  return text.size();
 }
 
 bool is_utf8(std::string_view text) {

@@ -18,6 +18,9 @@ void append_utf8(char32_t code, std::string& text);
 /// number of these parts; with 0, `fixed` is left alone.
 int64_t replace_malformed(std::string_view text, std::string& fixed);
 
+/// The length of the text without its last part, if more bytes could make a character of it.
+size_t complete_bytes(std::string_view text);
+
 /// Whether all of it is well-formed.
 bool is_utf8(std::string_view text);
 
