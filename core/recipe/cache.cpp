@@ -72,6 +72,11 @@ std::map<std::string, SampleSet> cached_samples(const RunSpec& run, const Planne
       fail_at(recipe.origin_of("data.cache"), "device needs images of one size, but those of format " +
                                                   recipe.data.format + " differ; write none");
     }
+    if (*info && (*info)->shape[0] != recipe.model.input[0]) {
+      fail_at(recipe.origin_of("data.cache"),
+              fmt::format("device does not convert images of {} channel(s) to {}; write none",
+                          (*info)->shape[0], recipe.model.input[0]));
+    }
   }
   std::map<std::string, SampleSet> sets;
   sets[entry_name::kTrainStep] = sample_set(recipe, *infos.train, Split::train);

@@ -11,6 +11,7 @@
 #include "core/base/directory.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/data/images/channels.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/decode_avif.h"
 #include "core/data/images/decode_gif.h"
@@ -62,18 +63,6 @@ void skip(const fs::path& path, SkippedFiles& skipped) {
   }
 }
 
-/// Planar RGB to brightness, with the weights of ITU-R 601 in 16 bits, as Pillow does; grey stays unchanged.
-void make_grey(Image& image) {
-  constexpr uint32_t kRed = 19595, kGreen = 38470, kBlue = 7471, kHalf = 1u << 15;
-  const auto area = static_cast<size_t>(image.height * image.width);
-  for (size_t i = 0; i < area; ++i) {
-    const uint8_t* p = image.pixels.data() + i;
-    const uint32_t sum = kRed * p[0] + kGreen * p[area] + kBlue * p[2 * area] + kHalf;
-    image.pixels[i] = static_cast<uint8_t>(sum >> 16);
-  }
-  image.resize(1, image.height, image.width);
-}
-
 /// A view of images of one size.
 class ExactSize final : public ViewChooser {
  public:
@@ -117,7 +106,7 @@ class ImageFilesSource final : public ImageSource {
     } catch (const DecodeError& error) {
       throw UnreadableSampleError({path, error.what()});
     }
-    if (shape_[0] == 1) make_grey(into);
+    convert_channels(into, shape_[0]);
     into.label = 0;
   }
 

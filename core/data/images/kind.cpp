@@ -28,7 +28,8 @@ void check_split(const DataSection& section, Split split, const Shape& network_s
   const Shape expected = is_read ? format.shape().value_or(network_shape) : network_shape;
   const size_t problems = diagnostics.problems().size();
   const Shape made =
-      TransformChain(section.images.transform_list(split), expected, diagnostics).output_shape();
+      TransformChain(section.images.transform_list(split), expected, network_shape[0], diagnostics)
+          .output_shape();
   const bool is_known = format.shape().has_value() || !format.reads_files();
   const bool is_reported = diagnostics.problems().size() != problems;
   if (!is_read || !is_known || is_reported || made == network_shape) return;

@@ -142,7 +142,8 @@ std::unique_ptr<RowReader> make_image_rows(const ImageSource& source, TransformC
 
 std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
   Diagnostics diagnostics;
-  TransformChain chain(request.section.images.transform_list(request.split), sample_shape(), diagnostics);
+  TransformChain chain(request.section.images.transform_list(request.split), sample_shape(),
+                       request.network_shape[0], diagnostics);
   if (chain.output_shape() != request.network_shape && diagnostics.ok()) {
     diagnostics.error(request.network_origin,
                       fmt::format("the network expects samples of shape {}, the data provides {}",

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/base/multiversion.h"
+#include "core/data/images/channels.h"
 #include "core/data/images/resample.h"
 
 namespace trainer {
@@ -64,8 +65,13 @@ PixelMap pixel_map(const TransformList& list, int64_t channels) {
 }
 
 TransformChain::TransformChain(const TransformList& list, const Shape& input, Diagnostics& diagnostics)
-    : input_(input), output_(input) {
-  if (is_fixed(input)) most_bytes_ = numel(input);
+    : TransformChain(list, input, input[0], diagnostics) {}
+
+TransformChain::TransformChain(const TransformList& list, const Shape& input, int64_t channels,
+                               Diagnostics& diagnostics)
+    : channels_(input[0]), input_(input), output_(input) {
+  if (can_convert_channels(input[0], channels)) channels_ = output_[0] = channels;
+  if (is_fixed(input)) most_bytes_ = std::max(numel(input), numel(output_));
   for (const auto& step : list) {
     if (!is_fixed(output_) && dynamic_cast<const ViewTransform*>(step.get()) == nullptr) {
       diagnostics.error(step->origin,
@@ -78,6 +84,7 @@ TransformChain::TransformChain(const TransformList& list, const Shape& input, Di
     if (is_fixed(output_)) most_bytes_ = std::max(most_bytes_, numel(output_));
     if (!step->is_terminal()) add(step.get());
   }
+  if (input[0] > channels_) most_bytes_ *= input[0];  // the first steps see the sample's own channels
   if (diagnostics.ok()) map_ = pixel_map(list, output_[0]);
 }
 
@@ -105,6 +112,7 @@ void TransformChain::read(const ImageSource& source, int64_t index, const Random
   } else {
     source.read_view(index, chooser, into);
   }
+  if (channels_ != input_[0]) convert_channels(into, channels_);
   for (const Transform* step : steps_) step->apply(into, chooser.random());
   if (!into.mask.empty() && static_cast<int64_t>(into.mask.size()) != into.height * into.width)
     throw std::logic_error("a transform has left the mask at another size than its image");

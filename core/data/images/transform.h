@@ -69,11 +69,13 @@ void check_masks_follow(const TransformList& list, Diagnostics& diagnostics);
 /// How a list maps bytes to numbers: as its last transform says, otherwise to the unit range.
 PixelMap pixel_map(const TransformList& list, int64_t channels);
 
-/// A checked list made ready for one shape of samples. The list must outlive it.
+/// A checked list made ready for one shape of samples. The list must outlive it. Its steps see images of
+/// `channels`: samples of another number are converted first.
 class TransformChain {
  public:
   /// Reports steps that do not fit `input` (C, H, W); the chain is then not to be used.
   TransformChain(const TransformList& list, const Shape& input, Diagnostics& diagnostics);
+  TransformChain(const TransformList& list, const Shape& input, int64_t channels, Diagnostics& diagnostics);
 
   const Shape& output_shape() const { return output_; }
   /// An image with room for every step, so that no later one allocates.
@@ -100,6 +102,7 @@ class TransformChain {
   std::vector<const ViewTransform*> head_;  // one view and the cuts after it: a single view of the sample
   std::vector<const Transform*> steps_;     // the rest
   PixelMap map_;
+  int64_t channels_;  // that the first step sees
   Shape input_, output_;
   int64_t most_bytes_ = 0;
 };
