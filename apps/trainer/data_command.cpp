@@ -31,7 +31,7 @@ std::string class_name(const SplitStatistics& found, size_t label) {
 constexpr std::string_view kIgnored = "(ignored)";
 
 /// What a class has a number of.
-const char* counted(const SplitStatistics& found) {
+const char* unit_of_counts(const SplitStatistics& found) {
   return found.ignored_pixels ? "pixels" : "samples";
 }
 
@@ -63,7 +63,7 @@ std::string split_text(const std::string& name, const SplitStatistics& found, co
   size_t width = 5;
   for (size_t i = 0; i < found.per_class.size(); ++i) width = std::max(width, class_name(found, i).size());
   if (found.ignored_pixels) width = std::max(width, kIgnored.size());
-  text += fmt::format("  {:<{}} {:>10}\n", "class", width, counted(found));
+  text += fmt::format("  {:<{}} {:>10}\n", "class", width, unit_of_counts(found));
   for (size_t i = 0; i < found.per_class.size(); ++i)
     text += fmt::format("  {:<{}} {:>10}\n", class_name(found, i), width, found.per_class[i]);
   if (found.ignored_pixels) text += fmt::format("  {:<{}} {:>10}\n", kIgnored, width, *found.ignored_pixels);
@@ -76,7 +76,7 @@ Json split_json(const SplitStatistics& found, const SkippedFiles& skipped) {
   };
   Json report{{"samples", found.samples}};
   for (size_t i = 0; i < found.per_class.size(); ++i)
-    report["classes"].push_back({{"name", class_name(found, i)}, {counted(found), found.per_class[i]}});
+    report["classes"].push_back({{"name", class_name(found, i)}, {unit_of_counts(found), found.per_class[i]}});
   if (found.ignored_pixels) report["ignored_pixels"] = *found.ignored_pixels;
   report["height"] = sizes(found.height);
   report["width"] = sizes(found.width);
