@@ -152,7 +152,8 @@ int data_stats_command(const Arguments& arguments) {
       continue;
     }
     const std::unique_ptr<DataSource> source = open_split(recipe, split);
-    const SplitStatistics found = measure(as_images(*source), recipe->data.worker_count(1));
+    const SplitStatistics found = measure(as_images(*source), recipe->data.worker_count(1),
+                                          pixel_window(recipe->data.images.transform_list(split)));
     if (split == Split::train) trained = found;
     const auto info = peek_source(recipe->data, source_request(recipe, split));
     const SkippedFiles skipped = info ? info->skipped : SkippedFiles();

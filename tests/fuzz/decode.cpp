@@ -13,12 +13,14 @@ constexpr int64_t kMostPixels = 1 << 16;
 
 class AnyWindow final : public ViewChooser {
  public:
-  explicit AnyWindow(uint64_t seed) : seed_(seed) {}
+  explicit AnyWindow(uint64_t seed)
+      : seed_(seed), levels_{static_cast<double>(seed % 999) - 99, static_cast<double>(seed % 70001) + 900} {}
 
   View choose(int64_t height, int64_t width) const override {
     RandomStream random(seed_);
     return {window(height, random), window(width, random)};
   }
+  const PixelWindow* pixel_window() const override { return seed_ % 2 == 0 ? &levels_ : nullptr; }
 
  private:
   static AxisView window(int64_t size, RandomStream& random) {
@@ -28,6 +30,7 @@ class AnyWindow final : public ViewChooser {
   }
 
   uint64_t seed_;
+  PixelWindow levels_;
 };
 
 void try_view(MakeDecoder make, std::span<const uint8_t> file, const ViewChooser& chooser) {

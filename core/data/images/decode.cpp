@@ -16,6 +16,7 @@
 #include "core/data/images/decode_webp.h"
 #include "core/data/images/jpeg2000_layout.h"
 #include "core/data/images/orientation.h"
+#include "core/data/images/resample.h"
 #include "core/data/skipped_files.h"
 
 namespace trainer {
@@ -97,7 +98,15 @@ void decode_image(std::span<const uint8_t> file, const ViewChooser& chooser, int
 void decode_image(ImageDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into) {
   const ImageHeader header = decoder.read_header();
   check_pixels(header, max_pixels);
-  decoder.decode(stored_view(header, chooser), into);
+  const View view = stored_view(header, chooser);
+  const PixelWindow* window = chooser.pixel_window();
+  if (window == nullptr || decoder.take_window(*window)) {
+    decoder.decode(view, into);
+  } else {
+    decoder.decode(View::whole(header.height, header.width), into);
+    window->apply(into);
+    resample(into, view);
+  }
   turn_upright(into, header.orientation);
 }
 

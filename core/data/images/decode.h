@@ -31,7 +31,8 @@ struct ImageHeader {
 
 /// The view that `chooser` selects of a JPEG, PNG, WebP, BMP, GIF, TIFF, AVIF or JPEG 2000 file, known by its
 /// first bytes: planar RGB (3, H, W). The chooser gets the upright height and width. Only what the view needs
-/// is decoded, so damage elsewhere is not seen, except for a missing end. Throws DecodeError.
+/// is decoded, so damage elsewhere is not seen, except for a missing end. The chooser's window applies to the
+/// values of up to 16 bits that PNG, TIFF and JPEG 2000 files store, otherwise to bytes. Throws DecodeError.
 void decode_image(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels, Image& into);
 
 }  // namespace trainer

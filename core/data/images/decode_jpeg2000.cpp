@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "core/data/images/jpeg2000_layout.h"
@@ -36,6 +37,11 @@ class Jpeg2000Decoder final : public ImageDecoder {
   ImageHeader read_header() override {
     const Jpeg2000Layout layout = read_jpeg2000_layout(file_);
     return {layout.height, layout.width, 1};
+  }
+
+  bool take_window(const PixelWindow& window) override {
+    window_ = window;
+    return true;
   }
 
   /// Decodes the part of the image that the view needs, then makes the view of it.
@@ -143,17 +149,20 @@ class Jpeg2000Decoder final : public ImageDecoder {
     require(image_->numcomps >= 1);
   }
 
-  /// One component, scaled from its range to bytes, into every fourth byte.
-  static void put(const opj_image_comp_t& component, int64_t count, uint8_t* to) {
+  /// One component, scaled from its range to bytes, into every fourth byte. A window applies to numbers of
+  /// more than 8 bits as they are stored, also to negative ones.
+  void put(const opj_image_comp_t& component, int64_t count, uint8_t* to) const {
     const int32_t most = (1 << component.prec) - 1,
                   offset = component.sgnd != 0 ? 1 << (component.prec - 1) : 0;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = std::clamp<int64_t>(int64_t{component.data[i]} + offset, 0, most);
-      to[4 * i] = static_cast<uint8_t>((value * 255 + most / 2) / most);
+      const auto byte = static_cast<uint8_t>((value * 255 + most / 2) / most);
+      to[4 * i] = window_ ? window_->byte_of(component.prec > 8 ? component.data[i] : int32_t{byte}) : byte;
     }
   }
 
   std::span<const uint8_t> file_;
+  std::optional<PixelWindow> window_;
   size_t at_ = 0;  // in the file
   std::string message_;
   std::unique_ptr<opj_image_t, DestroyJpeg2000Image> image_;

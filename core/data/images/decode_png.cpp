@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
+#include <vector>
 
 #include "core/data/images/orientation.h"
 #include "core/data/images/resample.h"
@@ -89,19 +91,26 @@ class PngDecoder final : public ImageDecoder {
             orientation()};
   }
 
+  bool take_window(const PixelWindow& window) override {
+    window_ = window;
+    return true;
+  }
+
   /// Unpacks the part of the image that the view needs into image.spare; then makes the view of it.
   void decode(View view, Image& image) override {
     require_end();
     int passes = 1;
     guarded([this, &passes] { passes = read_as_rgbx(); });
     const auto height = static_cast<int64_t>(png_get_image_height(state_.png, state_.info));
-    const int64_t stride = 4 * static_cast<int64_t>(png_get_image_width(state_.png, state_.info));
+    const auto width = static_cast<int64_t>(png_get_image_width(state_.png, state_.info));
+    const int64_t stride = pixel_bytes() * width;
     // Rows of an interlaced image are only whole once all are read.
     const PixelRange rows = passes > 1 ? PixelRange{0, height} : pixels_read(view.y);
     image.spare.resize(static_cast<size_t>(stride * (rows.end - rows.first)));
     read_rows(rows, stride, passes, image.spare.data());
+    if (window_) apply_window(image.spare);
     view.y = view.y.shifted(rows.first);
-    resample({image.spare.data(), stride}, view, image);
+    resample({image.spare.data(), 4 * width}, view, image);
   }
 
   /// After read_header(): the numbers that are stored, a byte for each pixel.
@@ -161,17 +170,29 @@ class PngDecoder final : public ImageDecoder {
     if (found == file_.end()) throw DecodeError("the file ends within the image");
   }
 
+  /// Whether samples keep their 16 bits until the window.
+  bool is_wide() const { return window_ && png_get_bit_depth(state_.png, state_.info) == 16; }
+  int64_t pixel_bytes() const { return is_wide() ? 8 : 4; }
+
+  /// In place: 16-bit numbers, the high byte first, become bytes.
+  void apply_window(std::vector<uint8_t>& samples) const {
+    const std::vector<uint8_t> byte_of = window_->table(is_wide() ? 65535 : 255);
+    const size_t bytes = is_wide() ? 2 : 1, count = samples.size() / bytes;
+    for (size_t i = 0; i < count; ++i)
+      samples[i] = byte_of[bytes == 1 ? samples[i] : size_t{samples[2 * i]} << 8 | samples[2 * i + 1]];
+  }
+
   /// Returns the number of passes over the rows.
   int read_as_rgbx() {
     png_set_expand(state_.png);
-    png_set_scale_16(state_.png);
+    if (!is_wide()) png_set_scale_16(state_.png);
     png_set_gray_to_rgb(state_.png);
     png_set_strip_alpha(state_.png);
     png_set_filler(state_.png, 0xFF, PNG_FILLER_AFTER);
     const int passes = png_set_interlace_handling(state_.png);
     png_read_update_info(state_.png, state_.info);
     if (png_get_rowbytes(state_.png, state_.info) !=
-        size_t{4} * png_get_image_width(state_.png, state_.info)) {
+        static_cast<size_t>(pixel_bytes()) * png_get_image_width(state_.png, state_.info)) {
       png_error(state_.png, "cannot be converted to 8 bits for each of three colours");
     }
     return passes;
@@ -190,6 +211,7 @@ class PngDecoder final : public ImageDecoder {
 
   PngState state_;
   std::span<const uint8_t> file_;
+  std::optional<PixelWindow> window_;
 };
 
 }  // namespace

@@ -54,8 +54,19 @@ class TiffDecoder final : public ImageDecoder {
     return {height_, width_, orientation >= 1 && orientation <= 8 ? orientation : 1};
   }
 
+  bool take_window(const PixelWindow& window) override {
+    const bool has_indirect_colours = pixels_.colours == TiffColours::palette ||
+                                      pixels_.colours == TiffColours::cmyk || pixels_.has_multiplied_alpha;
+    if (!has_indirect_colours) pixels_.window = window;
+    return !has_indirect_colours;
+  }
+
   /// Unpacks the part of the image that the view needs into image.spare; then makes the view of it.
   void decode(View view, Image& image) override {
+    if (pixels_.is_signed && !pixels_.window)
+      throw DecodeError(
+          "a TIFF of signed integers, which need a range: begin data.augment and data.eval_transform with "
+          "window");
     require_end();
     rows_ = pixels_read(view.y), columns_ = pixels_read(view.x);
     const int64_t width = columns_.end - columns_.first, count = width * (rows_.end - rows_.first);
@@ -145,10 +156,12 @@ class TiffDecoder final : public ImageDecoder {
     pixels_.bits = number(TIFFTAG_BITSPERSAMPLE);
     samples_ = number(TIFFTAG_SAMPLESPERPIXEL);
     is_planar_ = number(TIFFTAG_PLANARCONFIG) == PLANARCONFIG_SEPARATE && samples_ > 1;
-    if (form == SAMPLEFORMAT_INT || form == SAMPLEFORMAT_IEEEFP || form > SAMPLEFORMAT_VOID) {
-      throw DecodeError(fmt::format("a TIFF of {} of {} bits; only unsigned integers are read: convert it",
-                                    form == SAMPLEFORMAT_INT ? "signed integers" : "other numbers",
-                                    pixels_.bits));
+    pixels_.is_signed = form == SAMPLEFORMAT_INT;
+    if (form == SAMPLEFORMAT_IEEEFP || form > SAMPLEFORMAT_VOID ||
+        (pixels_.is_signed && pixels_.bits != 16)) {
+      throw DecodeError(
+          fmt::format("a TIFF of {} of {} bits; only integers of up to 16 bits are read: convert it",
+                      pixels_.is_signed ? "signed integers" : "other numbers", pixels_.bits));
     }
     read_colours(compression == COMPRESSION_JPEG);
   }

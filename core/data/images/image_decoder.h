@@ -17,6 +17,9 @@ class ImageDecoder {
   ImageDecoder& operator=(const ImageDecoder&) = delete;
 
   virtual ImageHeader read_header() = 0;
+  /// After read_header(): decode() shall turn stored values into bytes so. False if it has them as bytes
+  /// only.
+  virtual bool take_window(const PixelWindow&) { return false; }
   /// After read_header(): makes the view (in pixels as stored) as planar RGB.
   virtual void decode(View view, Image& into) = 0;
 };

@@ -75,6 +75,7 @@ class ExactSize final : public ViewChooser {
     }
     return chooser_.choose(height, width);
   }
+  const PixelWindow* pixel_window() const override { return chooser_.pixel_window(); }
 
  private:
   const Shape& shape_;

@@ -50,6 +50,9 @@ void check_order(const ImageKind& images, Diagnostics& diagnostics) {
     for (const auto& step : *list) {
       if (step->is_terminal() && step != list->back())
         diagnostics.error(step->origin, "must be the last of its list");
+      if (step->pixel_window() != nullptr && step != list->front())
+        diagnostics.error(step->origin,
+                          "must be the first of its list: other transforms get 8 bits of each value");
     }
   }
   for (const auto& step : images.eval_transform) {
@@ -77,6 +80,17 @@ std::vector<int64_t> chosen_samples(const DataSection& section, const SourceRequ
   return split_groups(labels, groups, choice);
 }
 
+/// A network that was trained on one range would see another.
+void check_windows(const ImageKind& images, const OriginOf& origin_of, Diagnostics& diagnostics) {
+  const PixelWindow *augment = pixel_window(images.augment),
+                    *evaluation = pixel_window(images.eval_transform);
+  const bool is_one = augment != nullptr && evaluation != nullptr && *augment == *evaluation;
+  if ((augment == nullptr && evaluation == nullptr) || is_one) return;
+  diagnostics.error(
+      origin_of(evaluation == nullptr ? "data.augment" : "data.eval_transform"),
+      "data.augment and data.eval_transform must begin with the same window, or both without one");
+}
+
 }  // namespace
 
 void ImageKind::declare(Fields& fields) {
@@ -101,6 +115,7 @@ void ImageKind::declare(Fields& fields) {
 
 void ImageKind::check(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
                       Diagnostics& diagnostics) const {
+  const size_t problems = diagnostics.problems().size();
   check_order(*this, diagnostics);
   if (section.chosen_format().reads_masks()) check_masks(*this, origin_of, diagnostics);
   if (network_shape.size() != 3) {
@@ -113,6 +128,7 @@ void ImageKind::check(const DataSection& section, const Shape& network_shape, co
   }
   for (const Split split : {Split::train, Split::val})
     check_split(section, split, network_shape, origin_of, diagnostics);
+  if (diagnostics.problems().size() == problems) check_windows(*this, origin_of, diagnostics);
 }
 
 std::unique_ptr<DataSource> ImageKind::take_split(std::unique_ptr<DataSource> source,

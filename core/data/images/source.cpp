@@ -8,6 +8,7 @@ namespace trainer {
 
 void ImageSource::read_view(int64_t index, const ViewChooser& chooser, Image& into) const {
   read(index, into);
+  if (const PixelWindow* window = chooser.pixel_window()) window->apply(into);
   resample(into, chooser.choose(into.height, into.width));
 }
 

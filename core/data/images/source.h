@@ -15,7 +15,8 @@ namespace trainer {
 class ImageSource : public DataSource {
  public:
   virtual void read(int64_t index, Image& into) const = 0;
-  /// The view of the sample that `chooser` selects. Encoded images decode no more than that.
+  /// The view of the sample that `chooser` selects, after its window. Encoded images decode no more than
+  /// that.
   virtual void read_view(int64_t index, const ViewChooser& chooser, Image& into) const;
   /// Whether samples are image files. If so, read_encoded() returns the undecoded bytes in `encoded`, and the
   /// label, which is set even if it throws UnreadableSampleError.

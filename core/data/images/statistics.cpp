@@ -66,12 +66,24 @@ struct Sums {
   }
 };
 
-void read_range(const ImageSource& source, int64_t begin, int64_t end, Sums& sums) {
+/// Whole images, seen through a window.
+class WindowedView final : public ViewChooser {
+ public:
+  explicit WindowedView(const PixelWindow* window) : window_(window) {}
+  View choose(int64_t height, int64_t width) const override { return View::whole(height, width); }
+  const PixelWindow* pixel_window() const override { return window_; }
+
+ private:
+  const PixelWindow* window_;
+};
+
+void read_range(const ImageSource& source, const PixelWindow* window, int64_t begin, int64_t end,
+                Sums& sums) {
   Image image;
   try {
     for (int64_t i = begin; i < end; ++i) {
       try {
-        source.read(i, image);
+        window == nullptr ? source.read(i, image) : source.read_view(i, WindowedView(window), image);
         sums.add(image);
         if (source.has_masks()) {
           sums.add_mask(image.mask, *source.ignored_pixel());
@@ -97,14 +109,14 @@ Sizes sizes_of(std::vector<int64_t>& values) {
 
 }  // namespace
 
-SplitStatistics measure(const ImageSource& source, int64_t threads) {
+SplitStatistics measure(const ImageSource& source, int64_t threads, const PixelWindow* window) {
   const int64_t size = source.size(), parts = std::clamp<int64_t>(threads, 1, size);
   std::vector<Sums> sums(static_cast<size_t>(parts));
   {
     std::vector<std::jthread> running;
     for (int64_t i = 0; i < parts; ++i) {
-      running.emplace_back([&source, &mine = sums[static_cast<size_t>(i)], begin = size * i / parts,
-                            end = size * (i + 1) / parts] { read_range(source, begin, end, mine); });
+      running.emplace_back([&source, window, &mine = sums[static_cast<size_t>(i)], begin = size * i / parts,
+                            end = size * (i + 1) / parts] { read_range(source, window, begin, end, mine); });
     }
   }
   Sums all;

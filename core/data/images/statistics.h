@@ -25,7 +25,8 @@ struct SplitStatistics {
   std::vector<UnreadableSample> unreadable;
 };
 
-/// Reads every sample once, on this number of threads; the result does not depend on it.
-SplitStatistics measure(const ImageSource& source, int64_t threads);
+/// Reads every sample once, after the window if one is given, on this number of threads; the result does not
+/// depend on it.
+SplitStatistics measure(const ImageSource& source, int64_t threads, const PixelWindow* window = nullptr);
 
 }  // namespace trainer

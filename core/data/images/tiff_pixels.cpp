@@ -34,7 +34,9 @@ void TiffPixels::prepare() {
   for (size_t value = 0; value <= most; ++value) {
     const size_t seen = colours == TiffColours::white_is_zero ? most - value : value;
     const size_t scaled = colours == TiffColours::palette ? value : (seen * 255 + most / 2) / most;
-    byte_of_[value] = static_cast<uint8_t>(scaled);
+    const double stored =
+        is_signed ? static_cast<int16_t>(seen) : static_cast<double>(bits == 16 ? seen : scaled);
+    byte_of_[value] = window ? window->byte_of(stored) : static_cast<uint8_t>(scaled);
   }
 }
 

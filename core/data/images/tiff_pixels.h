@@ -3,7 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "core/data/images/pixel_window.h"
 
 namespace trainer {
 
@@ -14,8 +17,10 @@ enum class TiffColours { white_is_zero, black_is_zero, rgb, palette, cmyk };
 struct TiffPixels {
   TiffColours colours = TiffColours::black_is_zero;
   int bits = 8;                       ///< of a sample: 1, 2, 4, 8 or 16
+  bool is_signed = false;             ///< 16 bits of grey or colours, for a window only
   bool has_multiplied_alpha = false;  ///< the sample after the colours, by which these were multiplied
   std::array<std::vector<uint8_t>, 3> palette;  ///< 2^bits values of each colour
+  std::optional<PixelWindow> window;            ///< of samples that are shades or colours
 
   /// How many of a pixel's samples count, up to 4.
   int64_t used() const;

@@ -16,11 +16,15 @@ namespace {
 /// The image size that results from the views at the head of a list.
 class HeadView final : public ViewChooser {
  public:
-  HeadView(const std::vector<const ViewTransform*>& head, const RandomStream& random)
-      : head_(head), first_(random), random_(random) {}
+  HeadView(const PixelWindow* window, const std::vector<const ViewTransform*>& head,
+           const RandomStream& random)
+      : window_(window), head_(head), first_(random), random_(random) {}
+
+  const PixelWindow* pixel_window() const override { return window_; }
 
   View choose(int64_t height, int64_t width) const override {
     random_ = first_;
+    if (head_.empty()) return View::whole(height, width);
     View view = head_.front()->view(height, width, random_);
     for (size_t i = 1; i < head_.size(); ++i) {
       view = narrowed(view, head_[i]->view(view.y.out, view.x.out, random_));
@@ -32,6 +36,7 @@ class HeadView final : public ViewChooser {
   RandomStream& random() { return random_; }
 
  private:
+  const PixelWindow* window_;
   const std::vector<const ViewTransform*>& head_;
   RandomStream first_;
   mutable RandomStream random_;  // starts again with each choice
@@ -58,6 +63,10 @@ void check_masks_follow(const TransformList& list, Diagnostics& diagnostics) {
   }
 }
 
+const PixelWindow* pixel_window(const TransformList& list) {
+  return list.empty() ? nullptr : list.front()->pixel_window();
+}
+
 PixelMap pixel_map(const TransformList& list, int64_t channels) {
   if (!list.empty() && list.back()->is_terminal()) return list.back()->pixel_map(channels);
   const auto count = static_cast<size_t>(channels);
@@ -69,11 +78,12 @@ TransformChain::TransformChain(const TransformList& list, const Shape& input, Di
 
 TransformChain::TransformChain(const TransformList& list, const Shape& input, int64_t channels,
                                Diagnostics& diagnostics)
-    : channels_(input[0]), input_(input), output_(input) {
+    : window_(pixel_window(list)), channels_(input[0]), input_(input), output_(input) {
   if (can_convert_channels(input[0], channels)) channels_ = output_[0] = channels;
   if (is_fixed(input)) most_bytes_ = std::max(numel(input), numel(output_));
   for (const auto& step : list) {
-    if (!is_fixed(output_) && dynamic_cast<const ViewTransform*>(step.get()) == nullptr) {
+    const bool is_window = window_ != nullptr && step == list.front();
+    if (!is_fixed(output_) && !is_window && dynamic_cast<const ViewTransform*>(step.get()) == nullptr) {
       diagnostics.error(step->origin,
                         "needs images of one size, but their sizes differ; put random_resized_crop before "
                         "it, or resize and center_crop");
@@ -82,7 +92,7 @@ TransformChain::TransformChain(const TransformList& list, const Shape& input, in
     if (is_fixed(output_)) most_bytes_ = std::max(most_bytes_, step->most_bytes(output_));
     output_ = step->output_shape(output_, diagnostics);
     if (is_fixed(output_)) most_bytes_ = std::max(most_bytes_, numel(output_));
-    if (!step->is_terminal()) add(step.get());
+    if (!step->is_terminal() && !is_window) add(step.get());
   }
   if (input[0] > channels_) most_bytes_ *= input[0];  // the first steps see the sample's own channels
   if (diagnostics.ok()) map_ = pixel_map(list, output_[0]);
@@ -106,8 +116,8 @@ void TransformChain::add(const Transform* step) {
 
 void TransformChain::read(const ImageSource& source, int64_t index, const RandomStream& random,
                           Image& into) const {
-  HeadView chooser(head_, random);
-  if (head_.empty()) {
+  HeadView chooser(window_, head_, random);
+  if (head_.empty() && window_ == nullptr) {
     source.read(index, into);
   } else {
     source.read_view(index, chooser, into);

@@ -45,6 +45,10 @@ class Transform : public Component {
   /// The same step for a device that takes (C, H, W), drawn from the same words; nothing if none can.
   virtual std::optional<SampleStep> device_step(const Shape& /*input*/) const { return std::nullopt; }
 
+  /// Not null if it turns stored values into bytes: it is then the first of its list, and the source does
+  /// that.
+  virtual const PixelWindow* pixel_window() const { return nullptr; }
+
   /// True if it turns bytes into numbers: it is then the last of its list and gives the map for that.
   virtual bool is_terminal() const { return false; }
   virtual PixelMap pixel_map(int64_t /*channels*/) const { return {}; }
@@ -65,6 +69,9 @@ using TransformList = std::vector<std::unique_ptr<Transform>>;
 
 /// Reports the transforms of a list that masks cannot follow.
 void check_masks_follow(const TransformList& list, Diagnostics& diagnostics);
+
+/// The window that a list begins with; null if it begins with another step.
+const PixelWindow* pixel_window(const TransformList& list);
 
 /// How a list maps bytes to numbers: as its last transform says, otherwise to the unit range.
 PixelMap pixel_map(const TransformList& list, int64_t channels);
@@ -99,6 +106,7 @@ class TransformChain {
   void add(const Transform* step);
   void check_shape(const Image& image) const;
 
+  const PixelWindow* window_ = nullptr;     // of the stored values, before all else
   std::vector<const ViewTransform*> head_;  // one view and the cuts after it: a single view of the sample
   std::vector<const Transform*> steps_;     // the rest
   PixelMap map_;

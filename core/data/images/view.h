@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/data/images/pixel_window.h"
+
 namespace trainer {
 
 /// A window along one axis: `length` pixels from `begin` on, resized to `out`. The filter reads no pixel
@@ -43,6 +45,8 @@ class ViewChooser {
  public:
   virtual ~ViewChooser() = default;
   virtual View choose(int64_t height, int64_t width) const = 0;
+  /// How stored values become bytes, before the view is made; null: in the ordinary way.
+  virtual const PixelWindow* pixel_window() const { return nullptr; }
 };
 
 /// The whole image as it is.

@@ -25,6 +25,9 @@ const Registry<Transform>& transforms() {
       {"rotation", "rotates by a random angle; uncovered pixels become black", make_rotation},
       {"trivial_augment", "TrivialAugmentWide: one random operation out of 14, with a random magnitude",
        make_trivial_augment},
+      {"window",
+       "spreads the stored values from `from` to `to`, of 8 or 16 bits, over black to white; must come first",
+       make_window},
   };
   return table;
 }

@@ -26,5 +26,6 @@ std::unique_ptr<Transform> make_random_resized_crop();
 std::unique_ptr<Transform> make_resize();
 std::unique_ptr<Transform> make_rotation();
 std::unique_ptr<Transform> make_trivial_augment();
+std::unique_ptr<Transform> make_window();
 
 }  // namespace trainer
