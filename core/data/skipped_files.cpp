@@ -61,7 +61,9 @@ std::string SkippedFiles::text() const {
   for (size_t i = 0; i < std::min(types.size(), kShownTypes); rest -= types[i++].second)
     parts.push_back(fmt::format("{} {}", types[i].second, one_line(types[i].first)));
   if (rest > 0) parts.push_back(fmt::format("{} of {} more types", rest, types.size() - kShownTypes));
-  const std::string advice = count_.contains(".dcm") ? std::string("; ") + kConvertDicom : "";
+  std::string advice;
+  if (count_.contains(".dcm")) advice += std::string("; ") + kConvertDicom;
+  if (count_.contains(".heic") || count_.contains(".heif")) advice += std::string("; ") + kConvertHeic;
   return fmt::format("{} skipped: {}{}", total(), fmt::join(parts, ", "), advice);
 }
 

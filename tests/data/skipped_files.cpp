@@ -24,6 +24,12 @@ TEST_CASE("skipped DICOM files name the command that converts them") {
         "2 skipped: 2 .dcm; convert DICOM files: dcmj2pnm --write-png FILE.dcm FILE.png (package dcmtk)");
 }
 
+TEST_CASE("skipped HEIC files name the command that converts them, once") {
+  CHECK(skipped(".heif", 1, skipped(".HEIC", 2)).text() ==
+        "3 skipped: 2 .heic, 1 .heif; convert HEIC files: heif-convert FILE.heic FILE.png (package "
+        "libheif-examples)");
+}
+
 TEST_CASE("files that belong to a folder of images are not skipped ones") {
   SkippedFiles found;
   for (const char* name : {"Thumbs.db", "DESKTOP.INI", ".DS_Store", ".x.tif", "labels.csv", "labels.TSV"})

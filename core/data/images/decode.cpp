@@ -35,6 +35,7 @@ constexpr std::array<uint8_t, 12> kJp2Magic = {0, 0, 0, 12, 'j', 'P', ' ', ' ', 
 constexpr std::array<uint8_t, 4> kFileTypeBox = {'f', 't', 'y', 'p'};
 constexpr std::array<std::array<uint8_t, 4>, 4> kAvifBrands = {
     {{'a', 'v', 'i', 'f'}, {'a', 'v', 'i', 's'}, {'m', 'i', 'f', '1'}, {'m', 's', 'f', '1'}}};
+constexpr std::array<std::array<uint8_t, 4>, 2> kHeicBrands = {{{'h', 'e', 'i', 'c'}, {'h', 'e', 'i', 'x'}}};
 constexpr std::array<uint8_t, 4> kDicomMagic = {'D', 'I', 'C', 'M'};
 constexpr size_t kWebpMagicAt = 8, kFileTypeAt = 4, kBrandAt = 8, kDicomMagicAt = 128;
 
@@ -53,10 +54,10 @@ bool is_tiff(std::span<const uint8_t> file) {
 }
 
 /// By the first of the kinds that the file says it is of.
-bool is_avif(std::span<const uint8_t> file) {
+bool has_brand(std::span<const uint8_t> file, std::span<const std::array<uint8_t, 4>> brands) {
   if (file.size() < kBrandAt || !starts_with(file.subspan(kFileTypeAt), kFileTypeBox)) return false;
   const std::span<const uint8_t> brand = file.subspan(kBrandAt);
-  return std::ranges::any_of(kAvifBrands, [brand](const auto& name) { return starts_with(brand, name); });
+  return std::ranges::any_of(brands, [brand](const auto& name) { return starts_with(brand, name); });
 }
 
 bool is_dicom(std::span<const uint8_t> file) {
@@ -70,8 +71,9 @@ std::unique_ptr<ImageDecoder> make_decoder(std::span<const uint8_t> file) {
   if (starts_with(file, kBmpMagic)) return make_bmp_decoder(file);
   if (starts_with(file, kGifMagic)) return make_gif_decoder(file);
   if (is_tiff(file)) return make_tiff_decoder(file);
-  if (is_avif(file)) return make_avif_decoder(file);
+  if (has_brand(file, kAvifBrands)) return make_avif_decoder(file);
   if (starts_with(file, kJp2Magic) || is_jpeg2000_codestream(file)) return make_jpeg2000_decoder(file);
+  if (has_brand(file, kHeicBrands)) throw DecodeError(fmt::format("a HEIC file; {}", kConvertHeic));
   if (is_dicom(file)) throw DecodeError(fmt::format("a DICOM file; {}", kConvertDicom));
   throw DecodeError(file.empty() ? std::string("the file is empty")
                                  : fmt::format("neither {} by its first bytes", kImageKinds));

@@ -125,10 +125,14 @@ TEST_CASE("a damaged GIF is refused before memory is taken") {
   CHECK(!decode_error(damaged).empty());
 }
 
-TEST_CASE("a DICOM file is refused with the command that converts it") {
+TEST_CASE("DICOM and HEIC files are refused with the command that converts them") {
   const std::string file = std::string(128, '\0') + "DICM" + std::string(100, '\1');
   CHECK_THAT(decode_error(file), ContainsSubstring("a DICOM file") && ContainsSubstring("dcmj2pnm"));
   CHECK_THAT(decode_error(file.substr(0, 131)), ContainsSubstring("by its first bytes"));
+  CHECK_THAT(decode_error(std::string("\0\0\0\x18"
+                                      "ftypheic\0\0\0\0mif1heic",
+                                      24)),
+             ContainsSubstring("a HEIC file") && ContainsSubstring("heif-convert"));
 }
 
 }  // namespace
