@@ -176,7 +176,8 @@ double largest_distance(const Image& image, bool of_x) {
 TEST_CASE("a mask's pixels are those at the places of the image's pixels, to one pixel") {
   const auto [height, width] = GENERATE(std::pair{37, 53}, std::pair{120, 91}, std::pair{1, 9});
   const bool of_x = GENERATE(false, true);
-  for (const char* name : {"horizontal_flip", "random_crop", "rotation", "resize", "random_resized_crop"}) {
+  for (const char* name : {"horizontal_flip", "vertical_flip", "rotate90", "random_crop", "rotation",
+                           "resize", "random_resized_crop"}) {
     const auto transform = strong(name);
     for (uint32_t sample = 0; sample < 50; ++sample) {
       INFO(name << " of " << height << "x" << width << ", draw " << sample);

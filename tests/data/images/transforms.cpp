@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <set>
 #include "tests/catch.h"
 
 #include "core/data/images/transforms/table.h"
+#include "core/data/images/transforms/tones.h"
 #include "tests/data/samples.h"
 
 namespace trainer {
@@ -126,6 +128,97 @@ TEST_CASE("horizontal_flip mirrors rows as often as p says") {
       flips += flipped;
     }
     CHECK(flips / 4000.0 == Approx(p).margin(0.03));
+  }
+}
+
+TEST_CASE("vertical_flip mirrors columns as often as p says") {
+  const auto flip = make_transform("vertical_flip");
+  CHECK(flip->is_random());
+  const double p = GENERATE(0.0, 0.3, 1.0);
+  set(*flip, "p", p);
+  for (const int64_t height : {1, 2, 3}) {
+    const Image original = numbered(2, height, 5);
+    Image mirrored = original;
+    for (int64_t c = 0; c < 2; ++c) {
+      for (int64_t y = 0; y < height; ++y)
+        std::copy_n(original.pixels.begin() + (c * height + y) * 5, 5,
+                    mirrored.pixels.begin() + (c * height + height - 1 - y) * 5);
+    }
+    int flips = 0;
+    for (uint32_t sample = 0; sample < 2000; ++sample) {
+      Image image = original;
+      RandomStream random(1, 0, sample);
+      flip->apply(image, random);
+      const bool flipped = image.pixels == mirrored.pixels;
+      REQUIRE((flipped || image.pixels == original.pixels));
+      flips += flipped;
+    }
+    if (height > 1) CHECK(flips / 2000.0 == Approx(p).margin(0.04));
+  }
+}
+
+/// How often each result occurs in 4000 draws.
+std::map<std::vector<uint8_t>, int> rotations(const Image& original) {
+  const auto rotate = make_transform("rotate90");
+  CHECK(rotate->is_random());
+  std::map<std::vector<uint8_t>, int> results;
+  for (uint32_t sample = 0; sample < 4000; ++sample) {
+    Image image = original;
+    RandomStream random(3, 0, sample);
+    rotate->apply(image, random);
+    REQUIRE((image.height == original.height && image.width == original.width));
+    ++results[image.pixels];
+  }
+  return results;
+}
+
+TEST_CASE("rotate90 turns squares by each multiple of 90 degrees, other images by 180") {
+  Image square;
+  square.resize(2, 3, 3);
+  square.pixels = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  const std::vector<std::vector<uint8_t>> turned = {
+      square.pixels,
+      {3, 6, 9, 2, 5, 8, 1, 4, 7, 13, 16, 19, 12, 15, 18, 11, 14, 17},
+      {9, 8, 7, 6, 5, 4, 3, 2, 1, 19, 18, 17, 16, 15, 14, 13, 12, 11},
+      {7, 4, 1, 8, 5, 2, 9, 6, 3, 17, 14, 11, 18, 15, 12, 19, 16, 13}};
+  const auto squares = rotations(square);
+  CHECK(squares.size() == 4);
+  for (const auto& pixels : turned) CHECK(squares.at(pixels) / 4000.0 == Approx(0.25).margin(0.03));
+
+  Image even;
+  even.resize(1, 2, 2);
+  even.pixels = {1, 2, 3, 4};
+  CHECK(rotations(even).contains({2, 4, 1, 3}));
+
+  const Image wide = numbered(1, 2, 3);
+  const auto halves = rotations(wide);
+  CHECK(halves.size() == 2);
+  CHECK(halves.at({wide.pixels.rbegin(), wide.pixels.rend()}) / 4000.0 == Approx(0.5).margin(0.03));
+  CHECK(rotations(numbered(3, 1, 1)).size() == 1);
+}
+
+TEST_CASE("equalize and autocontrast are steps of their own, always or with a probability") {
+  for (const auto& [name, spread] : {std::pair{"equalize", &equalize}, {"autocontrast", &autocontrast}}) {
+    const auto step = make_transform(name);
+    CHECK(!step->is_random());
+    Image original = numbered(3, 30, 31);
+    for (uint8_t& pixel : original.pixels) pixel = static_cast<uint8_t>(20 + pixel / 2);
+    Image expected = original, image = original;
+    spread(expected);
+    CHECK(expected.pixels != original.pixels);
+    RandomStream random(1);
+    step->apply(image, random);
+    CHECK(image.pixels == expected.pixels);
+    set(*step, "p", 0.3);
+    CHECK(step->is_random());
+    int times = 0;
+    for (uint32_t sample = 0; sample < 2000; ++sample) {
+      image = original;
+      RandomStream draw(1, 0, sample);
+      step->apply(image, draw);
+      times += image.pixels == expected.pixels;
+    }
+    CHECK(times / 2000.0 == Approx(0.3).margin(0.04));
   }
 }
 
