@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/config/messages.h"
 #include "core/config/patterns.h"
 #include "core/graph/names.h"
 #include "core/graph/operation.h"
+#include "core/optim/layer_depth.h"
 
 namespace trainer {
 namespace {
@@ -41,6 +43,14 @@ void Optimizer::declare(Fields& fields) {
       .add("no_decay", &no_decay,
            "kinds of parameters without weight decay; norm: every one-dimensional parameter except biases")
       .one_of({"bias", "norm"});
+  fields
+      .add(
+          "layer_lr_decay", &layer_lr_decay,
+          "multiplies the learning rate of a layer by this to the power of its distance from the last layer; "
+          "numbered blocks, such as blocks.3, count as one layer each; fine-tuning often uses 0.65 to 0.9")
+      .above(0)
+      .at_most(1)
+      .absent_as("1");
   fields.maps(
       "groups", groups,
       "parameters with a learning rate or weight decay of their own; each is in the first group whose "
@@ -93,10 +103,24 @@ bool Optimizer::is_spared(const Tensor& parameter) const {
   return parameter.spec.shape.size() == 1 && listed("norm");
 }
 
+std::map<std::string, double> Optimizer::layer_factors(const Program& program) const {
+  std::map<std::string, double> factors;
+  if (layer_lr_decay == 1) return factors;
+  std::vector<std::string> names;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::parameter) names.push_back(tensor.name);
+  }
+  const std::vector<int64_t> depths = depths_from_top(names);
+  for (size_t i = 0; i < names.size(); ++i)
+    factors[names[i]] = std::pow(layer_lr_decay, static_cast<double>(depths[i]));
+  return factors;
+}
+
 void Optimizer::append_rule(Builder& build, const StepInputs& inputs, const update::Rule& rule,
                             const std::vector<ParameterGradient>& parameters, double lr_factor) const {
   Program& program = build.program();
   const update::MomentNames moments = std::visit([](const auto& one) { return one.moments(); }, rule);
+  const std::map<std::string, double> factors = layer_factors(program);
   std::vector<ParameterSettings> settings;
   std::vector<TensorId> all = {inputs.lr, inputs.updates, inputs.scale, inputs.skip};
   std::vector<TensorId> changed;
@@ -104,6 +128,7 @@ void Optimizer::append_rule(Builder& build, const StepInputs& inputs, const upda
     const Tensor parameter = program.tensor(pair.parameter);
     settings.push_back(setting_of(parameter, rule));
     settings.back().lr_factor *= lr_factor;
+    if (!factors.empty()) settings.back().lr_factor *= factors.at(parameter.name);
     all.insert(all.end(), {pair.parameter, pair.gradient});
     changed.push_back(pair.parameter);
     for (const char* suffix : moments) {

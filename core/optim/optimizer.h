@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
 #include "core/graph/ops/optimizer_steps.h"
@@ -22,6 +24,7 @@ class Optimizer : public Component {
  public:
   double lr = 0.1;
   double weight_decay = 0;
+  double layer_lr_decay = 1;
   std::vector<std::string> no_decay;
   std::vector<std::unique_ptr<ParameterGroup>> groups;  ///< a parameter belongs to the first that matches
   std::optional<double> clip_norm, clip_value;
@@ -55,6 +58,8 @@ class Optimizer : public Component {
 
  private:
   ParameterSettings setting_of(const Tensor& parameter, const update::Rule& rule) const;
+  /// The factor of each parameter's learning rate by layer_lr_decay, by name.
+  std::map<std::string, double> layer_factors(const Program& program) const;
   /// Whether no_decay lists the parameter's kind.
   bool is_spared(const Tensor& parameter) const;
 };

@@ -128,6 +128,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
                  .guards = recipe.guards.step_guards(scales_loss(spec.precision)),
                  .adapts_lr = recipe.lr_scheduler->plateau().has_value()};
   spec.ema_decay = recipe.training.ema_decay;
+  spec.ema_warmup = recipe.training.ema_warmup;
   return training_step(spec);
 }
 

@@ -184,6 +184,11 @@ void TrainingSection::declare(Fields& fields) {
         ema.add("decay", &ema_decay, "decay of the average per update, typically 0.999; default: no average")
             .at_least(0)
             .below(1);
+        ema.add("warmup", &ema_warmup,
+                "limit the decay of update t to (1 + t) / (10 + t), so that a short run's average soon "
+                "forgets its "
+                "first weights")
+            .absent_as("false");
       });
 }
 

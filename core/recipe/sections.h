@@ -88,6 +88,7 @@ struct TrainingSection {
   std::optional<AutoCount> micro_batch_size;
   std::string precision{to_string(Precision::fp32)};
   std::optional<double> ema_decay;  ///< absent: weights are not averaged
+  bool ema_warmup = false;
   void declare(Fields& fields);
 
   Precision parsed_precision() const { return *precision_named(precision); }

@@ -60,8 +60,9 @@ Pass shard_optimizer(int64_t ranks);
 /// kept.
 Pass guard_statistics();
 /// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic,
-/// unless the step was skipped; `evaluate_averages` is `evaluate` with these.
-Pass average_weights(double decay);
+/// unless the step was skipped; `evaluate_averages` is `evaluate` with these. With `warmup_updates`, those of
+/// the run, the decay of update t is at most (1 + t) / (10 + t).
+Pass average_weights(double decay, size_t warmup_updates = 0);
 /// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
 /// parameter and running statistic.
 Pass given_averages();

@@ -80,7 +80,10 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.stage(apply_update(spec.update, update));
   if (spec.shard_optimizer && has_peers) step.stage(shard_optimizer(spec.ranks));
   if (spec.update.guards.counts || is_scaled) step.stage(guard_statistics());
-  if (spec.ema_decay) step.stage(average_weights(*spec.ema_decay));
+  if (spec.ema_decay) {
+    const size_t updates = spec.ema_warmup ? spec.update.learning_rates.size() : 0;
+    step.stage(average_weights(*spec.ema_decay, updates));
+  }
   step.passes(Place::finished);
   return step.without(spec.left_out);
 }

@@ -24,6 +24,7 @@ struct StepSpec {
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of gradients that are all-reduced together
   UpdateSpec update;
   std::optional<double> ema_decay;
+  bool ema_warmup = false;            ///< the decay of the first updates is smaller
   std::vector<std::string> left_out;  ///< optional passes that should not run
 };
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "tests/catch.h"
 
 #include "core/base/rng.h"
@@ -46,10 +48,10 @@ Values values_of(const Session& session, const std::string& suffix) {
 }
 
 /// The averages after one update.
-void follow(Values& averages, const Values& now) {
+void follow(Values& averages, const Values& now, double decay = kDecay) {
   for (auto& [name, average] : averages) {
     for (size_t i = 0; i < average.size(); ++i)
-      average[i] = kDecay * average[i] + (1 - kDecay) * now.at(name)[i];
+      average[i] = decay * average[i] + (1 - decay) * now.at(name)[i];
   }
 }
 
@@ -99,6 +101,27 @@ TEST_CASE("averages follow parameters and running statistics, and are evaluated 
     for (const auto& [name, values] : expected) session.set(name, {values.begin(), values.end()});
     session.run(entry_name::kEvaluate);
     CHECK(session.output(entry_name::kEvaluate, output_name::kLoss)[0] == Approx(averaged).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("with a warm-up the decay of update t is at most (1 + t) / (10 + t)") {
+  constexpr size_t kUpdates = 8;
+  Program program = training_program(network_from(kNetwork), kBatch, *optimizer(), {0.1f}, {fuse_relu()});
+  run_passes(program, {average_weights(0.4, kUpdates), dead_code()});
+  const Backend reference = make_reference_backend();
+  const auto cpu = make_cpu_backend(2);
+  for (const Backend* backend : {&reference, &cpu}) {
+    INFO(backend->planner->name());
+    Session session(program, *backend);
+    start(session);
+    Values expected = values_of(session, "");
+    for (uint64_t step = 1; step <= kUpdates; ++step) {
+      set_batch(session, kBatch, step);
+      session.run(entry_name::kTrainStep);
+      const auto t = static_cast<double>(step);
+      follow(expected, values_of(session, ""), std::min(0.4, (1 + t) / (10 + t)));
+    }
+    check_close(values_of(session, ".ema"), expected, 1e-6);
   }
 }
 
