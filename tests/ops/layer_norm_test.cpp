@@ -31,7 +31,7 @@ const std::vector<LayerNormParts> kLayerNorms = {{false, true, true},   {false, 
 
 TEST_CASE("layer normalisations have the right values and gradients") {
   for (const Shape& shape :
-       {Shape{1, 2}, Shape{31, 33}, Shape{3, 1, 31}, Shape{2, 33, 5}, Shape{1, 3, 300}}) {
+       {Shape{1, 2}, Shape{31, 33}, Shape{3, 1, 31}, Shape{2, 33, 5}, Shape{1, 3, 300}, Shape{2, 3, 4, 31}}) {
     for (const LayerNormParts& parts : kLayerNorms) {
       check_program(fmt::format("layer norm {} rms {} weight {} bias {}", to_string(shape), parts.rms,
                                 parts.weight, parts.bias),

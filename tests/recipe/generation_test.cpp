@@ -63,6 +63,28 @@ data: {format: text, train: none.txt, val: null}
 training: {global_batch_size: 1}
 )";
 
+/// Queries and keys are normalised by head, as in Qwen3, and then rotated.
+constexpr const char* kNormed = R"(version: 1
+model:
+  input: [23]
+  input_kind: tokens
+  layers:
+    - embedding: {vocab_size: 19, features: 12, name: tokens}
+    - linear: {out_features: 12, bias: false, inputs: [tokens], name: q_proj}
+    - rms_norm: {heads: 3, name: q_norm}
+    - rotary: {heads: 3, name: q}
+    - linear: {out_features: 12, bias: false, inputs: [tokens], name: k_proj}
+    - rms_norm: {heads: 3, name: k_norm}
+    - rotary: {heads: 3, name: k}
+    - linear: {out_features: 12, bias: false, inputs: [tokens], name: v}
+    - attention: {heads: 3, causal: true, inputs: [q, k, v], name: first}
+    - add: {inputs: [first, tokens]}
+    - layer_norm: {heads: 2}
+    - linear: {out_features: 19, bias: false}
+data: {format: text, train: none.txt, val: null}
+training: {global_batch_size: 1}
+)";
+
 std::shared_ptr<const Recipe> recipe_of(const std::string& text,
                                         const std::vector<std::string>& overrides = {}) {
   return Recipe::parse(text, "r.yaml", overrides);
@@ -199,6 +221,16 @@ TEST_CASE("generation: cached logits are those of the whole sequence at once") {
       INFO("prompt of " << prompt << ", " << sequences << " sequences");
       CHECK(cached_difference(recipe, prompt, sequences, recipe) < 1e-5);
     }
+  }
+}
+
+TEST_CASE("generation: norms of each head are cached as they are computed for the whole sequence") {
+  const auto recipe = recipe_of(kNormed);
+  const Program program = forward_program(recipe);
+  CHECK(program.spec(program.find("q_norm.weight")).shape == Shape{4});
+  for (const int64_t prompt : {int64_t{1}, kPieceOfTest, kPieceOfTest + 2, kContext - 1}) {
+    INFO("prompt of " << prompt);
+    CHECK(cached_difference(recipe, prompt, 2, recipe) < 1e-5);
   }
 }
 

@@ -11,7 +11,7 @@ constexpr double kLayerNormFlops = 8, kLayerNormBackwardFlops = 14;
 
 constexpr AttributeStyle kLayerNormEps{.digits = 6};
 
-/// (N, K) and (N, T, K) without K.
+/// (N, K), (N, T, K) and (N, T, H, K) without K.
 Shape rows_of(const Shape& x) {
   return {x.begin(), x.end() - 1};
 }
@@ -30,7 +30,7 @@ void LayerNorm::describe(AttributeVisitor& visit) const {
 std::vector<TensorSpec> LayerNorm::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
   const Shape& x = inputs[kX].shape;
-  expect(x.size() == 2 || x.size() == 3,
+  expect(x.size() >= 2 && x.size() <= 4,
          "expected features (N, K) or (N, T, K), got shape " + to_string(x) +
              "; images are normalised by `group_norm`, `instance_norm` or `batch_norm`");
   expect_of_features(inputs[kGamma], x.back());

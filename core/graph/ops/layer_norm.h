@@ -8,8 +8,8 @@ namespace trainer {
 /// Layer normalisation (Ba, Kiros, Hinton, 2016) of each row, the last dimension:
 /// y = gamma * (s - mean) / sqrt(variance + eps) + beta; with `rms` (Zhang, Sennrich, "Root Mean Square Layer
 /// Normalization", NeurIPS 2019) y = gamma * s / sqrt(mean of s^2 + eps) + beta. s is x or, if fusion
-/// gives a residual, x + residual. x (N, K) or (N, T, K), gamma (K) or absent, beta (K) or, as always without
-/// gamma, absent, residual of x's shape or absent -> y, the factor 1 / sqrt(…) of each row (N) or (N, T),
+/// gives a residual, x + residual. x (N, K), (N, T, K) or (N, T, H, K), gamma (K) or absent, beta (K) or, as
+/// always without gamma, absent, residual of x's shape or absent -> y, the factor 1 / sqrt(…) of each row,
 /// unless `rms` its mean, and s if there is a residual. x, residual, y and s may be of a low type, all
 /// else is f32. s is rounded to its type before it is normalised.
 class LayerNorm final : public Operation {
