@@ -32,7 +32,7 @@ class LinearLayer final : public Layer {
   TensorId weight(LayerContext& context, int64_t in) const {
     const Shape shape = transposed_ ? Shape{in, out_features_} : Shape{out_features_, in};
     if (weight_of_.empty()) return context.parameter("weight", shape, initializer_.weight(in, out_features_));
-    if (written.contains("init"))
+    if (initializer_.name != Initializer{}.name)
       fail_at(origin_of("init"), fmt::format("the weight is that of '{}'; remove it", weight_of_));
     const TensorId id = context.parameter_of(weight_of_, "weight", origin_of("weight_of"));
     const Shape found = context.build.shape(id);

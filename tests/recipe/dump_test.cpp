@@ -4,7 +4,7 @@
 #include <fstream>
 #include "tests/catch.h"
 
-#include "core/recipe/recipe.h"
+#include "core/recipe/assemble.h"
 
 namespace trainer {
 
@@ -39,6 +39,23 @@ TEST_CASE("what --dump-config prints makes the same recipe, templates written ou
   CHECK(networks > 4);
 }
 
+TEST_CASE("the dump of each shipped recipe makes a recipe that builds, with the same dump") {
+  const fs::path copy = fs::temp_directory_path() / ("dumped-" + std::to_string(getpid()) + ".yaml");
+  size_t recipes = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(TRAINER_SOURCE_DIR) / "configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    INFO(entry.path());
+    const std::string dump = Recipe::load(entry.path(), {})->to_yaml(false);
+    std::ofstream(copy) << dump;
+    const auto again = Recipe::load(copy, {});
+    CHECK(again->to_yaml(false) == dump);
+    CHECK_NOTHROW(forward_program(again));
+    ++recipes;
+  }
+  fs::remove(copy);
+  CHECK(recipes > 15);
+}
+
 TEST_CASE("the identity of each shipped recipe is read again from the text that runs store") {
   namespace fs = std::filesystem;
   size_t recipes = 0;
@@ -68,10 +85,11 @@ TEST_CASE("overrides reach templates, their arguments and uses, counted as they 
   CHECK_THROWS_WITH(
       Recipe::load(recipe, {"model.layers[3].basic_stage.blocks=0"}),
       Catch::Matchers::StartsWith(std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18.yaml:") &&
-          Catch::Matchers::ContainsSubstring(
-              "model.layers[10].repeat: expected how often, a whole number of at least 0, found "
-              "'-1'; used at " +
-              std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18_32.yaml:10:5"));
+          Catch::Matchers::ContainsSubstring("model.layers[10].repeat: expected how "
+                                             "often, a whole number of at least 0, found "
+                                             "'-1'; used at " +
+                                             std::string(TRAINER_SOURCE_DIR) +
+                                             "/configs/models/resnet18_32.yaml:10:5"));
   const auto smaller = Recipe::load(recipe, {"model.templates.basic_block.layers[2]=tanh"});
   CHECK(smaller->model.layers[5]->chosen_as == "tanh");
   CHECK_THROWS_WITH(
