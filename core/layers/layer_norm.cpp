@@ -25,7 +25,7 @@ class LayerNormLayer final : public Layer {
              "normalise each of this many heads by itself, with one weight for all, as Qwen3's q_norm and "
              "k_norm")
         .dimension(1)
-        .added_later();
+        .absent_as("1");
     if (!rms_) fields.add("bias", &bias_, "add a learned bias to each feature, if there are weights");
   }
 
