@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/init_masks.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
@@ -41,6 +42,7 @@ DataSection section_of(const FoundData& found) {
 }
 
 Starter measure_found(const FoundData& found) {
+  if (!found.masks.empty()) return measure_masks(found, kMeasured);
   DataSection section = section_of(found);
   SourceRequest request;
   const SourceInfo info = peek_source(section, request).value();  // of all training samples
@@ -104,7 +106,8 @@ std::string found_text(const std::string& path, const Starter& starter) {
   const bool is_cut = names.size() > kShownNames;
   if (is_cut) names.resize(kShownNames);
   for (std::string& name : names) name = shown(name);
-  std::string text = fmt::format("{}: {}, {} training samples", path, starter.data.format, starter.samples);
+  std::string text = fmt::format("{}: {}{}, {} training samples", path, starter.data.format,
+                                 starter.data.masks.empty() ? "" : " with masks", starter.samples);
   if (starter.data.is_unlabelled)
     text +=
         " without labels: the recipe is of an autoencoder; labels may come from sub-folders or a CSV file";
@@ -129,6 +132,12 @@ std::string found_text(const std::string& path, const Starter& starter) {
 /// Throws if there is nothing to distinguish.
 void require_classes(const fs::path& path, const Starter& starter) {
   if (starter.classes > 1 || starter.has_label_sets || starter.data.is_unlabelled) return;
+  if (!starter.data.masks.empty()) {
+    throw Error(
+        ExitCode::data,
+        fmt::format("{}: expected masks of at least two classes, found no pixel of another class than 0",
+                    one_line(starter.data.masks.string())));
+  }
   const fs::path place = starter.data.labels.empty() ? path : path / starter.data.labels;
   throw Error(
       ExitCode::data,
@@ -143,7 +152,7 @@ std::string small_classes(const Starter& starter) {
   constexpr int64_t kFew = 10;
   constexpr size_t kShown = 5;
   const SplitStatistics& found = starter.statistics;
-  if (found.samples < starter.samples || starter.data.is_unlabelled) return "";
+  if (found.samples < starter.samples || starter.data.is_unlabelled || found.ignored_pixels) return "";
   std::vector<std::string> few;
   for (size_t i = 0; i < found.per_class.size(); ++i) {
     const std::string name = i < found.class_names.size() ? shown(found.class_names[i]) : std::to_string(i);
@@ -170,17 +179,21 @@ int init_command(const Arguments& arguments) {
                             one_line(recipe.string())));
   }
   Starter starter = measure_found(find_data(path));
-  if (starter.statistics.mean.empty())
-    throw Error(ExitCode::data, fmt::format("{}: none of its samples can be read", one_line(path.string())));
+  if (starter.statistics.mean.empty()) {
+    const UnreadableSample& first = starter.statistics.unreadable.at(0);
+    throw Error(ExitCode::data, fmt::format("{}: none of its samples can be read; {}: {}",
+                                            one_line(path.string()), one_line(first.name), first.reason));
+  }
   require_classes(path, starter);
   const OutputFile output(recipe);
   print_note(output, found_text(one_line(path.string()), starter) + small_classes(starter));
-  starter.data.train = written_in(recipe.parent_path(), starter.data.train);
-  starter.data.val = written_in(recipe.parent_path(), starter.data.val);
   const bool takes_lists = section_of(starter.data).chosen_format().takes_lists();
-  require_literal(starter.data.train, takes_lists);
-  require_literal(starter.data.val, takes_lists);
-  require_literal(starter.data.labels, false);
+  FoundData& data = starter.data;
+  for (fs::path* each : {&data.train, &data.val, &data.masks, &data.val_masks, &data.class_names}) {
+    *each = written_in(recipe.parent_path(), *each);
+    require_literal(*each, takes_lists);
+  }
+  require_literal(data.labels, false);
   const std::string text = starter_recipe(starter);
   Recipe::parse(text, recipe.string(), {});  // checks that the written file can be read
   output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });

@@ -9,16 +9,13 @@
 
 #include "core/config/value.h"
 #include "core/data/source.h"
+#include "core/recipe/starter_text.h"
 #include "core/tasks/confusion_matrix.h"
 
 namespace trainer {
 namespace {
 
-constexpr double kValidationFraction = 0.2;
-/// Number of steps in which a small network learns something from little data.
-constexpr int64_t kSteps = 1500;
-
-/// A sample's form for the network, and the length of its training.
+/// A sample's form for the network.
 struct Fit {
   explicit Fit(const Starter& starter) : is_resized(!is_fixed(starter.shape)), shape(starter.shape) {
     if (is_resized) {
@@ -26,31 +23,11 @@ struct Fit {
       const int64_t taken = side <= 48 ? 32 : side <= 160 ? 64 : 128;
       shape = {starter.shape[0], taken, taken};
     }
-    const bool is_split = starter.data.val.empty();
-    const auto kept = static_cast<int64_t>(static_cast<double>(starter.samples) *
-                                           (is_split ? 1 - kValidationFraction : 1.0));
-    training = std::max<int64_t>(1, kept);
-    batch =
-        static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(training / 8, 1, 64))));
-    const int64_t steps_per_epoch = std::max<int64_t>(1, training / batch);
-    epochs = std::clamp<int64_t>(kSteps / steps_per_epoch, 5, 40);
-    interval = std::clamp<int64_t>(steps_per_epoch / 4, 1, 50);
   }
 
   bool is_resized;
   Shape shape;  // (C, H, W)
-  int64_t training, batch, epochs, interval;
 };
-
-/// One line `key: value`, the value in quotes if YAML needs them.
-std::string line(const std::string& key, const std::string& text) {
-  Value value, map;
-  value.kind = Value::Kind::scalar;
-  value.text = text;
-  map.kind = Value::Kind::map;
-  map.entries.push_back({key, {}, value});
-  return to_yaml(map, false);
-}
 
 /// Two convolutions that halve an image, and their reverse.
 std::string autoencoder_layers(const Fit& fit) {
@@ -90,17 +67,8 @@ std::string layers(const Fit& fit, int64_t classes) {
              classes);
 }
 
-std::string numbers(const std::vector<double>& values, double least) {
-  std::vector<std::string> texts;
-  for (double value : values) texts.push_back(fmt::format("{:.4f}", std::max(value, least)));
-  return fmt::format("[{}]", fmt::join(texts, ", "));
-}
-
 std::string transforms(const Fit& fit, const Starter& starter) {
-  // A channel of one value alone has no deviation to divide by.
-  const std::string normalize =
-      fmt::format("    - normalize: {{mean: {}, std: {}}}\n", numbers(starter.statistics.mean, 0),
-                  numbers(starter.statistics.deviation, 1e-3));
+  const std::string normalize = normalize_line(starter);
   if (!fit.is_resized) {
     const std::string augment =
         starter.data.are_photographs
@@ -121,19 +89,54 @@ std::string transforms(const Fit& fit, const Starter& starter) {
       fit.shape[1], normalize, fit.shape[1] + fit.shape[1] / 8);
 }
 
+std::string numbers(const std::vector<double>& values, double least) {
+  std::vector<std::string> texts;
+  for (double value : values) texts.push_back(fmt::format("{:.4f}", std::max(value, least)));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
 }  // namespace
 
+std::string yaml_line(const std::string& key, const std::string& text) {
+  Value value, map;
+  value.kind = Value::Kind::scalar;
+  value.text = text;
+  map.kind = Value::Kind::map;
+  map.entries.push_back({key, {}, value});
+  return to_yaml(map, false);
+}
+
+std::string normalize_line(const Starter& starter) {
+  // A channel of one value alone has no deviation to divide by.
+  return fmt::format("    - normalize: {{mean: {}, std: {}}}\n", numbers(starter.statistics.mean, 0),
+                     numbers(starter.statistics.deviation, 1e-3));
+}
+
+std::string validation_line(const Starter& starter) {
+  if (!starter.data.val.empty()) return "  " + yaml_line("val", starter.data.val.string());
+  return fmt::format("  val_fraction: {}                   # set aside for validation\n",
+                     kStarterValFraction);
+}
+
+StarterLength::StarterLength(const Starter& starter, int64_t most_at_once) {
+  const double share = starter.data.val.empty() ? 1 - kStarterValFraction : 1.0;
+  training = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(starter.samples) * share));
+  batch = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(training / 8, 1, most_at_once))));
+  const int64_t steps_per_epoch = std::max<int64_t>(1, training / batch);
+  epochs = std::clamp<int64_t>(kStarterSteps / steps_per_epoch, 5, 40);
+  interval = std::clamp<int64_t>(steps_per_epoch / 4, 1, 50);
+}
+
 std::string starter_recipe(const Starter& starter) {
+  if (!starter.data.masks.empty()) return mask_starter_recipe(starter);
   const Fit fit(starter);
-  const std::string val =
-      starter.data.val.empty()
-          ? fmt::format("  val_fraction: {}                   # set aside for validation\n",
-                        kValidationFraction)
-          : "  " + line("val", starter.data.val.string());
-  const std::string labels = starter.data.labels.empty() ? "" : "  " + line("labels", starter.data.labels);
+  const std::string labels =
+      starter.data.labels.empty() ? "" : "  " + yaml_line("labels", starter.data.labels);
   const std::string content = starter.data.is_unlabelled
                                   ? "images without labels: an autoencoder"
                                   : fmt::format("samples of {} classes", starter.classes);
+  const StarterLength length(starter, 64);
   return fmt::format(
       "# Written by `trainer init` for {samples} {content}. All keys: `trainer schema "
       "--markdown`;\n"
@@ -161,9 +164,11 @@ std::string starter_recipe(const Starter& starter) {
       fmt::arg("shape", fmt::join(fit.shape, ", ")),
       fmt::arg("layers", starter.data.is_unlabelled ? autoencoder_layers(fit) : layers(fit, starter.classes)),
       fmt::arg("labels", labels), fmt::arg("measures", measures(starter)),
-      fmt::arg("format", starter.data.format), fmt::arg("train", line("train", starter.data.train.string())),
-      fmt::arg("val", val), fmt::arg("transforms", transforms(fit, starter)), fmt::arg("epochs", fit.epochs),
-      fmt::arg("batch", fit.batch), fmt::arg("interval", fit.interval));
+      fmt::arg("format", starter.data.format),
+      fmt::arg("train", yaml_line("train", starter.data.train.string())),
+      fmt::arg("val", validation_line(starter)), fmt::arg("transforms", transforms(fit, starter)),
+      fmt::arg("epochs", length.epochs), fmt::arg("batch", length.batch),
+      fmt::arg("interval", length.interval));
 }
 
 }  // namespace trainer

@@ -43,10 +43,10 @@ bool has_classes(const fs::path& folder) {
   return fs::is_directory(folder) && std::ranges::any_of(directory_entries(folder), is_class);
 }
 
-/// The first of the folder's sub-folders by these names that holds classes.
-fs::path split_below(const fs::path& folder, std::span<const char* const> names) {
-  const auto found =
-      std::ranges::find_if(names, [&](const char* name) { return has_classes(folder / name); });
+/// The first of the folder's sub-folders by these names for which this is so.
+template <class Holds>
+fs::path split_below(const fs::path& folder, std::span<const char* const> names, const Holds& holds) {
+  const auto found = std::ranges::find_if(names, [&](const char* name) { return holds(folder / name); });
   return found == names.end() ? fs::path() : folder / *found;
 }
 
@@ -65,7 +65,24 @@ std::vector<std::string> tables_in(const fs::path& folder) {
 
 bool has_images(const fs::path& folder) {
   SkippedFiles ignored;
-  return !images_below(folder, ignored).empty();
+  return fs::is_directory(folder) && !images_below(folder, ignored).empty();
+}
+
+/// Images and masks in folders of these names; a split counts if it has both.
+std::optional<FoundData> find_masks(const fs::path& folder) {
+  const fs::path images = folder / "images", masks = folder / "masks";
+  if (!has_images(images) || !has_images(masks)) return std::nullopt;
+  const auto has_both = [&](const fs::path& split) {
+    return has_images(split) && has_images(masks / split.filename());
+  };
+  FoundData found{"image_folder", images, {}, masks};
+  if (const fs::path names = folder / "classes.txt"; fs::is_regular_file(names)) found.class_names = names;
+  const fs::path train = split_below(images, kTrainNames, has_both);
+  if (train.empty()) return found;
+  found.train = train, found.masks = masks / train.filename();
+  found.val = split_below(images, kValNames, has_both);
+  if (!found.val.empty()) found.val_masks = masks / found.val.filename();
+  return found;
 }
 
 /// The file labels.csv or labels.tsv of a folder of images, at any depth; empty if it has none.
@@ -129,8 +146,8 @@ std::optional<FoundData> find_flat_images(const fs::path& folder) {
 
 /// Folders of images, one for each class. A single one with a table beside it is no class.
 std::optional<FoundData> find_class_folders(const fs::path& folder) {
-  const fs::path train = split_below(folder, kTrainNames);
-  const fs::path val = split_below(folder, kValNames);
+  const fs::path train = split_below(folder, kTrainNames, has_classes);
+  const fs::path val = split_below(folder, kValNames, has_classes);
   if (!train.empty()) return FoundData{"image_folder", train, val};
   const auto classes = std::ranges::count_if(directory_entries(folder), is_class);
   const std::string table = only_table_in(folder);
@@ -147,7 +164,7 @@ std::optional<FoundData> find_cifar(const fs::path& folder) {
       return missing_cifar(set, folder.string(), split).empty();
     };
     if (is_complete(Split::train))
-      return FoundData{name, folder, is_complete(Split::val) ? folder : fs::path(), true};
+      return FoundData{name, folder, is_complete(Split::val) ? folder : fs::path(), {}, {}, {}, true};
   }
   return std::nullopt;
 }
@@ -165,8 +182,8 @@ std::optional<FoundData> find_idx(const fs::path& folder) {
 
 /// A function for each kind of data in a folder; the first one that finds its kind decides.
 using Finder = std::optional<FoundData> (*)(const fs::path& folder);
-constexpr std::array<Finder, 7> kFinders = {find_labels_file, find_table, find_class_folders, find_bad_table,
-                                            find_cifar,       find_idx,   find_flat_images};
+constexpr std::array<Finder, 8> kFinders = {find_masks,     find_labels_file, find_table, find_class_folders,
+                                            find_bad_table, find_cifar,       find_idx,   find_flat_images};
 
 FoundData find_in_file(const fs::path& file) {
   const std::string name = file.string();
@@ -196,11 +213,11 @@ FoundData find_data(const fs::path& path) try {
   const std::string others = skipped.text();
   throw Error(
       ExitCode::data,
-      fmt::format("{}: expected a folder of {} files for each class (perhaps below `train` and `val`), "
-                  "images with a CSV file of labels, images alone, the files of CIFAR or MNIST, or a record "
-                  "file; found none{}",
-                  one_line(path.string()), image_endings(),
-                  others.empty() ? "" : fmt::format(" ({})", others)));
+      fmt::format(
+          "{}: expected a folder of {} files for each class (perhaps below `train` and `val`), "
+          "`images` and `masks`, images with a CSV file of labels, images alone, the files of CIFAR or "
+          "MNIST, or a record file; found none{}",
+          one_line(path.string()), image_endings(), others.empty() ? "" : fmt::format(" ({})", others)));
 } catch (const fs::filesystem_error& problem) {
   throw Error(ExitCode::io, fmt::format("{}: cannot be listed: {}", one_line(problem.path1().string()),
                                         problem.code().message()));
