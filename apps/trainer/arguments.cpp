@@ -181,6 +181,11 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
       ->excludes(top);
   predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)")
       ->type_name("FILE");
+  predict
+      ->add_option(
+          "--images", arguments.images,
+          "with a class for each pixel: folder for masks in colours and overlays, in the images' sizes")
+      ->type_name("DIR");
 }
 
 /// A number within bounds. CLI11's own checks accept "nan", which no comparison excludes.

@@ -68,6 +68,7 @@ struct Arguments {
   /// predict: images and folders; none: the split. report, runs compare: the runs. completion: the words of a
   /// command line.
   std::vector<std::string> inputs;
+  std::string images;     ///< predict: folder of masks to write
   int64_t top = 0;        ///< predict: classes with their probability; 0: the task's default
   bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema

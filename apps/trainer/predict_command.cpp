@@ -7,6 +7,7 @@
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/inputs.h"
+#include "apps/trainer/mask_images.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "core/base/json.h"
@@ -81,6 +82,7 @@ Samples open_samples(const RunSpec& spec, const Arguments& arguments) {
   }
   require_data(recipe, split);
   Samples samples{open_stored(recipe.data, source_request(spec, split)), {}, true};
+  if (spec.output().size() == 4) samples.is_labelled = false;  // a mask is no label of the image
   require_labelling(spec, split, as_images(*samples.source).has_label_sets());
   samples.class_names = samples.source->class_names();
   return samples;
@@ -89,8 +91,16 @@ Samples open_samples(const RunSpec& spec, const Arguments& arguments) {
 /// Writes the objects of a pass, one line each.
 class Report {
  public:
-  Report(const Task& task, const Samples& samples, const Arguments& arguments, const Unreadable& unreadable)
-      : task_(task), samples_(samples), arguments_(arguments), unreadable_(unreadable) {}
+  Report(const RunSpec& spec, const Samples& samples, const Arguments& arguments,
+         const Unreadable& unreadable)
+      : task_(task_of(spec)),
+        output_shape_(spec.output()),
+        samples_(samples),
+        arguments_(arguments),
+        unreadable_(unreadable) {
+    if (!arguments.images.empty())
+      mask_images_.emplace(arguments.images, spec, *samples.source, arguments.inputs);
+  }
 
   std::string batch_lines(const Batch& batch, const Prediction& prediction, int64_t rows) {
     std::string text;
@@ -133,6 +143,7 @@ class Report {
         std::all_of(output.begin(), output.end(), [](float x) { return std::isfinite(x); });
     if (is_finite) {
       add_prediction(line, output);
+      if (mask_images_) mask_images_->write(index, output, line);
     } else {
       line["error"] = "the network's output is not finite";
       ++not_finite_;
@@ -144,15 +155,18 @@ class Report {
     const PredictionRequest request{
         .top = arguments_.top > 0 ? std::optional(static_cast<size_t>(arguments_.top)) : std::nullopt,
         .all = arguments_.all,
-        .class_names = samples_.class_names};
+        .class_names = samples_.class_names,
+        .output = output_shape_};
     for (const PredictedField& field : task_.predict(output, request))
       std::visit([&](const auto& value) { line[field.name] = value; }, field.value);
   }
 
   const Task& task_;
+  Shape output_shape_;
   const Samples& samples_;
   const Arguments& arguments_;
   const Unreadable& unreadable_;
+  std::optional<MaskImages> mask_images_;
   int64_t not_finite_ = 0;
 };
 
@@ -185,7 +199,7 @@ int predict_command(const Arguments& arguments) {
       open_pass(network.job(), network.device(), *samples.source,
                 [&](int64_t index, const UnreadableSample& found) { unreadable.add(index, found.reason); });
   Prediction prediction(network.executable(), *pipeline);
-  Report report(task_of(network.job().spec), samples, arguments, unreadable);
+  Report report(network.job().spec, samples, arguments, unreadable);
   const auto asked = [&] { return signals.asked(); };
   const auto write_all_lines = [&](const ByteSink& sink) {
     signals.watch_loop();

@@ -54,6 +54,8 @@ class DataFormat : public Component {
   virtual bool gives_label_maps() const { return reads_masks(); }
   /// Whether these labels are in files, with a byte for each pixel.
   virtual bool reads_masks() const { return false; }
+  /// The folders of these files, if they have their own.
+  virtual std::vector<std::string> mask_folders() const { return {}; }
   /// Whether an image may have several labels (see SourceInfo).
   virtual bool gives_label_sets() const { return false; }
   /// Whether samples have groups, which data.val_fraction does not divide.

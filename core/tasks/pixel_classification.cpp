@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <stdexcept>
-
 #include "core/graph/names.h"
 #include "core/tasks/classification.h"
 #include "core/tasks/confusion_matrix.h"
@@ -60,15 +58,42 @@ class PixelClassification final : public Task {
   const std::vector<MetricSum>& sums() const override { return top_sums(); }
   int64_t classes(const Shape& output) const override { return output[1]; }
 
-  void check_prediction(const TaskContext& context) const override {
-    fail_at(
-        context.origin_of("model"),
-        fmt::format("predict prints one class for each image; the network's output {} has one for each pixel",
-                    to_string(context.output)));
+  void check_prediction(const TaskContext&) const override {}
+
+  /// The classes that pixels have, the most frequent first, and the fraction of the pixels that have each.
+  std::vector<PredictedField> predict(std::span<const float> output,
+                                      const PredictionRequest& request) const override {
+    const std::vector<int64_t> counts = pixels_of_classes(output, static_cast<size_t>(request.output[1]));
+    const std::vector<float> frequency(counts.begin(), counts.end());
+    const auto pixels = static_cast<double>(numel({request.output[2], request.output[3]}));
+    std::vector<int64_t> classes;
+    std::vector<std::string> names;
+    std::vector<double> fractions;
+    for (const size_t c : largest(frequency, request.top.value_or(counts.size()))) {
+      if (counts[c] == 0 && !request.all) continue;
+      classes.push_back(static_cast<int64_t>(c));
+      fractions.push_back(static_cast<double>(counts[c]) / pixels);
+      if (c < request.class_names.size()) names.push_back(request.class_names[c]);
+    }
+    std::vector<PredictedField> fields = {{"classes", classes}};
+    if (names.size() == classes.size()) fields.push_back({"names", names});
+    fields.push_back({"fractions", fractions});
+    return fields;
   }
 
-  std::vector<PredictedField> predict(std::span<const float>, const PredictionRequest&) const override {
-    throw std::logic_error("predictions for each pixel are refused");
+ private:
+  /// The number of pixels of each class: that of their largest logit, the lower one among equals.
+  static std::vector<int64_t> pixels_of_classes(std::span<const float> logits, size_t classes) {
+    const size_t pixels = logits.size() / classes;
+    std::vector<int64_t> counts(classes);
+    for (size_t i = 0; i < pixels; ++i) {
+      size_t best = 0;
+      for (size_t c = 1; c < classes; ++c) {
+        if (logits[c * pixels + i] > logits[best * pixels + i]) best = c;
+      }
+      ++counts[best];
+    }
+    return counts;
   }
 };
 

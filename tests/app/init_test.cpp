@@ -47,6 +47,12 @@ TEST_CASE("from a folder of images to a predicted class") {
   run_in(workspace, {"--config", "my images.yaml", "training.max_duration=3ep", "run.output_dir=run"});
   const Outcome found = run_in(workspace, {"predict", "--config", "my images.yaml", "run.output_dir=run",
                                            "my images/dark/101.png", "my images/bright/101.png"});
+  CHECK_THAT(run_in(workspace,
+                    {"predict", "--config", "my images.yaml", "run.output_dir=run", "--images", "out",
+                     "my images/dark/101.png"},
+                    78)
+                 .errors,
+             ContainsSubstring("--images writes a class for each pixel; the network's output"));
   const size_t dark = found.output.find("\"name\":\"dark\""),
                bright = found.output.find("\"name\":\"bright\"");
   CHECK(dark < bright);

@@ -175,16 +175,34 @@ TEST_CASE("a prediction is a class, its name where it has one, and probabilities
 }
 
 TEST_CASE("what has no class for each sample is not predicted") {
-  for (const Shape& output : {Shape{8, 4, 6, 5}, Shape{8, 4, 6}, Shape{8}}) {
+  for (const Shape& output : {Shape{8, 4, 6}, Shape{8}}) {
     const TaskContext context = setting_of({3, 6, 5}, output);
     CHECK_THROWS_WITH(
         task_for(output).check_prediction(context),
         ContainsSubstring("model: predict prints one class for each image; the network's output " +
                           to_string(output) +
-                          (output.size() == 4   ? " has one for each pixel"
-                           : output.size() == 3 ? " has one for each token"
-                                                : " has another form")));
+                          (output.size() == 3 ? " has one for each token" : " has another form")));
   }
+}
+
+TEST_CASE("of a class for each pixel, predictions are the classes' shares of the pixels") {
+  const Shape output{8, 3, 2, 2};
+  const Task& task = task_for(output);
+  CHECK_NOTHROW(task.check_prediction(setting_of({3, 2, 2}, output)));
+  // Classes 2, 2, 0 (the lower of two equal ones) and 2.
+  const std::vector<float> logits = {0, 1, 5, -3, 0, 0, 5, -2, 1, 2, 4, -1};
+  const std::vector<std::string> names = {"ground", "car", "road"};
+  const auto fields = task.predict(logits, {.class_names = names, .output = output});
+  REQUIRE(fields.size() == 3);
+  CHECK(fields[0].name == "classes");
+  CHECK(std::get<std::vector<int64_t>>(fields[0].value) == std::vector<int64_t>{2, 0});
+  CHECK(std::get<std::vector<std::string>>(fields[1].value) == std::vector<std::string>{"road", "ground"});
+  CHECK(fields[2].name == "fractions");
+  CHECK(std::get<std::vector<double>>(fields[2].value) == std::vector<double>{0.75, 0.25});
+  const auto top = task.predict(logits, {.top = 1, .class_names = {}, .output = output});
+  CHECK(std::get<std::vector<int64_t>>(top[0].value) == std::vector<int64_t>{2});
+  const auto all = task.predict(logits, {.all = true, .class_names = names, .output = output});
+  CHECK(std::get<std::vector<double>>(all[2].value) == std::vector<double>{0.75, 0.25, 0});
 }
 
 }  // namespace

@@ -139,6 +139,13 @@ class ImageFolderFormat final : public DataFormat {
   bool gives_label_sets() const override { return labels_.has_value(); }
   bool reads_masks() const override { return masks_.any(); }
   bool gives_groups() const override { return split_by_.has_value(); }
+  std::vector<std::string> mask_folders() const override {
+    std::vector<std::string> folders;
+    for (const std::optional<FilePath>* dir : {&masks_.dir, &masks_.val_dir}) {
+      if (*dir) folders.push_back((*dir)->resolved);
+    }
+    return folders;
+  }
   std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const override {
     if (masks_.any())
       return open_masked_images(masks_, section.path(request.split), section.images.max_pixels,
