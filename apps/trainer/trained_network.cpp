@@ -5,6 +5,7 @@
 
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
+#include "core/recipe/about.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
 #include "core/session/device.h"
@@ -86,7 +87,8 @@ TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optio
   if (spec.searches_micro_batch()) spec = make_fitting_job(spec, *backend_.planner).spec;
   if (most_rows && *most_rows < spec.batch().micro_batch) spec = spec.with_micro_batch(*most_rows);
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
-  load(spec, {.use = {.purpose = purpose, .averages = averages}});
+  load(spec,
+       {.use = {.purpose = purpose, .averages = averages}, .balanced_weights = class_weights_in(about())});
   if (averages) load_averages(*executable_, files_.averages);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace trainer {
 
@@ -55,6 +56,13 @@ std::string to_string(const Cadence& cadence);
 struct AutoCount {
   std::optional<int64_t> count;  ///< nothing: auto
   bool operator==(const AutoCount&) const = default;
+};
+
+/// A list of numbers, or `balanced`: they follow from how often each class occurs.
+struct NumbersOrBalanced {
+  std::vector<double> numbers;
+  bool is_balanced = false;
+  bool operator==(const NumbersOrBalanced&) const = default;
 };
 
 /// An amount of memory: `80GiB`, `512MiB`, `1048576` (bytes). Units are powers of 1024: KiB, MiB, GiB, TiB.

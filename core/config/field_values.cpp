@@ -14,6 +14,8 @@
 namespace trainer {
 namespace {
 
+constexpr const char* kBalanced = "balanced";
+
 bool is_outside(const Field& field, double number) {
   const bool low =
       field.minimum && (field.minimum_excluded ? number <= *field.minimum : number < *field.minimum);
@@ -50,6 +52,17 @@ class FieldReader {
     bool right = true;
     for (size_t i = 0; i < fresh.size(); ++i) right &= read_item(i, fresh[i]);
     if (right) *target = std::move(fresh);
+  }
+
+  void operator()(NumbersOrBalanced* target) {
+    if (value_.kind == Value::Kind::scalar && value_.text == kBalanced) {
+      *target = {.numbers = {}, .is_balanced = true};
+    } else if (value_.kind == Value::Kind::list) {
+      target->is_balanced = false;
+      (*this)(&target->numbers);
+    } else {
+      expected("a list of numbers, or balanced");
+    }
   }
 
   void operator()(Pair* target) {
@@ -194,6 +207,9 @@ Value to_value(const Pair& pair) {
 }
 Value to_value(const SideOrPair& sides) {
   return sides.is_pair ? to_list(sides.sides) : to_value(sides.sides[0]);
+}
+Value to_value(const NumbersOrBalanced& weights) {
+  return weights.is_balanced ? scalar(kBalanced) : to_list(weights.numbers);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ std::optional<std::string> fingerprint_difference(const Fingerprint& there, cons
   using fingerprint_name::kSamples;
   using fingerprint_name::kTokenizer;
   using fingerprint_name::kTokens;
+  using fingerprint_name::kWeights;
   const auto differs = [&](const char* name) {
     const auto before = there.find(name), now = here.find(name);
     return before != there.end() && now != here.end() && before->second != now->second;
@@ -31,6 +32,7 @@ std::optional<std::string> fingerprint_difference(const Fingerprint& there, cons
                                    {kClasses, "class names"},
                                    {kNames, "file names"},
                                    {kLabels, "labels"},
+                                   {kWeights, "weights"},
                                    {kGroups, "groups (data.split_by)"},
                                    {kContents, "contents"}}) {
     if (differs(name)) found.push_back(fmt::format("other {}", text));

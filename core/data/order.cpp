@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <stdexcept>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
@@ -48,8 +49,9 @@ int64_t shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t size
   return static_cast<int64_t>(value);
 }
 
-TrainingOrder::TrainingOrder(int64_t size, int64_t global_batch, bool drop_last)
-    : size_(size), global_batch_(global_batch), drop_last_(drop_last) {
+TrainingOrder::TrainingOrder(int64_t size, int64_t global_batch, bool drop_last,
+                             std::shared_ptr<const SampleDraw> draw)
+    : size_(size), global_batch_(global_batch), drop_last_(drop_last), draw_(std::move(draw)) {
   if (size < 1 || global_batch < 1) throw std::logic_error("an order needs samples and a batch size");
   if (drop_last && size < global_batch) {
     throw Error(ExitCode::recipe,
@@ -68,12 +70,19 @@ TrainingOrder::Position TrainingOrder::at(int64_t step, int64_t i) const {
   return {sample / size_, sample % size_};
 }
 
+int64_t TrainingOrder::sample(uint64_t seed, const Position& position) const {
+  return draw_ == nullptr ? shuffled_index(seed, position.epoch, position.index, size_)
+                          : draw_->sample(seed, position.epoch, position.index);
+}
+
 RowPlace shuffled_place(uint64_t seed, const TrainingOrder& order, int64_t step, int64_t index) {
   const TrainingOrder::Position position = order.at(step, index);
+  const int64_t sample = order.sample(seed, position);
   return {.step = step,
           .index = index,
-          .sample = shuffled_index(seed, position.epoch, position.index, order.size()),
-          .epoch = position.epoch};
+          .sample = sample,
+          .epoch = position.epoch,
+          .draw = order.draws() ? position.index : sample};
 }
 
 int64_t TrainingOrder::steps_in(int64_t epochs) const {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "core/base/units.h"
+#include "core/data/sample_draw.h"
 
 namespace trainer {
 
@@ -13,11 +15,12 @@ int64_t shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t size
 
 /// Which samples a training step takes: a pure function of the step, whatever the hardware.
 /// With drop_last an epoch is size / global_batch whole batches; otherwise epochs follow one another without
-/// a gap.
+/// a gap. An epoch takes each sample once, or as many draws as there are samples.
 class TrainingOrder {
  public:
-  /// Throws Error (exit 78) if drop_last would leave no batch.
-  TrainingOrder(int64_t size, int64_t global_batch, bool drop_last);
+  /// Throws Error (exit 78) if drop_last would leave no batch. With `draw` samples are drawn by weight.
+  TrainingOrder(int64_t size, int64_t global_batch, bool drop_last,
+                std::shared_ptr<const SampleDraw> draw = nullptr);
 
   struct Position {
     int64_t epoch;
@@ -25,6 +28,11 @@ class TrainingOrder {
   };
   /// The sample number `i` of [0, global_batch) of a step.
   Position at(int64_t step, int64_t i) const;
+
+  /// The sample at a position.
+  int64_t sample(uint64_t seed, const Position& position) const;
+  /// Whether a sample may come several times in an epoch.
+  bool draws() const { return draw_ != nullptr; }
 
   int64_t size() const { return size_; }
   int64_t global_batch() const { return global_batch_; }
@@ -37,6 +45,7 @@ class TrainingOrder {
  private:
   int64_t size_, global_batch_;
   bool drop_last_;
+  std::shared_ptr<const SampleDraw> draw_;
 };
 
 /// The process's share among those that train together. Each makes the same number of a step's micro-batches,
@@ -55,7 +64,7 @@ struct BatchSplit {
   int64_t micro_batches() const { return rank_batch() / micro_batch; }  ///< of a rank in a step
 };
 
-/// Batches in the shuffled order. Each step is global_batch / micro_batch micro-batches.
+/// Batches in the order of training. Each step is global_batch / micro_batch micro-batches.
 struct TrainingBatches {
   uint64_t seed;  ///< of the run
   TrainingOrder order;
@@ -75,6 +84,7 @@ struct RowPlace {
   int64_t step = 0;   ///< evaluation: number of the batch
   int64_t index = 0;  ///< of the row: training: within the global batch, evaluation: within the batch
   int64_t sample = kPadding, epoch = 0;
+  int64_t draw = 0;  ///< training: distinguishes the samples of an epoch, also one that comes several times
 };
 
 /// Row `index` of [0, global batch) of a training step.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -87,6 +88,8 @@ class DataSource {
   /// Properties that identify these samples, without val_fraction; reads a few of them. Empty if the recipe
   /// alone determines them.
   virtual Fingerprint fingerprint() const { return {}; }
+  /// How often training draws each sample, relative to the others; empty: each once in an epoch.
+  virtual std::span<const double> sample_weights() const { return {}; }
   /// The path of a sample's own file; empty if it has none.
   virtual std::string sample_file(int64_t /*index*/) const { return ""; }
   /// The samples found unreadable since the last call, each once in a source's life.

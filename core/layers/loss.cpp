@@ -40,11 +40,13 @@ class LabelLoss : public Loss {
         .at_most(std::numeric_limits<int32_t>::max());
     fields
         .add("class_weights", &class_weights_,
-             "weight of each class; the loss is the mean weighted by the labels' classes")
+             "weight of each class; the loss is the mean weighted by the labels' classes. balanced: n / (k * "
+             "count) of n training labels of k classes, as scikit-learn's; 1 for a class without any")
         .at_least(0);
   }
   void ignore_by_default(int32_t label) override { default_ignored_ = label; }
-  bool normalizes_by_valid_targets() const override { return ignored() || !class_weights_.empty(); }
+  bool normalizes_by_valid_targets() const override { return ignored() || weighs_classes(); }
+  bool balances_classes() const override { return class_weights_.is_balanced; }
   int32_t ignored_label() const override { return static_cast<int32_t>(ignored().value_or(kNoLabel)); }
 
  protected:
@@ -71,7 +73,7 @@ class LabelLoss : public Loss {
     how.ignore_index = ignored();
     const auto sums =
         build.emit_all(std::make_shared<CrossEntropySums>(how),
-                       {logits, targets.labels, targets.weights, weights_of_classes(build, logits)});
+                       {logits, targets.labels, targets.weights, weights_of_classes(build, logits, targets)});
     if (!normalizes_by_valid_targets()) return {.sum = sums[CrossEntropySums::kLoss]};
     return {.sum = sums[CrossEntropySums::kLoss],
             .weight = sums[CrossEntropySums::kWeight],
@@ -82,17 +84,28 @@ class LabelLoss : public Loss {
   std::optional<int64_t> ignored() const { return ignore_index_ ? ignore_index_ : default_ignored_; }
 
   /// A constant (C), or kNone.
-  TensorId weights_of_classes(Builder& build, TensorId logits) const {
-    if (class_weights_.empty()) return kNone;
+  TensorId weights_of_classes(Builder& build, TensorId logits, const Targets& targets) const {
+    if (!weighs_classes()) return kNone;
     const Origin place = origin_of("class_weights");
-    if (std::ranges::all_of(class_weights_, [](double weight) { return weight == 0; }))
+    const Shape shape = build.shape(logits);
+    const int64_t classes = LogitSizes(shape).classes;
+    std::vector<double> weights = class_weights_.numbers;
+    if (class_weights_.is_balanced) {
+      if (shape.size() != 2)
+        fail_at(place, "balanced counts one label for each image, but the network's output " +
+                           to_string(shape) + " has one for each position; list the weights");
+      weights.assign(targets.balanced_weights.begin(), targets.balanced_weights.end());
+      if (weights.empty()) weights.resize(static_cast<size_t>(classes), 1);
+    }
+    if (std::ranges::all_of(weights, [](double weight) { return weight == 0; }))
       fail_at(place, "are all 0, so that no label counts; give some class a weight");
-    return numbers_of_classes(build, class_weights_, LogitSizes(build.shape(logits)).classes, place,
-                              state_name::kClassWeights);
+    return numbers_of_classes(build, weights, classes, place, state_name::kClassWeights);
   }
 
+  bool weighs_classes() const { return class_weights_.is_balanced || !class_weights_.numbers.empty(); }
+
   std::optional<int64_t> ignore_index_, default_ignored_;
-  std::vector<double> class_weights_;
+  NumbersOrBalanced class_weights_;
 };
 
 class CrossEntropyLoss final : public LabelLoss {

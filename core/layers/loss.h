@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
 #include "core/graph/ops/cross_entropy_sums.h"
@@ -19,6 +21,7 @@ struct Targets {
   TensorId weights = kNone;                            ///< f32 (N)
   TensorId other_labels = kNone, mix_weights = kNone;  ///< (N), of mixed samples; kNone: none are mixed
   int32_t ignored_label = kNoLabel;                    ///< of positions without a valid target
+  std::span<const double> balanced_weights = {};       ///< of each class; empty: not known yet
 };
 
 /// The parts of a loss, each (1). The loss is `sum` or, normalised by valid targets, sum / weight. Both are
@@ -42,6 +45,8 @@ class Loss : public Component {
   virtual int32_t ignored_label() const { return kNoLabel; }
   /// Sets that label, unless the recipe gives another.
   virtual void ignore_by_default(int32_t /*label*/) {}
+  /// Whether the labels of training decide on the weights of the classes.
+  virtual bool balances_classes() const { return false; }
 };
 const Registry<Loss>& losses();
 

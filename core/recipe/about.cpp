@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/recipe/about.h"
 
+#include <cmath>
+
 #include "core/base/json.h"
 #include "core/recipe/value_json.h"
 
@@ -8,6 +10,7 @@ namespace trainer {
 namespace {
 
 constexpr const char* kClasses = "classes";
+constexpr const char* kClassWeights = "class_weights";
 
 }  // namespace
 
@@ -17,6 +20,23 @@ StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string
                           {"eval_transform", text(to_json(recipe.value_of("data.eval_transform")))}};
   if (!class_names.empty()) about[kClasses] = text(class_names);
   return about;
+}
+
+void add_class_weights(StoredMetadata& about, const std::vector<double>& weights) {
+  if (!weights.empty()) about[kClassWeights] = Json(weights).dump(-1, Json::NotUtf8::replace);
+}
+
+std::vector<double> class_weights_in(const StoredMetadata& about) {
+  const auto found = about.find(kClassWeights);
+  if (found == about.end()) return {};
+  const Json list = Json::parse_or_null(found->second);
+  std::vector<double> weights;
+  if (!list.is_array()) return weights;
+  for (const Json& weight : list.items()) {
+    if (!weight.is_number() || !(weight.number() >= 0) || !std::isfinite(weight.number())) return {};
+    weights.push_back(weight.number());
+  }
+  return weights;
 }
 
 std::vector<std::string> class_names_in(const StoredMetadata& about) {

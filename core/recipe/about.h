@@ -14,6 +14,10 @@ namespace trainer {
 /// "eval_transform", the transforms of data.eval_transform with the mean and std of normalize.
 StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string>& class_names);
 
+/// Adds the weights of `class_weights: balanced`, which evaluation uses too; none if there are none.
+void add_class_weights(StoredMetadata& about, const std::vector<double>& weights);
+std::vector<double> class_weights_in(const StoredMetadata& about);
+
 /// The names stored by about_network; none if there are none.
 std::vector<std::string> class_names_in(const StoredMetadata& about);
 

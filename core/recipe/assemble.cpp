@@ -115,6 +115,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
                            .planner = request.planner},
                 .precision = recipe.training.parsed_precision(),
                 .left_out = request.disabled};
+  spec.forward.balanced_weights = request.balanced_weights;
   if (!spec.passes.trains) return inference(spec);
   if (request.is_async && recipe.data.images.mix.mixup == 0) spec.passes.pixels = pixel_scales(recipe);
   spec.passes.samples = request.samples;

@@ -15,8 +15,10 @@ namespace trainer {
 /// Inputs of a program besides the specification.
 struct ProgramRequest {
   ProgramUse use;
-  std::vector<float> lr_table;               ///< one learning rate per update
-  bool is_async = false;                     ///< such a device gets images as bytes: a quarter of the copy
+  std::vector<float> lr_table;  ///< one learning rate per update
+  std::vector<double> balanced_weights =
+      {};                 ///< of each class, if loss.class_weights is balanced and data is there
+  bool is_async = false;  ///< such a device gets images as bytes: a quarter of the copy
   std::map<std::string, SampleSet> samples;  ///< on the device, by entry; usually none
   std::vector<std::string> disabled;         ///< optional passes to leave out
   const Planner* planner = nullptr;          ///< of the device, if it is known

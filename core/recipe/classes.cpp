@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/graph/ops/linear.h"
 #include "core/recipe/assemble.h"
@@ -52,6 +53,18 @@ std::string place_of(const Recipe& recipe, Split split) {
 }
 
 }  // namespace
+
+std::vector<double> balanced_weights(std::span<const int32_t> labels, int64_t classes) {
+  std::vector<int64_t> counts(static_cast<size_t>(classes));
+  for (const int32_t label : labels)
+    if (label >= 0 && label < classes) ++counts[static_cast<size_t>(label)];
+  const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  const auto present = static_cast<double>(std::ranges::count_if(counts, [](int64_t n) { return n > 0; }));
+  std::vector<double> weights;
+  for (const int64_t count : counts)
+    weights.push_back(count == 0 ? 1 : all / (present * static_cast<double>(count)));
+  return weights;
+}
 
 void require_labelling(const RunSpec& run, Split split, bool has_label_sets) {
   const Recipe& recipe = run.recipe();

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/data/source.h"
 #include "core/recipe/run_spec.h"
 
 namespace trainer {
+
+/// Of labels, n / (k * count) for each of the network's classes, as scikit-learn's `balanced`: n labels of k
+/// classes; 1 for a class without any. Labels that are no classes do not count.
+std::vector<double> balanced_weights(std::span<const int32_t> labels, int64_t classes);
 
 /// Throws Error (exit 78) at the loss if it takes one label for each image and the split has sets of labels,
 /// or the reverse.

@@ -22,6 +22,11 @@ std::unique_ptr<DataPipeline> open_batches(const Job& job, Device& device, const
   return std::make_unique<DataPipeline>(BatchMaker(source.rows(request), request.inputs, batches), loading);
 }
 
+std::shared_ptr<const SampleDraw> draw_of(const DataSource& source) {
+  const std::span<const double> weights = source.sample_weights();
+  return weights.empty() ? nullptr : std::make_shared<const SampleDraw>(weights);
+}
+
 EvaluationBatches one_pass(const BatchSplit& batch, const DataSource& source,
                            const UnreadableHandler& unreadable) {
   return {
@@ -48,12 +53,12 @@ Feed open_feed(const Job& job, Device& device, Split split, const std::filesyste
     feed.pipeline = open_batches(job, device, *feed.source, one_pass(batch, *feed.source, nullptr), other);
     return feed;
   }
-  const TrainingBatches batches{
-      .seed = job.spec.seed(),
-      .order = TrainingOrder(feed.source->size(), batch.global_batch, recipe.data.drop_last),
-      .micro_batch = batch.micro_batch,
-      .share = batch.share,
-      .takes_turns = recipe.parallelism.sync_batch_norm};
+  const TrainingBatches batches{.seed = job.spec.seed(),
+                                .order = TrainingOrder(feed.source->size(), batch.global_batch,
+                                                       recipe.data.drop_last, draw_of(*feed.source)),
+                                .micro_batch = batch.micro_batch,
+                                .share = batch.share,
+                                .takes_turns = recipe.parallelism.sync_batch_norm};
   feed.pipeline = open_batches(job, device, *feed.source, batches, other);
   return feed;
 }

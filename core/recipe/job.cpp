@@ -192,6 +192,26 @@ std::optional<SourceInfo> peek_split(const RunSpec& spec, Split split) {
   return info;
 }
 
+/// The weights of `class_weights: balanced`: those that the weights' run has kept, or those of the training
+/// labels. None if the recipe has others, or before there is data.
+std::vector<double> class_weights(const Job& job, const std::vector<double>& kept) {
+  const Recipe& recipe = job.spec.recipe();
+  if (!recipe.loss->balances_classes() || !measures(job.use.purpose)) return {};
+  if (!kept.empty()) return kept;
+  const bool trains = job.use.purpose == Purpose::train;
+  const std::optional<SourceInfo> train = trains ? job.train : peek_split(job.spec, Split::train);
+  const Origin origin = recipe.origin_of("loss.class_weights");
+  if (!train && trains) return {};
+  if (!train)
+    fail_at(origin,
+            "balanced follows from the training labels, which are neither in the file of weights nor in "
+            "data.train; name the samples in data.train");
+  if (train->labels.empty())
+    fail_at(origin, fmt::format("balanced needs one label for each image, which data.format {} does not have",
+                                recipe.data.format));
+  return balanced_weights(train->labels, class_count(job.spec));
+}
+
 }  // namespace
 
 int64_t MemoryBudget::total() const {
@@ -209,7 +229,7 @@ SourceRequest source_request(const RunSpec& spec, Split split) {
           .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
           .wants_label_sets = task_of(spec).has_label_sets(),
           .stratifies = recipe.stratifies(),
-          .wants_labels = recipe.stratifies(),
+          .wants_labels = recipe.stratifies() || recipe.loss->balances_classes(),
           .seed = spec.seed(),
           .shares_budget = spec.ranks() > 1,
           .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte),
@@ -238,8 +258,10 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
     job.validation = peek_split(spec, Split::val);
   job.settings = loop_settings(job);
   job.checkpoints = checkpoint_settings(job);
+  job.balanced_weights = class_weights(job, request.balanced_weights);
   ProgramRequest program{.use = request.use,
                          .lr_table = lr_table(spec, job.settings),
+                         .balanced_weights = job.balanced_weights,
                          .is_async = planner.is_async(),
                          .disabled = request.disabled_passes,
                          .planner = &planner};

@@ -32,6 +32,7 @@ struct Job {
   MemoryBudget memory;
   bool found_micro_batch = false;  ///< training.micro_batch_size was auto
   ProgramUse use;
+  std::vector<double> balanced_weights;  ///< of each class, if loss.class_weights is balanced
 };
 
 /// Options and observers for the way from recipe to plan.
@@ -40,6 +41,7 @@ struct JobRequest {
   PassObserver observe;
   bool plan = true;  ///< false: only the program is needed; plan and memory stay empty
   ProgramUse use;
+  std::vector<double> balanced_weights = {};  ///< of the run that trained the weights; empty: not known
 };
 
 /// Throws Error: exit 78 if the recipe cannot work, 65 if a data file's header is bad.

@@ -58,6 +58,10 @@ struct TypeSchema {
   Json operator()(const AutoCount*) const {
     return {{"anyOf", Json::array({bounded("integer"), {{"const", "auto"}}})}};
   }
+  Json operator()(const NumbersOrBalanced*) const {
+    const Json list = {{"type", "array"}, {"items", bounded("number")}};
+    return {{"anyOf", Json::array({list, {{"const", "balanced"}}})}};
+  }
   Json operator()(const Pair*) const {
     const Json one = bounded("integer");
     const Json two = {{"type", "array"}, {"items", one}, {"minItems", 2}, {"maxItems", 2}};

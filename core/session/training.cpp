@@ -12,6 +12,7 @@
 #include "core/engine/group_operations.h"
 #include "core/engine/state_transfer.h"
 #include "core/host/process.h"
+#include "core/recipe/about.h"
 #include "core/recipe/classes.h"
 #include "core/recipe/feed.h"
 #include "core/recipe/initial_weights.h"
@@ -209,6 +210,7 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
     machine = open_machine(run.backend, job, list);
     const DataSource& source = *machine.train.source;
     lasting = lasting_state(spec, *run.backend.planner, run.tuning, source, machine.validation.source.get());
+    add_class_weights(lasting.about, job.balanced_weights);
     other_data = require_same_data(spec, run.start, lasting.data);
     require_steps_left(spec, run.start, job.settings.steps);
     machine.executable->on_warning([&](const std::string& text) { run.log.warn(text); });

@@ -43,9 +43,10 @@ struct ForwardSpec {
   const Network* network = nullptr;
   const Loss* loss = nullptr;
   TaskContext task;
-  int64_t samples = 1;                 ///< of a micro-batch
-  uint64_t seed = 0;                   ///< of the run
-  bool masks_documents = false;        ///< tokens attend to their own document only
+  int64_t samples = 1;                        ///< of a micro-batch
+  uint64_t seed = 0;                          ///< of the run
+  std::vector<double> balanced_weights = {};  ///< of each class; empty: not known, or not wanted
+  bool masks_documents = false;               ///< tokens attend to their own document only
   std::function<Reported()> reported;  ///< called after the loss is built, so that its errors come first
 
   /// Whether the network's output is compared with targets.

@@ -48,6 +48,7 @@ void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId 
   Targets targets = task.declare_inputs(program, spec.task, training);
   if (spec.task.reads_masks) require_pixel_labels(spec, program, targets);
   targets.ignored_label = spec.loss->ignored_label();
+  targets.balanced_weights = spec.balanced_weights;
   const LossSums loss = task.build_loss(build, *spec.loss, logits, targets);
   entry.outputs.push_back({output_name::kLoss, loss.sum});
   if (loss.weight != kNone) entry.outputs.push_back({output_name::kLossWeight, loss.weight});

@@ -152,13 +152,14 @@ TEST_CASE(
     patients.insert(std::to_string((std::stoi(file.substr(file.rfind('/') + 1)) - 100) / 3));
   }
   CHECK(patients.size() == 2);
-  const Outcome absent = run_shell("\"$TRAINER\" --config r/r.yaml data.split_by=site", workspace.path());
+  const Outcome absent =
+      run_shell("\"$TRAINER\" --config r/r.yaml data.split_by=site run.output_dir=other", workspace.path());
   CHECK(absent.code == 65);
   CHECK_THAT(absent.errors,
              ContainsSubstring("rows.csv:1: there is no column 'site' (data.split_by); the columns "
                                "are 'image', 'class', 'patient'"));
   fs::remove(workspace.path() / "r/rows.csv");
-  const Outcome gone = run_shell("\"$TRAINER\" --config r/r.yaml", workspace.path());
+  const Outcome gone = run_shell("\"$TRAINER\" --config r/r.yaml run.output_dir=other", workspace.path());
   CHECK(gone.code == 65);
   CHECK_THAT(gone.errors,
              ContainsSubstring("data.labels: there is no file rows.csv in r/train, and no file rows.csv, "
@@ -190,12 +191,58 @@ TEST_CASE("a stratified share: classes without any are named, and runs begun bef
              ContainsSubstring(other) && ContainsSubstring("or data.stratify=true to begin another run"));
   CHECK_THAT(run("eval --config r.yaml training.max_duration=1ep", 78), ContainsSubstring(other));
   CHECK_THAT(run("eval --config r.yaml run.resume=$(ls runs/*/model.safetensors)", 78),
-             ContainsSubstring(other));
+             ContainsSubstring("set data.stratify=false to evaluate it with its own"));
   CHECK_THAT(run("--config r.yaml data.stratify=false training.max_duration=1ep", 0),
              ContainsSubstring("this run is finished"));
   const std::string begun = run("--config r.yaml data.stratify=true training.max_duration=1ep", 0);
   CHECK_THAT(begun, ContainsSubstring("warning: " + line));
   CHECK_THAT(run("--config r.yaml training.max_duration=1ep", 0), ContainsSubstring("this run is finished"));
+}
+
+TEST_CASE(
+    "balanced classes: weights of the loss, kept with the network, and weighted draws that resume exactly") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kImageRecipe);
+  fill_with_images(workspace, "train", 20);
+  fill_with_images(workspace, "val", 5);
+  for (int i = 105; i < 120; ++i) fs::remove(workspace.path() / ("train/dark/" + std::to_string(i) + ".png"));
+  const auto run = [&](const std::string& words, int code = 0) {
+    Outcome outcome = run_shell("\"$TRAINER\" " + words, workspace.path());
+    INFO(words << ": " << outcome.errors);
+    CHECK(outcome.code == code);
+    return outcome.output + outcome.errors;
+  };
+  const auto losses = [&](const std::string& weights, const std::string& directory) {
+    run("--config r.yaml 'loss={name: cross_entropy, class_weights: " + weights +
+        "}' logging.interval=1ba run.output_dir=" + directory);
+    return losses_in(workspace.read(directory + "/metrics.jsonl"), "train");
+  };
+  const std::vector<double> balanced = losses("balanced", "balanced");
+  CHECK(balanced == losses("[0.625, 2.5]", "listed"));  // 25 / (2 * 20) and 25 / (2 * 5)
+  CHECK(balanced != losses("[1, 1]", "equal"));
+  // The weights are kept with the network: training images are not needed again.
+  const std::string evaluated =
+      "eval --json --config r.yaml 'loss={name: cross_entropy, class_weights: balanced}' "
+      "run.output_dir=balanced";
+  const std::string before = run(evaluated);
+  fs::rename(workspace.path() / "train", workspace.path() / "away");
+  CHECK(run(evaluated) == before);
+  fs::rename(workspace.path() / "away", workspace.path() / "train");
+
+  const std::string draws = "--config r.yaml data.sample_weights=balanced data.workers=2 run.output_dir=";
+  run(draws + "whole training.max_duration=6ep");
+  run(draws + "parts training.max_duration=3ep");
+  run(draws + "parts training.max_duration=6ep 'run.allow_changes=[training.max_duration]'");
+  CHECK(workspace.read("whole/model.safetensors") == workspace.read("parts/model.safetensors"));
+  run("--config r.yaml run.output_dir=plain training.max_duration=6ep");
+  CHECK(workspace.read("whole/model.safetensors") != workspace.read("plain/model.safetensors"));
+  workspace.write("w.csv", "file,weight\nbright/100.png,nan\n");
+  CHECK_THAT(run("--config r.yaml data.sample_weights=w.csv run.output_dir=file", 65),
+             ContainsSubstring("w.csv:2: expected a weight, a finite number of at least 0, found 'nan'"));
+  CHECK_THAT(run("--config r.yaml data.sample_weights=balanced loss=mse 'validation.metrics=[]' "
+                 "data.cache=device run.output_dir=x",
+                 78),
+             ContainsSubstring("data.sample_weights may draw one several times"));
 }
 
 TEST_CASE("a share of the training images validates, and missing folders are named") {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <set>
 #include <vector>
 #include "tests/catch.h"
@@ -128,6 +129,44 @@ TEST_CASE("drop_last with fewer samples than a batch is an error of the recipe")
           "lower it or set data.drop_last=false");
   }
   CHECK(TrainingOrder(100, 100, true).steps_in(1) == 1);
+}
+
+TEST_CASE("weighted draws follow the weights, differ by epoch, and are a function of seed and place") {
+  const std::vector<double> weights = {0, 1, 0, 3, 0};
+  const SampleDraw draw(weights);
+  std::vector<int64_t> counts(5);
+  constexpr int64_t kDraws = 40000;
+  for (int64_t i = 0; i < kDraws; ++i) ++counts[static_cast<size_t>(draw.sample(7, i % 4, i / 4))];
+  CHECK((counts[0] == 0 && counts[2] == 0 && counts[4] == 0));
+  CHECK(std::abs(counts[1] - kDraws / 4) < 400);  // four standard deviations are 346
+  std::vector<int64_t> first, again, other_epoch, other_seed;
+  for (int64_t i = 0; i < 64; ++i) {
+    first.push_back(draw.sample(7, 0, i));
+    again.push_back(SampleDraw(weights).sample(7, 0, i));
+    other_epoch.push_back(draw.sample(7, 1, i));
+    other_seed.push_back(draw.sample(8, 0, i));
+  }
+  CHECK((first == again && first != other_epoch && first != other_seed));
+  CHECK(SampleDraw(std::vector<double>{1e-300}).sample(1, 0, 0) == 0);
+  const double huge = std::numeric_limits<double>::max();
+  for (const std::vector<double>& bad : {std::vector<double>{0, 0}, {huge, huge}, {}})
+    CHECK_THROWS_WITH(SampleDraw(bad), Catch::Matchers::ContainsSubstring("data.sample_weights"));
+}
+
+TEST_CASE("an order with weights: epochs of as many draws, each with its own random transforms") {
+  const auto draw = std::make_shared<const SampleDraw>(std::vector<double>{1, 0, 1});
+  const TrainingOrder order(3, 2, false, draw);
+  CHECK(order.steps_in(2) == 3);
+  for (int64_t step = 0; step < 6; ++step) {
+    for (int64_t i = 0; i < 2; ++i) {
+      const TrainingOrder::Position position = order.at(step, i);
+      const RowPlace place = shuffled_place(5, order, step, i);
+      CHECK(place.sample == draw->sample(5, position.epoch, position.index));
+      CHECK((place.sample != 1 && place.draw == position.index && place.epoch == position.epoch));
+    }
+  }
+  const RowPlace plain = shuffled_place(5, TrainingOrder(3, 2, false), 0, 1);
+  CHECK(plain.draw == plain.sample);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/data/images/label_file.h"
+#include "core/data/images/sample_weights.h"
 
 namespace {
 
@@ -60,6 +61,24 @@ void check_labels(const std::string& text) {
   }
 }
 
+/// Two samples with names.
+class NamedSource final : public trainer::ImageSource {
+ public:
+  int64_t size() const override { return 2; }
+  trainer::Shape sample_shape() const override { return {1, 1, 1}; }
+  int64_t classes() const override { return 1; }
+  int64_t resident_bytes() const override { return 0; }
+  void check_labels(const trainer::AllowedLabels&) const override {}
+  std::string sample_name(int64_t index) const override { return index == 0 ? "1.png" : "a/b.jpg"; }
+  void read(int64_t, trainer::Image&) const override { std::abort(); }
+};
+
+/// Weights of two samples: ends the process if they are no weights.
+void check_weights(const std::string& text) {
+  const std::vector<double> weights = trainer::parse_sample_weights(text, "x.csv", NamedSource());
+  if (weights.size() != 2 || !(weights[0] >= 0) || !(weights[1] >= 0)) std::abort();
+}
+
 void expect_refusal(const trainer::Error& error) {
   if (error.code() != trainer::ExitCode::data) std::abort();
   if (!std::string(error.what()).starts_with("x.csv:")) std::abort();
@@ -76,6 +95,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   try {
     check_labels({reinterpret_cast<const char*>(data), size});
+  } catch (const trainer::Error& error) {
+    expect_refusal(error);
+  }
+  try {
+    check_weights({reinterpret_cast<const char*>(data), size});
   } catch (const trainer::Error& error) {
     expect_refusal(error);
   }

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "core/data/formats.h"
+#include "core/data/images/sample_weights.h"
 #include "core/data/images/subset.h"
 #include "core/data/images/tolerant.h"
 #include "core/data/images/transforms/table.h"
@@ -43,6 +45,29 @@ void check_split(const DataSection& section, Split split, const Shape& network_s
                                           "random_resized_crop, or resize and center_crop",
                                           section.format));
   }
+}
+
+constexpr const char* kBalanced = "balanced";
+
+/// The weights of the samples of a whole source, then of the `chosen` ones; empty: there are none.
+std::vector<double> weights_for(const ImageKind& images, const SourceRequest& request,
+                                const ImageSource& source, const std::vector<int64_t>* chosen) {
+  if (!images.sample_weights || request.split != Split::train) return {};
+  const bool is_balanced = images.sample_weights->written == kBalanced;
+  std::vector<int32_t> labels = is_balanced ? labels_of(source) : std::vector<int32_t>();
+  if (is_balanced && labels.empty())
+    throw Error(ExitCode::recipe, "data.sample_weights: balanced needs samples with one label each");
+  std::vector<double> weights =
+      is_balanced ? std::vector<double>() : read_sample_weights(images.sample_weights->resolved, source);
+  if (chosen != nullptr) {
+    const auto take = [&](auto& all) {
+      std::remove_reference_t<decltype(all)> part;
+      for (const int64_t sample : *chosen) part.push_back(all[static_cast<size_t>(sample)]);
+      all = std::move(part);
+    };
+    is_balanced ? take(labels) : take(weights);
+  }
+  return is_balanced ? balancing_weights(labels) : weights;
 }
 
 void check_order(const ImageKind& images, Diagnostics& diagnostics) {
@@ -106,6 +131,15 @@ void ImageKind::declare(Fields& fields) {
            "true: val_fraction takes its share of each class; false: of all samples, as in runs begun before "
            "this key; of images with one label each")
       .absent_as("false");
+  fields
+      .add("sample_weights", &sample_weights,
+           "weighted sampling: an epoch draws as many training samples as there are, with replacement. "
+           "balanced: "
+           "each class as often; or a file with the columns file,weight, or a weight on each line in the "
+           "order "
+           "of the samples")
+      .path_where([](const std::string& text) { return text != kBalanced; })
+      .absent_as("null");
   fields.components("augment", augment, transforms(), "transforms of training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
                     "transforms of validation samples, in order");
@@ -118,6 +152,13 @@ void ImageKind::check(const DataSection& section, const Shape& network_shape, co
   const size_t problems = diagnostics.problems().size();
   check_order(*this, diagnostics);
   if (section.chosen_format().reads_masks()) check_masks(*this, origin_of, diagnostics);
+  if (sample_weights && sample_weights->empty())
+    diagnostics.error(origin_of("data.sample_weights"), "must be balanced or the path of a file, got ''");
+  if (sample_weights && cache == "device")
+    diagnostics.error(
+        origin_of("data.cache"),
+        "device augments each sample once in an epoch, and data.sample_weights may draw one several "
+        "times; write none");
   if (network_shape.size() != 3) {
     diagnostics.error(
         origin_of("model.input"),
@@ -135,20 +176,28 @@ std::unique_ptr<DataSource> ImageKind::take_split(std::unique_ptr<DataSource> so
                                                   const DataSection& section, const SourceRequest& request,
                                                   const ErrorBudget* budget) const {
   std::unique_ptr<ImageSource> images = as_images(std::move(source));
+  std::vector<double> weights;
   if (section.val_fraction > 0) {
     std::vector<int64_t> samples =
         chosen_samples(section, request, images->size(),
                        request.stratifies ? labels_of(*images) : std::vector<int32_t>(), groups_of(*images));
+    if (budget != nullptr) weights = weights_for(*this, request, *images, &samples);
     images = take_samples(std::move(images), std::move(samples));
+  } else if (budget != nullptr) {
+    weights = weights_for(*this, request, *images, nullptr);
   }
-  return budget == nullptr ? std::move(images) : tolerate_unreadable(std::move(images), *budget);
+  if (budget == nullptr) return images;
+  return tolerate_unreadable(std::move(images), *budget, std::move(weights));
 }
 
 /// The numbers of the chosen samples are kept.
 SourceInfo ImageKind::take_split(const SourceInfo& info, const DataSection& section,
                                  const SourceRequest& request) const {
-  if (section.val_fraction == 0) return info;
   SourceInfo part = info;
+  // The weights, and their sums for the draw.
+  if (sample_weights && request.split == Split::train)
+    part.resident_bytes += 2 * info.size * static_cast<int64_t>(sizeof(double));
+  if (section.val_fraction == 0) return part;
   const std::vector<int64_t> samples = chosen_samples(
       section, request, info.size, request.stratifies ? info.labels : std::vector<int32_t>(), info.groups);
   part.size = static_cast<int64_t>(samples.size());

@@ -15,8 +15,9 @@ namespace trainer {
 class ImageKind final : public RowKind {
  public:
   int64_t max_pixels = kMaxPixels;
-  std::string cache = "none";  ///< or device
-  bool stratify = true;        ///< data.val_fraction takes its share of each class
+  std::string cache = "none";              ///< or device
+  bool stratify = true;                    ///< data.val_fraction takes its share of each class
+  std::optional<FilePath> sample_weights;  ///< "balanced" or a file; null: each sample once in an epoch
   TransformList augment, eval_transform;
   Mix mix;
 

@@ -72,7 +72,7 @@ class ImageRows final : public RowReader {
  private:
   void load(const RowPlace& place, Image& image) const {
     const uint64_t key = training_ ? training_->augment_key : 0;  // evaluation has no random transforms
-    const RandomStream random(key, static_cast<uint32_t>(place.epoch), static_cast<uint32_t>(place.sample));
+    const RandomStream random(key, static_cast<uint32_t>(place.epoch), static_cast<uint32_t>(place.draw));
     chain_.read(source_, place.sample, random, image);
   }
 

@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/tolerant.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "core/base/checksum.h"
 
 namespace trainer {
 namespace {
 
 class TolerantSource final : public ImageSource {
  public:
-  TolerantSource(std::unique_ptr<ImageSource> source, const ErrorBudget& budget)
-      : source_(std::move(source)), reads_(budget, source_->size()) {}
+  TolerantSource(std::unique_ptr<ImageSource> source, const ErrorBudget& budget, std::vector<double> weights)
+      : source_(std::move(source)), reads_(budget, source_->size()), weights_(std::move(weights)) {}
 
   int64_t size() const override { return source_->size(); }
   Shape sample_shape() const override { return source_->sample_shape(); }
   int64_t classes() const override { return source_->classes(); }
-  int64_t resident_bytes() const override { return source_->resident_bytes(); }
+  int64_t resident_bytes() const override {
+    return source_->resident_bytes() + static_cast<int64_t>(weights_.capacity() * sizeof(double));
+  }
+  std::span<const double> sample_weights() const override { return weights_; }
   std::vector<std::string> class_names() const override { return source_->class_names(); }
   std::optional<int32_t> label_of(int64_t index) const override { return source_->label_of(index); }
-  Fingerprint fingerprint() const override { return source_->fingerprint(); }
+  Fingerprint fingerprint() const override {
+    Fingerprint found = source_->fingerprint();
+    if (!weights_.empty())
+      found[fingerprint_name::kWeights] =
+          fmt::format("{:016x}", checksum(std::as_bytes(std::span(weights_))));
+    return found;
+  }
   void check_labels(const AllowedLabels& allowed) const override { source_->check_labels(allowed); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
   std::optional<uint8_t> ignored_pixel() const override { return source_->ignored_pixel(); }
@@ -37,13 +50,14 @@ class TolerantSource final : public ImageSource {
  private:
   std::unique_ptr<ImageSource> source_;
   mutable BudgetedReads reads_;
+  std::vector<double> weights_;  // of each sample, or none
 };
 
 }  // namespace
 
 std::unique_ptr<ImageSource> tolerate_unreadable(std::unique_ptr<ImageSource> source,
-                                                 const ErrorBudget& budget) {
-  return std::make_unique<TolerantSource>(std::move(source), budget);
+                                                 const ErrorBudget& budget, std::vector<double> weights) {
+  return std::make_unique<TolerantSource>(std::move(source), budget, std::move(weights));
 }
 
 }  // namespace trainer

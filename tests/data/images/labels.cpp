@@ -9,6 +9,8 @@
 #include "core/data/images/decode.h"
 #include "core/data/images/image_folder.h"
 #include "core/data/images/record.h"
+#include "core/data/images/sample_weights.h"
+#include "core/data/subset.h"
 #include "tests/data/images/damage.h"
 #include "tests/data/images/images.h"
 #include "tests/data/samples.h"
@@ -329,6 +331,89 @@ TEST_CASE("labels.csv: training and validation have files of their own, with the
         std::vector<std::string>{train.root() + "/labels.csv", val.root() + "/labels.csv"});
   val.open("file,label\n5.png,c\n1.png,a\n");
   CHECK_THAT(data_error([&] { open_source(section, request); }), EndsWith("found no class 'b'"));
+}
+
+TEST_CASE("sample weights: by name or by line, and what is wrong is refused with file and line") {
+  const LabelledFolder folder;
+  const auto source = folder.open("file,label\n2.png,dog\n1.png,ant\ndeep/er/3.png,dog\n");
+  using Weights = std::vector<double>;
+  for (const char* text : {"0.5\n0\n1e3\n", "weight\r\n0.5\r\n0\r\n1e3",
+                           "file,weight\n1.png,0\n2.png,0.5\n"
+                           "deep/er/3.png,1000\n",
+                           "1.png;0\n./2.png;0.5\ndeep/er/3.png;1000", "weight,x,name\n",
+                           "weight\tname\n0\t1.png\n0.5\t2.png\n1000\tdeep/er/3.png\n"}) {
+    INFO(text);
+    if (std::string(text) == "weight,x,name\n") {
+      CHECK_THAT(data_error([&] { parse_sample_weights(text, "w.csv", *source); }),
+                 StartsWith("w.csv:1: the rows end without one for '2.png'"));
+      continue;
+    }
+    CHECK(parse_sample_weights(text, "w.csv", *source) == Weights{0.5, 0, 1000});
+  }
+  const auto refuses = [&](const std::string& text, const std::string& message) {
+    INFO(text);
+    CHECK_THAT(data_error([&] { parse_sample_weights(text, "w.csv", *source); }),
+               StartsWith("w.csv:" + message));
+  };
+  refuses("", "1: expected 3 weights, one for each sample of data.train before any is set aside");
+  refuses("1\n2\n", "2: expected 3 weights");
+  refuses("1\n2\n3\n4\n5\n",
+          "4: expected 3 weights, one for each sample of data.train before any is set aside "
+          "for validation, found more");
+  for (const char* bad : {"-1", "nan", "inf", "-inf", "1e999", "0x1", "", " 1", "1,5x"})
+    CHECK_THAT(
+        data_error([&] { parse_sample_weights(std::string("1\n") + bad + "\n3\n", "w.csv", *source); }),
+        StartsWith("w.csv:2: expected a weight"));
+  refuses("1.png,1\n2.png,2\n", "2: the rows end without one for 'deep/er/3.png'");
+  refuses("1.png,1\n1.png,2\n", "2: '1.png' is named in line 1 already");
+  refuses("1.png,1\n5.png,2\n", "2: there is no sample '5.png' in data.train");
+  refuses("1.png,1\n2.png\n", "2: expected 2 fields, found 1");
+  refuses("1.png,1\n2.png,-2\n", "2: expected a weight, a finite number of at least 0, found '-2'");
+  const CountingSource unnamed(3, {1, 1, 1});
+  CHECK(parse_sample_weights("1\n2\n3\n", "w.csv", unnamed) == Weights{1, 2, 3});
+  CHECK_THAT(data_error([&] { parse_sample_weights("a,1\n", "w.csv", unnamed); }),
+             ContainsSubstring("have no names"));
+  CHECK(balancing_weights({5, 5, 0, 5, 5}) == Weights{0.25, 0.25, 1, 0.25, 0.25});
+}
+
+TEST_CASE(
+    "sample weights are a part of the training samples, by their place before the split, and not of others") {
+  const LabelledFolder folder;
+  write_file(folder.root() + "/labels.csv", "1.png,a\n2.png,a\n5.png,b\ndeep/er/3.png,b\n");
+  write_file(folder.path("w.txt"), "1\n2\n3\n4\n");
+  const auto section_of = [&](const std::string& more) {
+    DataSection section = read_section("{format: image_folder, labels: labels.csv" + more + "}");
+    section.train = folder.root();
+    return section;
+  };
+  const SourceRequest train{
+      .split = Split::train, .network_shape = {3, 4, 4}, .network_classes = 2, .seed = 1};
+  const auto plain = section_of("");
+  const Fingerprint before = open_source(plain, train)->fingerprint();
+  CHECK(open_source(plain, train)->sample_weights().empty());
+  const auto weighted = section_of(", sample_weights: " + folder.path("w.txt"));
+  const auto source = open_source(weighted, train);
+  CHECK(std::vector<double>(source->sample_weights().begin(), source->sample_weights().end()) ==
+        std::vector<double>{1, 2, 3, 4});
+  CHECK(!fingerprint_difference(before, source->fingerprint()));
+  write_file(folder.path("w.txt"), "1\n2\n3\n5\n");
+  CHECK(fingerprint_difference(source->fingerprint(), open_source(weighted, train)->fingerprint()) ==
+        "other weights");
+  CHECK(peek_source(weighted, train)->resident_bytes == peek_source(plain, train)->resident_bytes + 64);
+  const auto split = section_of(", val_fraction: 0.25, sample_weights: " + folder.path("w.txt"));
+  const auto part = open_source(split, train);
+  const std::vector<int64_t> kept = split_samples(4, {Split::train, 0.25, 1});
+  REQUIRE(part->sample_weights().size() == 3);
+  const std::vector<double> all = {1, 2, 3, 5};
+  for (size_t i = 0; i < 3; ++i) CHECK(part->sample_weights()[i] == all[static_cast<size_t>(kept[i])]);
+  CHECK(open_source(split, {.split = Split::val, .network_shape = {3, 4, 4}, .network_classes = 2, .seed = 1})
+            ->sample_weights()
+            .empty());
+  const auto balanced = open_source(section_of(", sample_weights: balanced"), train);
+  CHECK(balanced->sample_weights()[0] == 0.5);
+  write_file(folder.path("w.txt"), "");
+  CHECK_THAT(data_error([&] { open_source(section_of(", sample_weights: nowhere.txt"), train); }),
+             ContainsSubstring("data.sample_weights: there is no file nowhere.txt"));
 }
 
 TEST_CASE("data.labels is a path, from the recipe's folder if no folder of images has the file") {
