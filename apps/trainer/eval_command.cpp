@@ -61,7 +61,8 @@ int eval_command(const Arguments& arguments) {
   const Job& job = network.job();
   const Feed feed = open_feed(job, network.device(), Split::val, "");
   Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples,
-                        job.settings.metrics, job.use.averages, job.settings.known_sums, job.settings.matrix);
+                        job.settings.metrics, job.use.averages, job.settings.known_sums, job.settings.matrix,
+                        job.settings.scores);
   SingleProcess alone;
   Agreement agreement(alone);
   Found found{.values = *evaluation.run(agreement),

@@ -22,7 +22,8 @@ TensorId output_named(const PlannedEntry& entry, std::string_view name) {
 
 }  // namespace
 
-Outputs::Outputs(Executable& executable, size_t entry, int64_t depth, std::string_view list)
+Outputs::Outputs(Executable& executable, size_t entry, int64_t depth, std::string_view list,
+                 const std::vector<std::string_view>& arrays)
     : executable_(executable), events_(static_cast<size_t>(depth)) {
   const Plan& plan = executable.plan();
   for (const NamedTensor& output : plan.entries[entry].outputs) {
@@ -41,7 +42,9 @@ Outputs::Outputs(Executable& executable, size_t entry, int64_t depth, std::strin
       throw std::logic_error(fmt::format("the output {} is not a list of whole numbers", list));
     list_bytes_ = numel(spec.shape) * bytes_per_element(spec.dtype);
     add_range(list_tensor, list_bytes_);
+    list_place_ = ranges_.back().place;
   }
+  for (const std::string_view name : arrays) add_array(plan.entries[entry], name);
   memory_ = executable.device().allocate_batch(depth * row_bytes());
 }
 
@@ -64,6 +67,31 @@ void Outputs::find_ranges() {
     ranges_.back().bytes = distance() + types_[i].bytes;
     places_[i] = ranges_.back().place + distance();
   }
+}
+
+/// Outputs are row-major.
+void Outputs::add_array(const PlannedEntry& entry, std::string_view name) {
+  const TensorId tensor = output_named(entry, name);
+  if (tensor == kNone) return;
+  const Plan& plan = executable_.plan();
+  const int64_t count = numel(plan.tensors[static_cast<size_t>(tensor)].spec.shape);
+  const StoredType type = plan.stored_type(tensor);
+  add_range(tensor, count * type.bytes);
+  arrays_.push_back(
+      {std::string(name), type, ranges_.back().place, std::vector<float>(static_cast<size_t>(count))});
+}
+
+void Outputs::take_array(Array& array) const {
+  const std::byte* stored = place(taken_, array.place);
+  for (float& number : array.numbers) {
+    number = static_cast<float>(stored_number(stored, array.type));
+    stored += array.type.bytes;
+  }
+}
+
+std::span<const float> Outputs::array(std::string_view name) const {
+  const auto found = std::ranges::find(arrays_, name, &Array::name);
+  return found == arrays_.end() ? std::span<const float>() : std::span<const float>(found->numbers);
 }
 
 int64_t Outputs::row_bytes() const {
@@ -97,9 +125,10 @@ const std::vector<double>& Outputs::take() {
   for (size_t i = 0; i < values_.size(); ++i)
     values_[i] = stored_number(place(taken_, places_[i]), types_[i]);
   if (list_bytes_ > 0) {
-    list_ = {reinterpret_cast<const int32_t*>(place(taken_, ranges_.back().place)),
+    list_ = {reinterpret_cast<const int32_t*>(place(taken_, list_place_)),
              static_cast<size_t>(list_bytes_) / sizeof(int32_t)};
   }
+  for (Array& array : arrays_) take_array(array);
   ++taken_;
   return values_;
 }

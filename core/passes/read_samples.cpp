@@ -35,6 +35,9 @@ void read_samples_of(Program& program, Entry& entry, TensorId images, TensorId l
     }
     entry.nodes.push_back(std::move(node));
   }
+  for (NamedTensor& output : entry.outputs) {
+    if (labels != kNone && output.tensor == labels) output.tensor = read[1];
+  }
 }
 
 }  // namespace

@@ -88,6 +88,8 @@ void check_groups(const Optimizer& optimizer, const Program& program) {
 Reported reported_by(const RunSpec& run, bool detailed) {
   Reported reported{.metrics = wanted_metrics(run)};
   reported.has_matrix = has_matrix(run, reported.metrics, detailed);
+  reported.has_scores =
+      std::ranges::any_of(reported.metrics, [](const Metric& metric) { return !metric.scores.empty(); });
   return reported;
 }
 

@@ -50,6 +50,10 @@ LoopSettings loop_settings(const Job& job) {
     settings.matrix = {class_count(job.spec), task_of(job.spec).has_label_sets()};
     const int32_t ignored = recipe.loss->ignored_label();
     if (ignored >= 0 && ignored < settings.matrix.classes) settings.matrix.ignored = ignored;
+    settings.scores = {.classes = settings.matrix.classes,
+                       .of_sets = settings.matrix.of_sets,
+                       .ranks = recipe.measures(metric_name::kAuroc),
+                       .ignored_label = ignored};
   }
   settings.guard = recipe.guards.settings();
   settings.best_metric = best_metric(recipe, settings);
@@ -149,6 +153,8 @@ MemoryBudget memory_budget(const Job& job) {
   add_bytes(host, "samples", are_shared ? std::max(of_train, of_validation) : of_train + of_validation);
   if (const int64_t bytes = Evaluation::matrix_bytes(job.plan, job.settings.matrix); bytes > 0)
     add_bytes(host, "confusion", bytes);
+  if (const int64_t bytes = Evaluation::score_bytes(job.plan, job.settings.scores); bytes > 0)
+    add_bytes(host, "scores", bytes);
   add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, job.checkpoints));
   add_bytes(host, "program", resident_bytes() + kRuntimeBytes);
   return budget;

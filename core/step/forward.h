@@ -35,6 +35,7 @@ struct ProgramUse {
 struct Reported {
   std::vector<Metric> metrics;  ///< the loss first
   bool has_matrix = false;      ///< the cells of a confusion matrix
+  bool has_scores = false;      ///< logits with their targets
 };
 
 /// Inputs of the forward part of a program. Network and loss must outlive the stages.

@@ -29,6 +29,10 @@ void add_metrics(Builder& build, const ForwardSpec& spec, const Task& task, Tens
   }
   if (reported.has_matrix)
     outputs.push_back({output_name::kConfusionCells, task.build_cells(build, logits, targets)});
+  if (!reported.has_scores) return;
+  outputs.push_back({score_output::kLogits, logits});
+  outputs.push_back({score_output::kTargets, task.has_label_sets() ? targets.values : targets.labels});
+  outputs.push_back({score_output::kWeights, targets.weights});
 }
 
 /// Masks that a task does not read are a mistake in the network, or in the loss.

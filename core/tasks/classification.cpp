@@ -10,6 +10,7 @@
 #include "core/graph/names.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/tasks/confusion_matrix.h"
+#include "core/tasks/score_counts.h"
 #include "core/tasks/table.h"
 
 namespace trainer {
@@ -43,7 +44,10 @@ class Classification final : public Task {
     return targets;
   }
 
-  const std::vector<Metric>& metrics() const override { return class_metrics(); }
+  const std::vector<Metric>& metrics() const override {
+    static const std::vector<Metric> all = with_scores(class_metrics());
+    return all;
+  }
   const std::vector<MetricSum>& sums() const override { return top_sums(); }
   int64_t classes(const Shape& output) const override { return output[1]; }
 

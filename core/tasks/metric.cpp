@@ -28,7 +28,7 @@ Metric loss_metric() {
 
 Metric over_valid_targets(Metric metric) {
   const bool reads_loss = std::ranges::find(metric.sums, output_name::kLoss) != metric.sums.end();
-  if (!metric.matrix.empty()) return metric;
+  if (!metric.matrix.empty() || !metric.scores.empty()) return metric;
   metric.count = reads_loss ? output_name::kLossWeight : output_name::kValidTargets;
   return metric;
 }
@@ -41,6 +41,7 @@ std::vector<Metric> with_averages(std::vector<Metric> metrics) {
     for (std::string& sum : averaged.sums) sum.insert(0, kAveraged);
     if (!averaged.count.empty()) averaged.count.insert(0, kAveraged);
     if (!averaged.matrix.empty()) averaged.matrix.insert(0, kAveraged);
+    if (!averaged.scores.empty()) averaged.scores.insert(0, kAveraged);
     metrics.push_back(std::move(averaged));
   }
   return metrics;

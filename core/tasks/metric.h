@@ -21,8 +21,16 @@ constexpr const char* kTokens = "tokens";
 constexpr const char* kBytes = "bytes";  ///< of the text of the tokens
 }  // namespace sum_name
 
+/// Outputs of `evaluate` for metrics of scores.
+namespace score_output {
+constexpr const char* kLogits = "scores";          ///< f32 (N, C), the network's output
+constexpr const char* kTargets = "score_targets";  ///< labels i32 (N), or sets of labels f32 (N, C)
+constexpr const char* kWeights = "score_weights";  ///< f32 (N), 0 for padding
+}  // namespace score_output
+
 namespace metric_name {
 constexpr const char* kBitsPerByte = "bits_per_byte";
+constexpr const char* kAuroc = "auroc";
 }  // namespace metric_name
 
 /// The kind of a confusion matrix: single labels against predictions or, of sets of labels, each class by
@@ -39,8 +47,10 @@ struct ConfusionShape {
 };
 
 class ConfusionMatrix;
+class ScoreCounts;
 
-/// A number that evaluation reports: a function of sums over the samples, or of a confusion matrix.
+/// A number that evaluation reports: a function of sums over the samples, of a confusion matrix, or of
+/// counted scores.
 struct Metric {
   std::string name;
   std::string help;  ///< one line
@@ -54,6 +64,9 @@ struct Metric {
   /// The output with the cells of the confusion matrix that the metric is computed from; empty: of sums.
   std::string matrix = {};
   double (*of_matrix)(const ConfusionMatrix& matrix) = nullptr;
+  /// The output with the logits whose scores the metric is computed from; empty: of sums or the matrix.
+  std::string scores = {};
+  double (*of_scores)(const ScoreCounts& counts) = nullptr;
 };
 
 /// The first sum divided by the number of samples.

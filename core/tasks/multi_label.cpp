@@ -6,6 +6,7 @@
 #include "core/graph/ops/confusion_cells.h"
 #include "core/tasks/classification.h"
 #include "core/tasks/confusion_matrix.h"
+#include "core/tasks/score_counts.h"
 #include "core/tasks/table.h"
 
 namespace trainer {
@@ -50,7 +51,10 @@ class MultiLabel final : public Task {
             .weights = program.input(input_name::kWeights, {{context.output[0]}, DType::f32})};
   }
 
-  const std::vector<Metric>& metrics() const override { return label_set_metrics(); }
+  const std::vector<Metric>& metrics() const override {
+    static const std::vector<Metric> all = with_scores(label_set_metrics());
+    return all;
+  }
   const std::vector<MetricSum>& sums() const override {
     static const std::vector<MetricSum> none;
     return none;

@@ -16,20 +16,33 @@ constexpr int64_t kMaxInFlight = 4;
 /// Counts that ranks add up in one message: the length of the largest matrix's row.
 constexpr auto kCountsAtOnce = static_cast<size_t>(kMostConfusionClasses);
 
-/// Elements of the entry's list of cells; 0 if it has none.
-int64_t cells_of(const Plan& plan, const PlannedEntry& entry) {
+/// Elements of an output; 0 if the entry has none of that name.
+int64_t elements_of(const Plan& plan, const PlannedEntry& entry, std::string_view name) {
   for (const NamedTensor& output : entry.outputs) {
-    if (output.name == output_name::kConfusionCells)
-      return numel(plan.tensors[static_cast<size_t>(output.tensor)].spec.shape);
+    if (output.name == name) return numel(plan.tensors[static_cast<size_t>(output.tensor)].spec.shape);
   }
   return 0;
+}
+
+int64_t cells_of(const Plan& plan, const PlannedEntry& entry) {
+  return elements_of(plan, entry, output_name::kConfusionCells);
+}
+
+/// Counts below 2^53 are exact as doubles.
+void add_up(std::span<int64_t> counts, ProcessGroup& group) {
+  for (size_t first = 0; first < counts.size(); first += kCountsAtOnce) {
+    const std::span<int64_t> some = counts.subspan(first, std::min(kCountsAtOnce, counts.size() - first));
+    std::vector<double> sums(some.begin(), some.end());
+    group.all_reduce(sums);
+    std::ranges::transform(sums, some.begin(), [](double sum) { return static_cast<int64_t>(sum); });
+  }
 }
 
 }  // namespace
 
 Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t samples,
                        std::vector<Metric> metrics, bool averages, std::map<std::string, double> known,
-                       const ConfusionShape& shape)
+                       const ConfusionShape& shape, const ScoreShape& scores)
     : executable_(executable),
       feed_(executable, data),
       samples_(samples),
@@ -39,8 +52,13 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
     const size_t entry = executable.entry(name);
     std::optional<ConfusionMatrix> matrix;
     if (cells_of(executable.plan(), executable.plan().entries[entry]) > 0) matrix.emplace(shape);
-    passes_.push_back({entry, prefix, Outputs(executable, entry, kMaxInFlight, output_name::kConfusionCells),
-                       std::move(matrix)});
+    std::optional<ScoreCounts> counts;
+    if (elements_of(executable.plan(), executable.plan().entries[entry], score_output::kLogits) > 0)
+      counts.emplace(scores);
+    passes_.push_back({entry, prefix,
+                       Outputs(executable, entry, kMaxInFlight, output_name::kConfusionCells,
+                               {score_output::kLogits, score_output::kTargets, score_output::kWeights}),
+                       std::move(matrix), std::move(counts)});
   };
   add_pass(entry_name::kEvaluate, "");
   if (averages) add_pass(entry_name::kEvaluateAverages, kAveraged);
@@ -56,6 +74,17 @@ int64_t Evaluation::matrix_bytes(const Plan& plan, const ConfusionShape& matrix)
   return bytes;
 }
 
+int64_t Evaluation::score_bytes(const Plan& plan, const ScoreShape& scores) {
+  int64_t bytes = 0;
+  for (const PlannedEntry& entry : plan.entries) {
+    int64_t elements = 0;
+    for (const char* name : {score_output::kLogits, score_output::kTargets, score_output::kWeights})
+      elements += elements_of(plan, entry, name);
+    if (elements > 0) bytes += (kMaxInFlight + 1) * elements * int64_t{sizeof(float)} + scores.bytes();
+  }
+  return bytes;
+}
+
 std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreement) {
   const auto leaves = [&] { return agreement.leaves_now(); };
   feed_.pipeline().restart();
@@ -63,6 +92,7 @@ std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreemen
   for (Pass& pass : passes_) {
     pass.values.assign(static_cast<size_t>(rounds * ranks) * pass.outputs.names().size(), 0);
     if (pass.matrix) pass.matrix->clear();
+    if (pass.scores) pass.scores->clear();
   }
   int64_t begun = 0;
   for (int64_t taken = 0; taken < rounds;) {
@@ -76,7 +106,7 @@ std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreemen
     enqueue(agreement);
     ++begun;
   }
-  add_up_matrices(agreement.group());
+  add_up_counts(agreement.group());
   return values(sums(agreement.group()));
 }
 
@@ -88,18 +118,11 @@ std::map<std::string, const ConfusionMatrix*> Evaluation::matrices() const {
   return all;
 }
 
-/// Counts below 2^53 are exact as doubles.
-void Evaluation::add_up_matrices(ProcessGroup& group) {
+void Evaluation::add_up_counts(ProcessGroup& group) {
   if (group.size() == 1) return;
   for (Pass& pass : passes_) {
-    if (!pass.matrix) continue;
-    const std::span<int64_t> counts = pass.matrix->counts();
-    for (size_t first = 0; first < counts.size(); first += kCountsAtOnce) {
-      const std::span<int64_t> some = counts.subspan(first, std::min(kCountsAtOnce, counts.size() - first));
-      std::vector<double> sums(some.begin(), some.end());
-      group.all_reduce(sums);
-      std::ranges::transform(sums, some.begin(), [](double sum) { return static_cast<int64_t>(sum); });
-    }
+    if (pass.matrix) add_up(pass.matrix->counts(), group);
+    if (pass.scores) add_up(pass.scores->counts(), group);
   }
 }
 
@@ -121,8 +144,8 @@ std::map<std::string, double> Evaluation::sums(ProcessGroup& group) {
 std::map<std::string, double> Evaluation::values(const std::map<std::string, double>& sums) const {
   std::map<std::string, double> values;
   for (const Metric& metric : metrics_) {
-    if (!metric.matrix.empty()) {
-      values[metric.name] = matrix_value(metric);
+    if (metric.sums.empty()) {
+      values[metric.name] = counted_value(metric);
       continue;
     }
     std::vector<double> of_metric;
@@ -133,13 +156,15 @@ std::map<std::string, double> Evaluation::values(const std::map<std::string, dou
   return values;
 }
 
-/// Of the pass with the cells that the metric reads.
-double Evaluation::matrix_value(const Metric& metric) const {
+/// Of the pass with the cells or the logits that the metric reads.
+double Evaluation::counted_value(const Metric& metric) const {
   for (const Pass& pass : passes_) {
     if (pass.matrix && pass.prefix + output_name::kConfusionCells == metric.matrix)
       return metric.of_matrix(*pass.matrix);
+    if (pass.scores && pass.prefix + score_output::kLogits == metric.scores)
+      return metric.of_scores(*pass.scores);
   }
-  throw std::logic_error("evaluation has no output for the cells of a confusion matrix");
+  throw std::logic_error("evaluation does not count what " + metric.name + " is computed from");
 }
 
 void Evaluation::enqueue(Agreement& agreement) {
@@ -169,6 +194,12 @@ void Evaluation::take(Pass& pass, size_t batch) {
   const std::vector<double>& values = pass.outputs.take();
   std::ranges::copy(values, pass.values.begin() + static_cast<std::ptrdiff_t>(batch * values.size()));
   if (pass.matrix) pass.matrix->add(pass.outputs.list());
+  if (!pass.scores) return;
+  const std::span<const float> targets = pass.outputs.array(score_output::kTargets);
+  pass.scores->add({.logits = pass.outputs.array(score_output::kLogits),
+                    .labels = targets,
+                    .targets = targets,
+                    .weights = pass.outputs.array(score_output::kWeights)});
 }
 
 }  // namespace trainer

@@ -39,7 +39,7 @@ TrainingLoop::TrainingLoop(Executable& executable, ProcessGroup& group, DataPipe
       stop_reason_(std::move(stop_reason)) {
   if (validation == nullptr) return;
   validation_.emplace(executable, *validation, settings_.validation_samples, settings_.metrics,
-                      settings_.averages, settings_.known_sums, settings_.matrix);
+                      settings_.averages, settings_.known_sums, settings_.matrix, settings_.scores);
 }
 
 std::string TrainingLoop::run(const LoopState& state) {

@@ -10,6 +10,7 @@
 #include "core/data/order.h"
 #include "core/optim/plateau.h"
 #include "core/tasks/metric.h"
+#include "core/tasks/score_counts.h"
 #include "core/train/early_stop.h"
 #include "core/train/guard.h"
 
@@ -30,6 +31,7 @@ struct LoopSettings {
   std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first
   std::map<std::string, double> known_sums;       ///< for these metrics, see sum_name
   ConfusionShape matrix;                          ///< of the classes that the network distinguishes
+  ScoreShape scores;                              ///< likewise
   GuardSettings guard;
   std::optional<std::string> best_metric;  ///< one of `metrics`: the one that ranks evaluations
   std::optional<EarlyStopSettings> early_stop;

@@ -112,10 +112,11 @@ TEST_CASE("eval gives the very numbers that training reported for the same weigh
 TEST_CASE("a run with a metric of the confusion matrix writes confusion.json, and eval finds the same") {
   const Workspace workspace;
   workspace.write("r.yaml", kResidual);
-  run_well(workspace, "train", {"validation.metrics=[top1, macro_f1, balanced_accuracy]"});
+  const std::string metrics = "validation.metrics=[top1, macro_f1, balanced_accuracy, auroc, ece]";
+  run_well(workspace, "train", {metrics});
   const Json written = Json::parse(workspace.read("run/confusion.json"));
   const Json reported = last_validation(workspace, "run");
-  const Json found = Json::parse(run_well(workspace, "eval", {"--json"}).output);
+  const Json found = Json::parse(run_well(workspace, "eval", {"--json", metrics}).output);
   CHECK(written["step"] == 12);
   for (const std::string prefix : {"", "ema_"}) {
     INFO(prefix);
@@ -134,6 +135,9 @@ TEST_CASE("a run with a metric of the confusion matrix writes confusion.json, an
     CHECK(correct / 101 == Approx(reported[prefix + "top1"].get<double>()).epsilon(1e-6));
     CHECK(f1 / classes == Approx(reported[prefix + "macro_f1"].get<double>()).epsilon(1e-12));
     CHECK(reported.contains(prefix + "balanced_accuracy"));
+    CHECK(reported[prefix + "auroc"].get<double>() > 0.5);
+    for (const std::string metric : {"auroc", "ece"})
+      CHECK(found[prefix + metric] == reported[prefix + metric]);
   }
   const std::string table = run_well(workspace, "eval").output;
   CHECK_THAT(table, ContainsSubstring("\nclass         precision    recall        f1   support\n0 ") &&

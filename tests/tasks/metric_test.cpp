@@ -71,11 +71,12 @@ TEST_CASE("every metric has a function and sums that its task puts out, and one 
     for (const MetricSum& sum : task->sums()) CHECK(outputs.insert(sum.output).second);
     for (const Metric& metric : task->metrics()) {
       INFO(metric.name);
-      const bool of_matrix = metric.of_matrix != nullptr;
-      CHECK((metric.value != nullptr) != of_matrix);
+      const bool of_matrix = metric.of_matrix != nullptr, of_scores = metric.of_scores != nullptr;
+      CHECK((metric.value != nullptr) + of_matrix + of_scores == 1);
       CHECK(!metric.help.empty());
       CHECK(!metric.name.starts_with(kAveraged));
-      CHECK(metric.sums.empty() == of_matrix);
+      CHECK(metric.sums.empty() == (of_matrix || of_scores));
+      CHECK(metric.scores == (of_scores ? "scores" : ""));
       CHECK(metric.matrix == (of_matrix ? "confusion_cells" : ""));
       for (const std::string& sum : metric.sums) CHECK(outputs.contains(sum));
       CHECK(direction_of(metric.name) == metric.direction);
