@@ -153,6 +153,16 @@ void add_init_command(CLI::App& app, Arguments& arguments) {
   init->add_option("--output,-o", arguments.out,
                    "the recipe to write (default: the path's name and .yaml in the working directory)")
       ->type_name("FILE");
+  CLI::Option* network = init->add_option(
+      "--network", arguments.network,
+      "a network that comes with the program, such as resnet18, or a network's file (default: "
+      "a small one that fits the data)");
+  network->type_name("NETWORK");
+  init->add_option("--weights", arguments.weights,
+                   "trained weights of that network, whose head is replaced: a .safetensors file, or the "
+                   "directory of a run")
+      ->needs(network)
+      ->type_name("FILE");
 }
 
 void add_eval_command(CLI::App& app, Arguments& arguments) {

@@ -74,6 +74,8 @@ struct Arguments {
   bool markdown = false;  ///< schema
   GenerateArguments generate;
   std::string path;       ///< init, inspect, layers, runs, watch
+  std::string network;    ///< init: the name of a network or its file; empty: one that fits the data
+  std::string weights;    ///< init: trained weights of that network; empty: none
   std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };

@@ -37,7 +37,7 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer train --config resnet.yaml optimizer.lr=0.05\n"
         "trainer resnet.yaml optimizer.lr=0.05      the same",
         {65, 69, 70, 71, 74, 75, 76, 78, 130}}},
-      {"init", {"", "trainer init images --output images.yaml", {65, 71, 74}}},
+      {"init", {"", "trainer init images --output images.yaml", {65, 71, 74, 78}}},
       {"eval",
        {kWhereWeights, "trainer eval --config resnet.yaml run.resume=runs/best", {65, 69, 70, 71, 74, 78}}},
       {"predict",

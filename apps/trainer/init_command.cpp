@@ -18,11 +18,17 @@
 #include "core/config/environment.h"
 #include "core/config/file_path.h"
 #include "core/config/messages.h"
+#include "core/config/networks.h"
 #include "core/data/formats.h"
+#include "core/data/images/channels.h"
 #include "core/data/images/source.h"
 #include "core/data/images/statistics.h"
+#include "core/recipe/assemble.h"
+#include "core/recipe/initial_weights.h"
 #include "core/recipe/recipe.h"
 #include "core/recipe/starter.h"
+#include "core/run/trained_files.h"
+#include "core/run/weights.h"
 
 namespace trainer {
 namespace {
@@ -165,6 +171,54 @@ std::string small_classes(const Starter& starter) {
                      more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
+/// The network's keys with the number of classes, as a recipe in the working directory.
+std::shared_ptr<const Recipe> recipe_of(const Arguments& arguments, int64_t classes) {
+  Value name;
+  name.kind = Value::Kind::scalar;
+  name.text = arguments.network;
+  Diagnostics diagnostics;
+  const Location place{.file = "--network"};
+  load_network(name, place, diagnostics);  // so that a misspelt name is reported at its place
+  diagnostics.throw_if_any();
+  Value map;
+  map.kind = Value::Kind::map;
+  map.entries.push_back({"network", place, name});
+  return Recipe::parse(fmt::format("version: 1\nmodel:\n  {}  num_classes: {}\ndata: {{format: synthetic}}\n",
+                                   to_yaml(map, false), classes),
+                       "--network", {});
+}
+
+/// Throws unless the network takes square images, and the weights are this network's but for the head.
+StarterNetwork checked_network(const Arguments& arguments, const Starter& starter) {
+  const std::shared_ptr<const Recipe> recipe = recipe_of(arguments, starter.classes);
+  const Shape shape = recipe->model.input;
+  const bool fits = recipe->model.kind() == InputKind::pixels && shape.size() == 3 && shape[1] == shape[2] &&
+                    can_convert_channels(starter.shape[0], shape[0]);
+  if (!fits) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("--network {}: expected a network for square images of {} channels, "
+                    "found one for {} of {}",
+                    shown(arguments.network), starter.shape[0], recipe->model.input_kind, to_string(shape)));
+  }
+  if (!arguments.weights.empty()) {
+    const Program program = forward_program(recipe);
+    check_weights(program.tensors, find_trained(arguments.weights).model, replaced_by(*recipe));
+  }
+  return {arguments.network, shape, arguments.weights};
+}
+
+/// Its paths as the recipe should write them.
+StarterNetwork written_in(const fs::path& folder, StarterNetwork network) {
+  if (!is_network_name(network.name)) {
+    network.name = written_in(folder, fs::path(network.name)).string();
+    require_literal(network.name, false);
+  }
+  network.weights = written_in(folder, network.weights);
+  require_literal(network.weights, false);
+  return network;
+}
+
 }  // namespace
 
 int init_command(const Arguments& arguments) {
@@ -185,6 +239,13 @@ int init_command(const Arguments& arguments) {
                                             one_line(path.string()), one_line(first.name), first.reason));
   }
   require_classes(path, starter);
+  if (!arguments.network.empty() && (starter.data.is_unlabelled || !starter.data.masks.empty())) {
+    throw Error(ExitCode::usage,
+                "--network is for images with classes; without it `init` chooses a network for " +
+                    std::string(starter.data.is_unlabelled ? "images alone" : "masks"));
+  }
+  if (!arguments.network.empty())
+    starter.network = written_in(recipe.parent_path(), checked_network(arguments, starter));
   const OutputFile output(recipe);
   print_note(output, found_text(one_line(path.string()), starter) + small_classes(starter));
   const bool takes_lists = section_of(starter.data).chosen_format().takes_lists();

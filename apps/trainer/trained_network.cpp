@@ -5,6 +5,7 @@
 
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
+#include "core/base/printable.h"
 #include "core/recipe/about.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
@@ -75,7 +76,10 @@ void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
   executable_ = std::make_unique<Executable>(job_->plan, *backend_.device, spec.recipe().runtime.cuda_graph);
   executable_->on_warning([](const std::string& text) { print_warning(text); });
   initialize(*executable_, spec.seed());
-  load_weights(*executable_, files_.model);
+  const LoadedWeights loaded = load_weights(
+      *executable_, files_.model, {.patterns = {}, .origin = {}, .tied = spec.recipe().model.tied_weights()});
+  if (!loaded.prefixes.empty())
+    print_warning(fmt::format("{}: {}", one_line(files_.model.string()), prefix_remark(loaded)));
 }
 
 TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optional<int64_t> most_rows)

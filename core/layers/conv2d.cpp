@@ -24,6 +24,8 @@ class Conv2dLayer final : public Layer {
     initializer_.declare(fields);
   }
 
+  const char* width_key() const override { return "out_channels"; }
+
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     const int64_t channels = in.size() == 4 ? in[1] : 0;

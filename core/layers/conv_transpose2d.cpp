@@ -30,6 +30,8 @@ class ConvTranspose2dLayer final : public Layer {
     initializer_.declare(fields);
   }
 
+  const char* width_key() const override { return "out_channels"; }
+
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));

@@ -42,6 +42,10 @@ class Layer : public Component {
   /// The least and the largest number of inputs.
   virtual size_t min_inputs() const { return 1; }
   virtual size_t max_inputs() const { return 1; }
+  /// The key that sets how many features or channels its weights give; nullptr if it has none.
+  virtual const char* width_key() const { return nullptr; }
+  /// The layer whose weight this one uses as its own; empty: none.
+  virtual std::string weight_of() const { return ""; }
   /// Writes its operations for the inputs `x`; returns its outputs, at least one.
   virtual std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const = 0;
 

@@ -21,6 +21,9 @@ class LinearLayer final : public Layer {
     initializer_.declare(fields);
   }
 
+  const char* width_key() const override { return "out_features"; }
+  std::string weight_of() const override { return weight_of_; }
+
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const int64_t in = context.build.shape(x[0]).back();
     const TensorId w = weight(context, in);

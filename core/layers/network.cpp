@@ -9,6 +9,7 @@
 #include "core/config/messages.h"
 #include "core/config/networks.h"
 #include "core/config/templates.h"
+#include "core/layers/head.h"
 
 namespace trainer {
 namespace {
@@ -68,6 +69,13 @@ void Network::declare(Fields& fields) {
   fields.add("input_kind", &input_kind, "type of the data that model.input describes").one_of(kinds);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
+  fields
+      .add("num_classes", &num_classes,
+           "outputs of the head, the last linear or convolution layer; if initial_weights has a head of "
+           "another "
+           "size, this one is re-initialised")
+      .dimension(1)
+      .does_not_affect_results();
   fields.add("initial_weights", &initial_weights,
              "initial weights, matched by name: a .safetensors file, or the directory of a run or of one of "
              "its checkpoints");
@@ -81,6 +89,7 @@ void Network::declare(Fields& fields) {
 
 void Network::write_out(Value& model, const std::string& path, Reading& reading) {
   expand_templates(model, path, names_of(trainer::layers()), reading);
+  set_num_classes(model, path, reading);
 }
 
 InputKind Network::kind() const {
@@ -96,6 +105,22 @@ std::vector<TensorId> Network::declare_inputs(Program& program, int64_t samples)
 
 std::string Network::layer_name(size_t index) const {
   return layers[index]->name.empty() ? std::to_string(index) : layers[index]->name;
+}
+
+std::optional<size_t> Network::head() const {
+  for (size_t i = layers.size(); i-- > 0;) {
+    if (layers[i]->width_key() != nullptr) return i;
+  }
+  return std::nullopt;
+}
+
+std::map<std::string, std::string> Network::tied_weights() const {
+  std::map<std::string, std::string> tied;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::string owner = layers[i]->weight_of();
+    if (!owner.empty()) tied[layer_name(i) + ".weight"] = owner + ".weight";
+  }
+  return tied;
 }
 
 void Network::check(Diagnostics& diagnostics) const {

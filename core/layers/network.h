@@ -19,11 +19,13 @@ struct Network {
   std::vector<int64_t> input;            ///< shape of one sample, as its kind says
   std::string input_kind = "pixels";
   std::vector<std::unique_ptr<Layer>> layers;
+  std::optional<int64_t> num_classes;  ///< outputs of the head; it has been written into that layer
   std::optional<FilePath> initial_weights;
   std::vector<std::string> replace;  ///< patterns of names that initial_weights does not set
   std::vector<std::string> freeze;   ///< patterns of names that training leaves unchanged
 
-  /// Writes out the templates of a `model` section, or of a network's file, before its keys are read.
+  /// Writes out templates and `num_classes` of a `model` section, or of a network's file, before its keys are
+  /// read.
   static void write_out(Value& model, const std::string& path, Reading& reading);
   void declare(Fields& fields);
   /// Reports names that are used twice, unknown inputs, and layers with too few or too many of them.
@@ -35,6 +37,13 @@ struct Network {
 
   /// A layer's name in parameters and messages: its own, or its number.
   std::string layer_name(size_t index) const;
+
+  /// The layer that determines the number of outputs: the last one with a width of its own.
+  std::optional<size_t> head() const;
+  /// The names that weights would have in other layers that use them, with their own.
+  std::map<std::string, std::string> tied_weights() const;
+  /// A pattern of the names of a layer's parameters.
+  std::string parameters_of(size_t index) const { return layer_name(index) + ".*"; }
 
   /// Writes the forward part for the inputs `x`, which layers name "input" (the first) and "input:NUMBER".
   /// Returns each layer's first output. Shapes that do not fit throw Error (exit 78) at the layer.

@@ -6,39 +6,33 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/config/value.h"
 #include "core/graph/ops/linear.h"
 #include "core/recipe/assemble.h"
 
 namespace trainer {
 namespace {
 
-/// The layer that determines the number of a network's outputs: the last one with weights.
-struct Head {
+/// The place to change a network's number of outputs, and how.
+struct Remedy {
   Origin origin;
-  std::string key;         ///< the key to change
-  std::string parameters;  ///< a pattern of their names
+  std::string setting;       ///< "out_features": the key and what goes before its value
+  std::string also_replace;  ///< " and list "head.*" in model.replace", if weights are loaded
 };
 
-/// The name of a node's matrix of weights, or of its kernels; empty if it has none.
-std::string weights_of(const Program& program, const Node& node) {
-  for (const TensorId id : node.inputs) {
-    if (id == kNone || program.tensor(id).role != Role::parameter) continue;
-    if (program.spec(id).shape.size() > 1) return program.tensor(id).name;
-  }
-  return "";
-}
-
-std::optional<Head> head_of(const RunSpec& run) {
-  const Program program = forward_program(run, {.purpose = Purpose::predict});
-  const std::vector<Node>& nodes = program.entries.back().nodes;
-  const auto last = std::find_if(nodes.rbegin(), nodes.rend(),
-                                 [&](const Node& node) { return !weights_of(program, node).empty(); });
-  if (last == nodes.rend()) return std::nullopt;
-  const std::string weights = weights_of(program, *last);
-  const bool is_linear = dynamic_cast<const Linear*>(last->op.get()) != nullptr;
-  return Head{.origin = last->origin,
-              .key = is_linear ? "out_features" : "out_channels",
-              .parameters = weights.substr(0, weights.rfind('.')) + ".*"};
+/// A layer of a file that several recipes share is changed from the recipe.
+Remedy remedy_for(const Recipe& recipe) {
+  const Network& model = recipe.model;
+  const std::optional<size_t> head = model.head();
+  if (!head) return {recipe.origin_of("model"), "the last layer's outputs", ""};
+  const Layer& layer = *model.layers[*head];
+  const std::string& file = layer.origin.where.file;
+  const bool is_shared = file != recipe.file() && file != kCommandLine;
+  if (model.num_classes || (is_shared && !layer.written.contains("weight_of")))
+    return {layer.origin, "model.num_classes", ""};
+  return {layer.origin, layer.width_key(),
+          model.initial_weights ? fmt::format(" and list \"{}\" in model.replace", model.parameters_of(*head))
+                                : ""};
 }
 
 std::string key_of(Split split) {
@@ -87,34 +81,29 @@ void require_same_class_count(const RunSpec& run, Split split, const SourceInfo&
   if (outputs == 0) return;
   require_labelling(run, split, info.has_label_sets);
   if (info.least_classes && outputs < *info.least_classes) {
-    const std::optional<Head> head = head_of(run);
-    fail_at(head ? head->origin : recipe.origin_of("model"),
+    const Remedy remedy = remedy_for(recipe);
+    fail_at(remedy.origin,
             fmt::format("the network has {} outputs, data.tokenizer ({}) has {} tokens; set {} to {} or more",
                         outputs, to_string(recipe.origin_of("data.tokenizer").where), *info.least_classes,
-                        head ? head->key : "the last layer's outputs", *info.least_classes));
+                        remedy.setting, *info.least_classes));
   }
   if (!info.classes || *info.classes == outputs) return;
-  const std::optional<Head> head = head_of(run);
-  const bool is_loaded = recipe.model.initial_weights.has_value();
-  fail_at(head ? head->origin : recipe.origin_of("model"),
-          fmt::format(
-              "the network has {} output{}, {} has {} class{}; set {} to {}{}, or correct the data", outputs,
-              outputs == 1 ? "" : "s", place_of(recipe, split), *info.classes, *info.classes == 1 ? "" : "es",
-              head ? head->key : "the last layer's outputs", *info.classes,
-              head && is_loaded ? fmt::format(" and list \"{}\" in model.replace", head->parameters) : ""));
+  const Remedy remedy = remedy_for(recipe);
+  fail_at(remedy.origin,
+          fmt::format("the network has {} output{}, {} has {} class{}; set {} to {}{}, or correct the data",
+                      outputs, outputs == 1 ? "" : "s", place_of(recipe, split), *info.classes,
+                      *info.classes == 1 ? "" : "es", remedy.setting, *info.classes, remedy.also_replace));
 }
 
 std::optional<std::string> unused_outputs(const RunSpec& run, const DataSource& train) {
-  const Recipe& recipe = run.recipe();
   const int64_t outputs = class_count(run);
   if (train.classes() >= outputs) return std::nullopt;
-  const std::optional<Head> head = head_of(run);
-  const Origin origin = head ? head->origin : recipe.origin_of("model");
+  const Remedy remedy = remedy_for(run.recipe());
   return fmt::format(
       "{}: {}: the network has {} outputs, but the highest label of data.train is {}; if there are no "
       "more classes, set {} to {}",
-      to_string(origin.where), origin.path, outputs, train.classes() - 1,
-      head ? head->key : "the last layer's outputs", train.classes());
+      to_string(remedy.origin.where), remedy.origin.path, outputs, train.classes() - 1, remedy.setting,
+      train.classes());
 }
 
 }  // namespace trainer

@@ -25,13 +25,16 @@ std::string listed_tensors(const std::vector<std::string>& names) {
 void add_loaded(const Recipe& recipe, Executable& executable, std::vector<std::string>& lines) {
   const TrainedFiles files = find_trained(*recipe.model.initial_weights);
   for (const std::string& text : files.damaged) lines.push_back("warning: skipped: " + text);
-  const LoadedWeights found =
-      load_weights(executable, files.model, {recipe.model.replace, recipe.origin_of("model.replace")});
+  const LoadedWeights found = load_weights(executable, files.model, replaced_by(recipe));
   const size_t loaded = found.loaded.size();
   lines.push_back(fmt::format("loaded {} of {} tensors from {}", loaded, loaded + found.replaced.size(),
                               one_line(files.model.string())));
-  if (!found.replaced.empty())
-    lines.push_back("re-initialised (model.replace) " + listed_tensors(found.replaced));
+  if (!found.prefixes.empty()) lines.push_back(prefix_remark(found));
+  if (!found.replaced.empty()) {
+    lines.push_back(fmt::format("re-initialised ({}) {}",
+                                recipe.model.replace.empty() ? "model.num_classes" : "model.replace",
+                                listed_tensors(found.replaced)));
+  }
   if (!found.left.empty()) lines.push_back("left in the file " + listed_tensors(found.left));
 }
 
@@ -49,6 +52,15 @@ void add_frozen(const Recipe& recipe, const Executable& executable, std::vector<
 }
 
 }  // namespace
+
+Replaced replaced_by(const Recipe& recipe) {
+  Replaced replaced{.patterns = recipe.model.replace,
+                    .origin = recipe.origin_of("model.replace"),
+                    .head = {},
+                    .tied = recipe.model.tied_weights()};
+  if (recipe.model.num_classes) replaced.head = recipe.model.parameters_of(recipe.model.head().value());
+  return replaced;
+}
 
 std::vector<std::string> load_initial_weights(const Recipe& recipe, Executable& executable) {
   std::vector<std::string> lines;

@@ -5,10 +5,13 @@
 #include <vector>
 
 #include "core/recipe/recipe.h"
+#include "core/run/weights.h"
 
 namespace trainer {
 
-class Executable;
+/// The names that model.initial_weights does not set: those of model.replace, and with model.num_classes a
+/// head that the file does not fit.
+Replaced replaced_by(const Recipe& recipe);
 
 /// Applies model.initial_weights and model.replace. Returns the messages to log: the tensors that were
 /// loaded, re-initialised or frozen, and those that only the file has. Empty if the recipe has no such key.

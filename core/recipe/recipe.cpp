@@ -57,6 +57,18 @@ void leave_out(Value& model) {
   }
 }
 
+/// `model: resnet18` is short for `model: {network: resnet18}`.
+void name_network(Value& root) {
+  for (Value::Entry& entry : root.entries) {
+    if (entry.key != "model" || entry.value.kind != Value::Kind::scalar || entry.value.reported) continue;
+    Value section;
+    section.kind = Value::Kind::map;
+    section.where = entry.where;
+    section.entries.push_back({"network", entry.where, std::move(entry.value)});
+    entry.value = std::move(section);
+  }
+}
+
 /// Puts the keys of the file `model.network` beside it, as if they were written there.
 void include_network(Value& root, Diagnostics& diagnostics) {
   Value* model = find_section(root, "model");
@@ -129,7 +141,7 @@ void check_is_name(const std::string& text, const Origin& origin, Diagnostics& d
 }
 
 bool names_network(const std::string& argument) {
-  return argument.starts_with("model.network=");
+  return argument.starts_with("model.network=") || argument.starts_with("model=");
 }
 
 /// Overrides that name another network come before its keys are read in, all others after.
@@ -225,7 +237,9 @@ std::shared_ptr<const Recipe> Recipe::parse(const std::string& text, const std::
 std::shared_ptr<const Recipe> Recipe::read(Value root, const std::string& path,
                                            const std::vector<std::string>& overrides) {
   Diagnostics diagnostics;
+  name_network(root);  // an override may set a key beside it
   apply_overrides(root, overrides, true, diagnostics);
+  name_network(root);
   include_network(root, diagnostics);
   include_model_templates(root, diagnostics);
   apply_overrides(root, overrides, false, diagnostics);

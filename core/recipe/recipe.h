@@ -71,6 +71,8 @@ class Recipe {
   /// run.output_dir with its braces filled in.
   std::string output_directory() const;
 
+  /// The file that it was loaded from.
+  const std::string& file() const { return file_; }
   /// The files that its keys were read from: its own, and those of a network and of templates.
   std::vector<std::string> files() const;
 

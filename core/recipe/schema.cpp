@@ -279,7 +279,10 @@ Json definitions_of(Json& model) {
 std::string recipe_schema() {
   const Recipe recipe;
   Json keys = map_schema(recipe.fields());
-  const Json definitions = definitions_of(keys["properties"]["model"]);
+  Json& model = keys["properties"]["model"];
+  const Json definitions = definitions_of(model);
+  const Json name = {{"type", "string"}, {"description", "short for {network: NAME}"}};
+  model = Json{{"description", model["description"]}, {"anyOf", Json::array({name, model})}};
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "a recipe of trainer"}};
   for (const auto& [key, value] : keys.members()) schema[key] = value;
   schema["definitions"] = definitions;

@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <vector>
+#include <string>
 
-#include "core/config/value.h"
 #include "core/data/source.h"
 #include "core/recipe/starter_text.h"
 #include "core/tasks/confusion_matrix.h"
@@ -18,7 +16,10 @@ namespace {
 /// A sample's form for the network.
 struct Fit {
   explicit Fit(const Starter& starter) : is_resized(!is_fixed(starter.shape)), shape(starter.shape) {
-    if (is_resized) {
+    if (starter.network) {
+      shape = starter.network->shape;
+      is_resized = starter.shape[1] != shape[1] || starter.shape[2] != shape[2];
+    } else if (is_resized) {
       const int64_t side = std::min(starter.statistics.height.median, starter.statistics.width.median);
       const int64_t taken = side <= 48 ? 32 : side <= 160 ? 64 : 128;
       shape = {starter.shape[0], taken, taken};
@@ -42,14 +43,6 @@ std::string autoencoder_layers(const Fit& fit) {
       fit.shape[0]);
 }
 
-/// The loss and the metrics that suit the labels.
-std::string measures(const Starter& starter) {
-  if (starter.data.is_unlabelled) return "loss: {name: mse}\nvalidation: {metrics: []}\n";
-  if (starter.has_label_sets)
-    return "loss: {name: binary_cross_entropy}\nvalidation: {metrics: [micro_f1, macro_f1, exact_match]}\n";
-  return starter.classes > kMostConfusionClasses ? "" : "validation: {metrics: [top1, macro_f1]}\n";
-}
-
 /// A convolution, a normalisation and a halving for each factor of two down to 4 rows or columns.
 std::string layers(const Fit& fit, int64_t classes) {
   std::string text;
@@ -67,66 +60,66 @@ std::string layers(const Fit& fit, int64_t classes) {
              classes);
 }
 
-std::string transforms(const Fit& fit, const Starter& starter) {
-  const std::string normalize = normalize_line(starter);
-  if (!fit.is_resized) {
-    const std::string augment =
-        starter.data.are_photographs
-            ? "    - random_crop: {size: 32, padding: 4}\n    - horizontal_flip\n"
-            : "    # - horizontal_flip    # if a mirrored image is of the same class\n";
-    return "  augment:                            # of training images\n" + augment + normalize +
-           "  eval_transform:                     # of all others\n" + normalize;
-  }
-  return fmt::format(
-      "  augment:                            # of training images\n"
-      "    - random_resized_crop: {{size: {0}, scale: [0.5, 1]}}\n"
-      "    - horizontal_flip                 # remove it if a mirrored image is of another class\n"
-      "{1}"
-      "  eval_transform:                     # of all others\n"
-      "    - resize: {2}\n"
-      "    - center_crop: {0}\n"
-      "{1}",
-      fit.shape[1], normalize, fit.shape[1] + fit.shape[1] / 8);
+std::string network_keys(const StarterNetwork& network, int64_t classes) {
+  const std::string weights = network.weights.string();
+  return fmt::format("  {}  num_classes: {}\n{}", yaml_line("network", network.name), classes,
+                     weights.empty() ? "" : "  " + yaml_line("initial_weights", weights));
 }
 
-std::string numbers(const std::vector<double>& values, double least) {
-  std::vector<std::string> texts;
-  for (double value : values) texts.push_back(fmt::format("{:.4f}", std::max(value, least)));
-  return fmt::format("[{}]", fmt::join(texts, ", "));
+std::string own_layers(const Fit& fit, const Starter& starter) {
+  return fmt::format("  input: [{}]                # channels, height, width\n  layers:\n{}",
+                     fmt::join(fit.shape, ", "),
+                     starter.data.is_unlabelled ? autoencoder_layers(fit) : layers(fit, starter.classes));
+}
+
+/// Published weights expect the statistics of their own training; others are the data's.
+std::string normalize(const Fit& fit, const Starter& starter) {
+  const bool is_trained = starter.network && !starter.network->weights.empty();
+  if (!is_trained || fit.shape[0] != 3) return normalize_line(starter, fit.shape[0]);
+  return "    - normalize: {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}  # ImageNet; as the "
+         "weights need\n";
+}
+
+std::string transforms(const Fit& fit, const Starter& starter) {
+  const std::string normalized = normalize(fit, starter);
+  const std::string head = "  augment:                            # of training images\n",
+                    eval_head = "  eval_transform:                     # of all others\n";
+  const int64_t side = fit.shape[1];
+  const auto whole = [side](int64_t border) {
+    return fmt::format("    - resize: {}\n    - center_crop: {}\n", side + border, side);
+  };
+  const std::string flip = "    # - horizontal_flip    # if a mirrored image is of the same class\n";
+  if (!fit.is_resized) {
+    const std::string augment = starter.data.are_photographs
+                                    ? "    - random_crop: {size: 32, padding: 4}\n    - horizontal_flip\n"
+                                    : flip;
+    return head + augment + normalized + eval_head + normalized;
+  }
+  const bool is_drawn = is_fixed(starter.shape) && !starter.data.are_photographs;
+  if (is_drawn) return head + whole(0) + flip + normalized + eval_head + whole(0) + normalized;
+  return head +
+         fmt::format(
+             "    - random_resized_crop: {{size: {}, scale: [0.5, 1]}}\n"
+             "    - horizontal_flip                 # remove it if a mirrored image is of another class\n",
+             side) +
+         normalized + eval_head + whole(side / 8) + normalized;
+}
+
+/// The loss and the metrics that suit the labels.
+std::string measures(const Starter& starter) {
+  if (starter.data.is_unlabelled) return "loss: {name: mse}\nvalidation: {metrics: []}\n";
+  if (starter.has_label_sets)
+    return "loss: {name: binary_cross_entropy}\nvalidation: {metrics: [micro_f1, macro_f1, exact_match]}\n";
+  return starter.classes > kMostConfusionClasses ? "" : "validation: {metrics: [top1, macro_f1]}\n";
+}
+
+/// Trained weights need smaller steps than new ones.
+double learning_rate(const Starter& starter) {
+  if (!starter.network) return 0.002;
+  return starter.network->weights.empty() ? 0.001 : 0.0001;
 }
 
 }  // namespace
-
-std::string yaml_line(const std::string& key, const std::string& text) {
-  Value value, map;
-  value.kind = Value::Kind::scalar;
-  value.text = text;
-  map.kind = Value::Kind::map;
-  map.entries.push_back({key, {}, value});
-  return to_yaml(map, false);
-}
-
-std::string normalize_line(const Starter& starter) {
-  // A channel of one value alone has no deviation to divide by.
-  return fmt::format("    - normalize: {{mean: {}, std: {}}}\n", numbers(starter.statistics.mean, 0),
-                     numbers(starter.statistics.deviation, 1e-3));
-}
-
-std::string validation_line(const Starter& starter) {
-  if (!starter.data.val.empty()) return "  " + yaml_line("val", starter.data.val.string());
-  return fmt::format("  val_fraction: {}                   # set aside for validation\n",
-                     kStarterValFraction);
-}
-
-StarterLength::StarterLength(const Starter& starter, int64_t most_at_once) {
-  const double share = starter.data.val.empty() ? 1 - kStarterValFraction : 1.0;
-  training = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(starter.samples) * share));
-  batch = static_cast<int64_t>(
-      std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(training / 8, 1, most_at_once))));
-  const int64_t steps_per_epoch = std::max<int64_t>(1, training / batch);
-  epochs = std::clamp<int64_t>(kStarterSteps / steps_per_epoch, 5, 40);
-  interval = std::clamp<int64_t>(steps_per_epoch / 4, 1, 50);
-}
 
 std::string starter_recipe(const Starter& starter) {
   if (!starter.data.masks.empty()) return mask_starter_recipe(starter);
@@ -144,27 +137,25 @@ std::string starter_recipe(const Starter& starter) {
       "version: 1\n"
       "run: {{seed: 1}}\n"
       "model:\n"
-      "  input: [{shape}]                # channels, height, width\n"
-      "  layers:\n"
-      "{layers}"
+      "{network}"
       "data:\n"
       "  format: {format}\n"
       "  {train}"
-      "{labels}"
       "{val}"
+      "{labels}"
       "{transforms}"
       "training:\n"
       "  max_duration: {epochs}ep                  # epochs; 500ba: batches\n"
       "  global_batch_size: {batch}\n"
       "{measures}"
-      "optimizer: {{name: adamw, lr: 0.002, weight_decay: 0.01}}\n"
+      "optimizer: {{name: adamw, lr: {lr}, weight_decay: 0.01}}\n"
       "lr_scheduler: {{name: cosine, warmup: 1ep}}\n"
       "logging: {{interval: {interval}ba}}\n",
       fmt::arg("samples", starter.samples), fmt::arg("content", content),
-      fmt::arg("shape", fmt::join(fit.shape, ", ")),
-      fmt::arg("layers", starter.data.is_unlabelled ? autoencoder_layers(fit) : layers(fit, starter.classes)),
+      fmt::arg("network",
+               starter.network ? network_keys(*starter.network, starter.classes) : own_layers(fit, starter)),
       fmt::arg("labels", labels), fmt::arg("measures", measures(starter)),
-      fmt::arg("format", starter.data.format),
+      fmt::arg("lr", learning_rate(starter)), fmt::arg("format", starter.data.format),
       fmt::arg("train", yaml_line("train", starter.data.train.string())),
       fmt::arg("val", validation_line(starter)), fmt::arg("transforms", transforms(fit, starter)),
       fmt::arg("epochs", length.epochs), fmt::arg("batch", length.batch),

@@ -2,12 +2,20 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "core/data/images/found_data.h"
 #include "core/data/images/statistics.h"
 
 namespace trainer {
+
+/// A network to begin with, in place of one that fits the data.
+struct StarterNetwork {
+  std::string name;  ///< of one that comes with the program, or its file as the recipe should write it
+  Shape shape;       ///< of a sample, (C, H, W)
+  std::filesystem::path weights;  ///< to begin with, likewise; empty: none
+};
 
 /// The facts that a first recipe is made from.
 struct Starter {
@@ -19,10 +27,11 @@ struct Starter {
   std::vector<int64_t> mask_values = {};  ///< see data.masks.values
   Shape shape;                            ///< of a sample; see is_fixed
   SkippedFiles skipped;                   ///< beside the samples of both splits
+  std::optional<StarterNetwork> network = std::nullopt;
 };
 
-/// A commented recipe for the data: a convolutional network, a U-Net for masks, or an autoencoder of images
-/// without labels, and a length of training that fit its sizes.
+/// A commented recipe for the data: the given network, or a convolutional one, a U-Net for masks or an
+/// autoencoder of images without labels, and a length of training, that fit its sizes.
 std::string starter_recipe(const Starter& starter);
 
 }  // namespace trainer

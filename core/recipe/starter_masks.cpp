@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 #include "core/recipe/starter_text.h"
 
@@ -129,8 +130,9 @@ std::string mask_starter_recipe(const Starter& starter) {
       fmt::arg("train", yaml_line("train", starter.data.train.string())), fmt::arg("masks", masks(starter)),
       fmt::arg("names", class_names(starter)), fmt::arg("val", validation_line(starter)),
       fmt::arg("low", shape * 3 / 4), fmt::arg("high", shape * 4 / 3),
-      fmt::arg("normalize", normalize_line(starter)), fmt::arg("epochs", length.epochs),
-      fmt::arg("batch", length.batch), fmt::arg("interval", length.interval));
+      fmt::arg("normalize", normalize_line(starter, std::ssize(starter.statistics.mean))),
+      fmt::arg("epochs", length.epochs), fmt::arg("batch", length.batch),
+      fmt::arg("interval", length.interval));
 }
 
 }  // namespace trainer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/recipe/starter.h"
@@ -16,8 +17,8 @@ constexpr int64_t kStarterSteps = 1500;
 
 /// One line `key: value`, the value in quotes if YAML needs them.
 std::string yaml_line(const std::string& key, const std::string& text);
-/// The last transform of a list, with the training samples' statistics.
-std::string normalize_line(const Starter& starter);
+/// The last transform of a list, with the training samples' statistics, for a network of so many channels.
+std::string normalize_line(const Starter& starter, int64_t channels);
 /// The line that says where validation samples come from.
 std::string validation_line(const Starter& starter);
 

@@ -12,13 +12,12 @@
 #include "core/config/patterns.h"
 #include "core/graph/names.h"
 #include "core/run/non_finite_weights.h"
+#include "core/run/weight_fit.h"
+#include "core/run/weight_names.h"
 #include "core/storage/safetensors.h"
 
 namespace trainer {
 namespace {
-
-/// Names that are missing and get a suggestion; each is compared with all existing ones.
-constexpr size_t kMostSuggested = 20;
 
 std::vector<TensorId> weights(const Executable& executable) {
   std::vector<TensorId> ids;
@@ -32,68 +31,23 @@ const Tensor& tensor(const Executable& executable, TensorId id) {
   return executable.plan().tensors[static_cast<size_t>(id)];
 }
 
-std::vector<std::string> names_of(const SafetensorsFile& file) {
-  std::vector<std::string> names;
-  for (const StoredTensor& stored : file.tensors()) names.push_back(stored.name);
-  return names;
-}
-
-/// The prefix of all names in the network that the file lacks: "transformer." of GPT-2's published weights,
-/// which are those of a part of its network. Usually empty.
-std::string missing_prefix(const Executable& executable, const SafetensorsFile& file) {
-  std::string prefix;
-  bool found = false;
-  for (TensorId id : weights(executable)) {
-    const std::string& name = tensor(executable, id).name;
-    if (prefix.empty()) prefix = name.substr(0, name.find('.') + 1);
-    if (prefix.empty() || !name.starts_with(prefix) || file.find(name) != nullptr) return "";
-    found = found || file.find(name.substr(prefix.size())) != nullptr;
+std::vector<const Tensor*> weights_among(std::span<const Tensor> tensors) {
+  std::vector<const Tensor*> found;
+  for (const Tensor& each : tensors) {
+    if (is_weight(each)) found.push_back(&each);
   }
-  return found ? prefix : "";
+  return found;
 }
 
 /// Throws if a pattern matches nothing that the network or the file has.
-void check_replaced(const Executable& executable, const SafetensorsFile& file, const Replaced& replaced) {
+void check_replaced(const std::vector<const Tensor*>& weights, const SafetensorsFile& file,
+                    const Replaced& replaced) {
   std::vector<std::string> names;
-  for (TensorId id : weights(executable)) names.push_back(tensor(executable, id).name);
-  for (const std::string& name : names_of(file)) names.push_back(name);
+  for (const Tensor* weight : weights) names.push_back(weight->name);
+  for (const StoredTensor& stored : file.tensors()) names.push_back(stored.name);
   Diagnostics diagnostics;
   check_patterns(replaced.patterns, names, "tensor of the network or the file", replaced.origin, diagnostics);
   diagnostics.throw_if_any();
-}
-
-/// One line for each tensor that the file lacks or has in another shape, and for each it has too many.
-std::vector<std::string> problems(const Executable& executable, const SafetensorsFile& file,
-                                  const std::vector<std::string>& replaced, bool may_lack) {
-  std::vector<std::string> lines;
-  const std::vector<std::string> stored_names = names_of(file);
-  const size_t prefix = missing_prefix(executable, file).size();
-  std::set<std::string> used;
-  size_t suggested = 0;
-  for (TensorId id : weights(executable)) {
-    const Tensor& wanted = tensor(executable, id);
-    const std::string stored_name = wanted.name.substr(prefix);
-    used.insert(stored_name);
-    if (matches_any(replaced, wanted.name)) continue;
-    const StoredTensor* stored = file.find(stored_name);
-    if (stored == nullptr && may_lack) continue;
-    if (stored == nullptr) {
-      const bool suggests = suggested++ < kMostSuggested;
-      const auto near = suggests ? nearest(wanted.name, stored_names) : std::nullopt;
-      lines.push_back(fmt::format("the file has no '{}' of shape {}{}", one_line(wanted.name),
-                                  to_string(wanted.spec.shape),
-                                  near ? fmt::format("; the nearest name is '{}'", one_line(*near)) : ""));
-    } else if (stored->shape != wanted.spec.shape) {
-      lines.push_back(fmt::format("'{}' has shape {}, the network needs {}", wanted.name,
-                                  to_string(stored->shape), to_string(wanted.spec.shape)));
-    }
-  }
-  // PyTorch's batch normalisation counts batches, which nothing here reads.
-  for (const std::string& name : stored_names) {
-    if (!used.contains(name) && !name.ends_with(".num_batches_tracked") && !matches_any(replaced, name))
-      lines.push_back(fmt::format("the network has no '{}'", one_line(name)));
-  }
-  return lines;
 }
 
 void save(const Executable& executable, const std::filesystem::path& path, const StoredMetadata& about,
@@ -122,30 +76,24 @@ void save(const Executable& executable, const std::filesystem::path& path, const
 LoadedWeights load(Executable& executable, const std::filesystem::path& path, const Replaced& replaced,
                    const std::string& suffix) {
   const SafetensorsFile file(path);
-  check_replaced(executable, file, replaced);
+  const std::vector<const Tensor*> wanted = weights_among(executable.plan().tensors);
+  check_replaced(wanted, file, replaced);
+  const WeightNames names = match_names(wanted, replaced.tied, file);
   const bool may_lack = suffix == state_suffix::kAverage;
-  const std::vector<std::string> wrong = problems(executable, file, replaced.patterns, may_lack);
-  if (!wrong.empty()) {
-    const bool can_replace = !replaced.origin.path.empty();
-    throw Error(ExitCode::data,
-                fmt::format("{} does not fit the network{}:\n  {}", one_line(path.string()),
-                            can_replace ? "; list what to re-initialise in model.replace" : "",
-                            fmt::join(wrong, "\n  ")));
-  }
-  const size_t prefix = missing_prefix(executable, file).size();
-  LoadedWeights found{.loaded = {}, .replaced = {}, .left = names_of(file)};
-  std::set<std::string> used;
-  for (TensorId id : weights(executable)) {
-    const std::string& name = tensor(executable, id).name;
-    const std::string stored_name = name.substr(prefix);
-    used.insert(stored_name);
-    const bool is_replaced = matches_any(replaced.patterns, name);
-    (is_replaced ? found.replaced : found.loaded).push_back(name);
-    const TensorId into = executable.tensor(name + suffix);
-    const StoredTensor* stored = file.find(stored_name);
+  const std::vector<std::string> patterns = require_fit(wanted, path, file, names, replaced, may_lack);
+  LoadedWeights found{.loaded = {}, .replaced = {}, .left = {}, .prefixes = names.prefixes};
+  for (const Tensor* weight : wanted) {
+    const bool is_replaced = matches_any(patterns, weight->name);
+    (is_replaced ? found.replaced : found.loaded).push_back(weight->name);
+    const TensorId into = executable.tensor(weight->name + suffix);
+    const StoredTensor* stored = names.find(weight->name);
     if (!is_replaced && into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
   }
-  std::erase_if(found.left, [&](const std::string& name) { return used.contains(name); });
+  std::set<const StoredTensor*> used;
+  for (const auto& [name, stored] : names.found) used.insert(stored);
+  for (const StoredTensor& stored : file.tensors()) {
+    if (!used.contains(&stored)) found.left.push_back(stored.name);
+  }
   return found;
 }
 
@@ -180,9 +128,22 @@ void start_averages(Executable& executable) {
   }
 }
 
+void check_weights(std::span<const Tensor> tensors, const std::filesystem::path& path,
+                   const Replaced& replaced) {
+  const SafetensorsFile file(path);
+  const std::vector<const Tensor*> wanted = weights_among(tensors);
+  const WeightNames names = match_names(wanted, replaced.tied, file);
+  require_fit(wanted, path, file, names, replaced, false);
+}
+
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced) {
   return load(executable, path, replaced, "");
+}
+
+std::string prefix_remark(const LoadedWeights& loaded) {
+  if (loaded.prefixes.empty()) return "";
+  return fmt::format("removed '{}' from names of the file", fmt::join(loaded.prefixes, "' and '"));
 }
 
 void load_averages(Executable& executable, const std::filesystem::path& path) {

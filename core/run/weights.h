@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/engine/executable.h"
+#include "core/run/weight_fit.h"
 #include "core/storage/safetensors.h"
 
 namespace trainer {
@@ -25,24 +27,24 @@ void save_averages(const Executable& executable, const std::filesystem::path& pa
 /// Sets every average to its tensor's present value.
 void start_averages(Executable& executable);
 
-/// Names that keep their first values whatever a file has for them, as patterns, and the place of these.
-struct Replaced {
-  std::vector<std::string> patterns;
-  Origin origin;
-};
-
 /// Names of tensors by their source.
 struct LoadedWeights {
   std::vector<std::string> loaded, replaced;  ///< of the network
   std::vector<std::string> left;              ///< of the file: the network has no such tensor
+  std::vector<std::string> prefixes;          ///< that had to be removed from names of the file
 };
 
-/// Gives every parameter and running statistic the file's value of the same name. If the file leaves out the
-/// first part of all names, as "transformer.", the rest of the name counts. Throws Error (exit 65) naming all
-/// tensors that are missing, do not fit or are left over, or (exit 78) a pattern that matches nothing;
-/// nothing is changed then.
+/// Throws Error (exit 65) if the file's tensors do not fit a network that has these, as load_weights does.
+void check_weights(std::span<const Tensor> tensors, const std::filesystem::path& path,
+                   const Replaced& replaced = {});
+
+/// Gives every parameter and running statistic the file's value of the same name (core/run/weight_names.h).
+/// Throws Error (exit 65) with the tensors that are missing, have another shape or are left over, or (exit
+/// 78) a pattern that matches nothing; nothing is changed then.
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced = {});
+/// "removed 'module.' from names in the file"; empty if nothing was.
+std::string prefix_remark(const LoadedWeights& loaded);
 /// The same for their averages, once the weights are there. A tensor that the file lacks has not been
 /// trained: its average is its value.
 void load_averages(Executable& executable, const std::filesystem::path& path);

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/storage/safetensors.h"
 #include "tests/app/command.h"
 #include "tests/catch.h"
 
@@ -70,6 +71,44 @@ class Letters {
 };
 
 }  // namespace
+
+TEST_CASE("generate and eval read a published file: in a wrapper, with a tied head, and with masks") {
+  const Workspace workspace;
+  std::string text = kLetters;
+  text.replace(text.find("- linear: 256"), 13,
+               "- linear: {name: lm_head, out_features: 256, bias: false, weight_of: e}");
+  workspace.write("letters.txt", std::string(400, 'a') + std::string(400, 'b'));
+  workspace.write("r.yaml", text);
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin() + 1, {"--config", "r.yaml", "data.val=letters.txt"});
+    const Outcome outcome = run_trainer(words, workspace.path());
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return outcome;
+  };
+  run({"train", "training.max_duration=5ba"});
+  const SafetensorsFile own(workspace.path() / "run/model.safetensors");
+  std::vector<StoredTensor> stored;
+  std::vector<std::vector<float>> values;
+  const auto add = [&](const std::string& name, const Shape& shape, std::vector<float> numbers) {
+    stored.push_back({.name = "module." + name, .shape = shape});
+    values.push_back(std::move(numbers));
+  };
+  for (const StoredTensor& tensor : own.tensors()) add(tensor.name, tensor.shape, own.read_floats(tensor));
+  add("lm_head.weight", own.find("e.weight")->shape, own.read_floats(*own.find("e.weight")));
+  add("h.0.attn.bias", {1, 1, 16, 16}, std::vector<float>(256, 1));
+  write_safetensors(workspace.path() / "published.safetensors", stored, {},
+                    [&](size_t i, const ByteSink& sink) { sink(std::as_bytes(std::span(values[i]))); });
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"eval", "--json"}, {"generate", "--prompt", "ab", "--tokens", "9"}}) {
+    std::vector<std::string> published = words;
+    published.emplace_back("run.resume=published.safetensors");
+    const Outcome expected = run(words), found = run(published);
+    CHECK_THAT(found.errors, ContainsSubstring("removed 'module.' from names of the file"));
+    if (words[0] == "generate") CHECK(found.output == expected.output);
+    if (words[0] == "eval") CHECK(Json::parse(found.output)["loss"] == Json::parse(expected.output)["loss"]);
+  }
+}
 
 TEST_CASE("generate continues a text as the network was taught") {
   const Letters letters;

@@ -175,6 +175,53 @@ TEST_CASE("init stops at one class and names classes of a few images") {
   CHECK(!std::filesystem::exists(workspace.path() / "one.yaml"));
 }
 
+TEST_CASE("init writes a recipe with a named network and its weights, whose head it replaces") {
+  const Workspace workspace;
+  fill_with_images(workspace, "set", 20);
+  workspace.write("net.yaml", R"(input: [1, 6, 6]
+layers:
+  - conv2d: {name: conv, out_channels: 3, kernel_size: 3}
+  - flatten
+  - linear: {name: fc, out_features: 9}
+)");
+  workspace.write("base.yaml",
+                  "version: 1\nmodel: net.yaml\ndata: {format: synthetic}\nrun: {output_dir: base}\n"
+                  "training: {max_duration: 1ba, global_batch_size: 4}\n");
+  run_in(workspace, {"base.yaml"});
+  std::filesystem::create_directory(workspace.path() / "recipes");
+  run_in(workspace, {"init", "set", "--network", "net.yaml", "--weights", "base", "-o", "recipes/set.yaml"});
+  CHECK_THAT(
+      workspace.read("recipes/set.yaml"),
+      ContainsSubstring("model:\n  network: ../net.yaml\n  num_classes: 2\n  initial_weights: ../base\n") &&
+          ContainsSubstring("resize: 6\n    - center_crop: 6\n"));
+  const Outcome trained =
+      run_in(workspace, {"recipes/set.yaml", "training.max_duration=1ep", "run.output_dir=run"});
+  CHECK_THAT(trained.output + trained.errors,
+             ContainsSubstring("loaded 2 of 4 tensors") &&
+                 ContainsSubstring("re-initialised (model.num_classes) 2 tensors: fc.weight, fc.bias"));
+  run_in(workspace, {"predict", "-c", "recipes/set.yaml", "run.output_dir=run", "set/dark/101.png"});
+
+  workspace.write("other.yaml",
+                  "input: [1, 6, 6]\nlayers: [flatten, {linear: {name: fc, out_features: 9}}]\n");
+  const Outcome other =
+      run_in(workspace, {"init", "set", "--network", "other.yaml", "--weights", "base", "-o", "o.yaml"}, 65);
+  CHECK_THAT(other.errors, ContainsSubstring("does not fit the network") &&
+                               ContainsSubstring("the network has no 'conv.weight'") &&
+                               !ContainsSubstring("fc.weight"));
+  CHECK_THAT(run_in(workspace, {"init", "set", "--network", "resnt18", "-o", "o.yaml"}, 78).errors,
+             ContainsSubstring("no network 'resnt18' comes with the program; did you mean 'resnet18'?"));
+  CHECK_THAT(run_in(workspace, {"init", "set", "--network", "gpt2", "-o", "o.yaml"}, 78).errors,
+             ContainsSubstring("weight is that of 'transformer.wte'"));
+  CHECK_THAT(run_in(workspace, {"init", "set", "--network", "lenet", "--weights", "none", "-o", "o.yaml"}, 65)
+                 .errors,
+             ContainsSubstring("no such file"));
+  run_in(workspace, {"init", "set", "--weights", "base", "-o", "o.yaml"}, 64);
+  CHECK(!std::filesystem::exists(workspace.path() / "o.yaml"));
+  run_in(workspace, {"init", "set", "--network", "resnet18", "-o", "o.yaml"});
+  CHECK_THAT(run_in(workspace, {"plan", "o.yaml"}).output,
+             ContainsSubstring("[64, 2]") || ContainsSubstring(", 2]"));
+}
+
 TEST_CASE("init, data stats and a run count the files that they do not read") {
   const Workspace workspace;
   fill_with_images(workspace, "set", 20);

@@ -108,7 +108,8 @@ Mutation duplicated(const std::string& text, const KeyPlace& place) {
 }
 
 Mutation wrong_type(const std::string& text, const KeyPlace& place) {
-  const std::string value = place.is_scalar ? ": [{wrong: type}]" : ": wrong_type";
+  const bool may_be_scalar = place.is_scalar || place.path == "model";
+  const std::string value = may_be_scalar ? ": [{wrong: type}]" : ": wrong_type";
   return {.what = place.path + " of the wrong type",
           .text = text.substr(0, place.begin) + place.key + value + text.substr(place.end),
           .line = place.line,
