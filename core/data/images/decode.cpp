@@ -107,6 +107,7 @@ void decode_image(ImageDecoder& decoder, const ViewChooser& chooser, int64_t max
   } else {
     decoder.decode(View::whole(header.height, header.width), into);
     window->apply(into);
+    into.mask.clear();  // an earlier image's
     resample(into, view);
   }
   turn_upright(into, header.orientation);

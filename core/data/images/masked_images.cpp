@@ -73,6 +73,7 @@ class KeptView final : public ViewChooser {
     height = image_height, width = image_width;
     return view = chooser_.choose(height, width);
   }
+  const PixelWindow* pixel_window() const override { return chooser_.pixel_window(); }
 
   mutable int64_t height = 0, width = 0;
   mutable View view{};

@@ -45,14 +45,16 @@ class ViewChooser {
  public:
   virtual ~ViewChooser() = default;
   virtual View choose(int64_t height, int64_t width) const = 0;
-  /// How stored values become bytes, before the view is made; null: in the ordinary way.
-  virtual const PixelWindow* pixel_window() const { return nullptr; }
+  /// How stored values become bytes, before the view is made; null: in the ordinary way. Has no default, so
+  /// that a chooser that passes on another one's answers does not forget it.
+  virtual const PixelWindow* pixel_window() const = 0;
 };
 
 /// The whole image as it is.
 class WholeView final : public ViewChooser {
  public:
   View choose(int64_t height, int64_t width) const override { return View::whole(height, width); }
+  const PixelWindow* pixel_window() const override { return nullptr; }
 };
 
 }  // namespace trainer

@@ -13,6 +13,7 @@ class FixedView final : public ViewChooser {
  public:
   explicit FixedView(const View& view) : view_(view) {}
   View choose(int64_t, int64_t) const override { return view_; }
+  const PixelWindow* pixel_window() const override { return nullptr; }
 
  private:
   View view_;

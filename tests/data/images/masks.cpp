@@ -271,6 +271,24 @@ TEST_CASE("images at any depth have the masks of the same paths, whatever the vi
   }
 }
 
+TEST_CASE("a window changes the colours of images with masks, and no mask") {
+  const Set set;
+  const DataSection section = set.section("augment: [{window: {from: 10, to: 40}}]\n");
+  const auto source = set.open(section);
+  const ImageSource& images = as_images(*source);
+  Diagnostics diagnostics;
+  const TransformChain chain(section.images.augment, {3, -1, -1}, diagnostics);
+  REQUIRE(diagnostics.ok());
+  Image plain, seen;
+  for (const int64_t index : {0, 2, 1, 3}) {  // a JPEG after a smaller PNG
+    images.read(index, plain);
+    chain.read(images, index, RandomStream(1), seen);
+    PixelWindow{10, 40}.apply(plain);
+    CHECK(seen.pixels == plain.pixels);
+    CHECK(seen.mask == plain.mask);
+  }
+}
+
 TEST_CASE("rows of a batch have the mask as labels; a pass repeats, with any workers") {
   const Set set;
   const DataSection section =
