@@ -55,8 +55,8 @@ std::vector<double> read_lines(CsvReader& reader, CsvRow& row, bool has_row, con
 }
 
 /// Rows of a name and a weight, in any order.
-std::vector<double> read_rows(CsvReader& reader, CsvRow& row, bool has_row, size_t file, size_t weight,
-                              const ImageSource& source) {
+std::vector<double> read_named_weights(CsvReader& reader, CsvRow& row, bool has_row, size_t file,
+                                       size_t weight, const ImageSource& source) {
   const size_t fields = row.fields.size();
   if (source.sample_name(0).empty())
     reader.fail(1, "the samples of this format have no names; write one weight on each line, in their order");
@@ -111,7 +111,7 @@ std::vector<double> parse_sample_weights(std::string_view text, const std::strin
     if (!has_row) row.fields.resize(fields);
   }
   if (row.fields.size() < 2) return read_lines(reader, row, has_row, source);
-  return read_rows(reader, row, has_row, file, weight, source);
+  return read_named_weights(reader, row, has_row, file, weight, source);
 }
 
 std::vector<double> balancing_weights(const std::vector<int32_t>& labels) {
