@@ -21,11 +21,13 @@ using namespace trainer::standin;  // NOLINT(google-build-using-namespace): what
 
 namespace {
 
+constexpr int32_t kTypeOfD = -1;
+
 struct Descriptor {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  int32_t bias_type = CUDA_R_32F;
+  int32_t bias_type = kTypeOfD;
   void* bias = nullptr;
   int64_t kept_leading = 0;
   void* kept = nullptr;
@@ -86,6 +88,12 @@ uint64_t product_of(const Descriptor& how, const Layout& a, const Layout& b, con
   }
   return std::hash<std::string>()(text);
 }
+/// As refused, where callers may ask first whether it is supported.
+cublasStatus_t not_supported(const std::string& reason) {
+  refuse("cuBLASLt: " + reason);
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
 
 Epilogue epilogue_of(const Descriptor& how, const Layout& d) {
   return {how.epilogue, d.type, d.rows, d.columns, how.kept_leading, how.kept};
@@ -101,6 +109,16 @@ bool adds_in_low(const Preference& wanted, const Layout& d) {
 }
 
 bool is_aligned(const void* address, uint64_t alignment) {
+cudaDataType_t bias_type_of(const Descriptor& how, const Layout& d) {
+  return how.bias_type == kTypeOfD ? d.type : static_cast<cudaDataType_t>(how.bias_type);
+}
+
+/// As cublasLt.h has it (CUBLASLT_MATMUL_DESC_BIAS_POINTER and BIAS_DATA_TYPE).
+bool has_other_bias(const Descriptor& how, const Layout& d) {
+  const Epilogue epilogue = epilogue_of(how, d);
+  return (epilogue.has_bias() || epilogue.is_of_bias()) && bias_type_of(how, d) != d.type;
+}
+
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;
 }
 
@@ -159,7 +177,7 @@ struct Product {
     std::vector<float> sums(static_cast<size_t>(d.count()));
     multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
     if (c_matrix != nullptr) add(transposed(d.columns, d.rows, load_matrix(d, c_matrix)), beta, sums);
-    const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
+    const cudaDataType_t bias_type = bias_type_of(how, d);
     const Epilogue epilogue = epilogue_of(how, d);
     if (epilogue.has_bias()) add_bias(load(bias_type, how.bias, d.rows), sums);
     epilogue.activate(sums);
@@ -194,7 +212,7 @@ struct Product {
     const Epilogue epilogue = epilogue_of(how, d);
     if (epilogue.has_kept()) found.push_back({how.kept, epilogue.kept_bytes()});
     if (epilogue.has_bias() || epilogue.is_of_bias()) {
-      const size_t bytes = element_bytes(static_cast<cudaDataType_t>(how.bias_type));
+      const size_t bytes = element_bytes(bias_type_of(how, d));
       found.push_back({how.bias, static_cast<size_t>(count) * bytes});
     }
     return found;
@@ -372,6 +390,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   }
   return CUBLAS_STATUS_SUCCESS;
 }
+  if (has_other_bias(how, constant<Layout>(d)))
+    return not_supported("a bias, or its gradient, of another type than the product");
 
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
                                                     cublasLtMatmulAlgoConfigAttributes_t attribute,

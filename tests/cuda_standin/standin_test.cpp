@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -47,10 +48,19 @@ struct Product {
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 
-  cublasStatus_t ask() {
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, Value value) {
+    REQUIRE(cublasLtMatmulDescSetAttribute(how, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS);
+  }
+  void add_up_in_f32() {
+    const uint32_t in_f32 = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &in_f32,
+                                         sizeof in_f32);
+  }
+  cublasStatus_t ask(int most = 1) {
     int count = 0;
-    return cublasLtMatmulAlgoGetHeuristic(handle, how, matrix, matrix, matrix, matrix, preference, 1, &result,
-                                          &count);
+    return cublasLtMatmulAlgoGetHeuristic(handle, how, matrix, matrix, matrix, matrix, preference, most,
+                                          results.data(), &count);
   }
   cublasStatus_t run(std::byte* data, void* workspace, cudaStream_t stream, int64_t to = 512,
                      float beta = 0) const {
@@ -63,7 +73,8 @@ struct Product {
   cublasLtMatmulDesc_t how = nullptr;
   cublasLtMatrixLayout_t matrix = nullptr;
   cublasLtMatmulPreference_t preference = nullptr;
-  cublasLtMatmulHeuristicResult_t result{};
+  std::array<cublasLtMatmulHeuristicResult_t, 4> results{};
+  cublasLtMatmulHeuristicResult_t& result = results[0];
 };
 
 }  // namespace
@@ -107,9 +118,7 @@ TEST_CASE("a product in a low type may not add up the parts of a split sum in th
   Product product(CUDA_R_16F);
   CHECK(product.ask() != CUBLAS_STATUS_SUCCESS);
   expect_refusal("its parts added up in a low type");
-  const uint32_t in_f32 = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  cublasLtMatmulPreferenceSetAttribute(product.preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                       &in_f32, sizeof in_f32);
+  product.add_up_in_f32();
   CHECK(product.ask() == CUBLAS_STATUS_SUCCESS);
   CHECK(Product().ask() == CUBLAS_STATUS_SUCCESS);
 }
@@ -183,6 +192,26 @@ TEST_CASE("a grid has at most 65,535 blocks in y and z, and a block 48 KiB of sh
   expect_refusal("48 KiB");
 }
 
+TEST_CASE("cuBLASLt takes a bias, or sums up its gradient, only in the type of the product") {
+  for (const cublasLtEpilogue_t epilogue :
+       {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB}) {
+    for (const int32_t of_bias : {int32_t{CUDA_R_16F}, int32_t{CUDA_R_32F}, -1}) {
+      for (const cudaDataType_t of_product : {CUDA_R_16F, CUDA_R_32F}) {
+        CAPTURE(int{epilogue}, of_bias, int{of_product});
+        Product product(of_product);
+        product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+        product.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, of_bias);
+        product.add_up_in_f32();
+        standin::forget_refusal();
+        const bool fits = of_bias == -1 || of_bias == of_product;
+        CHECK(product.ask() == (fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED));
+        if (fits) CHECK(standin::last_refusal().empty());
+        if (!fits) expect_refusal("of another type than the product");
+      }
+    }
+  }
+}
+
 TEST_CASE(
     "cuBLASLt wants its workspace at 256 bytes, matrices as promised and apart, and its own algorithm") {
   const Surroundings s;
@@ -202,8 +231,7 @@ TEST_CASE(
     CHECK(product.run(data, workspace, s.stream, factor) == CUBLAS_STATUS_INVALID_VALUE);
     expect_refusal("over what it reads");
   }
-  const int32_t transpose = CUBLAS_OP_T;
-  cublasLtMatmulDescSetAttribute(product.how, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
+  product.set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t{CUBLAS_OP_T});
   CHECK(product.run(data, workspace, s.stream) == CUBLAS_STATUS_INVALID_VALUE);
   expect_refusal("another product");
   cudaStreamSynchronize(s.stream);
