@@ -54,9 +54,9 @@ float time_of(const Gpu& gpu, const MatrixProduct& product, const MatmulAlgorith
 std::optional<MatmulAlgorithm> choose(const Gpu& gpu, const OpContext& context) {
   const MatrixProduct product = product_of(gpu, context);
   const std::vector<MatmulAlgorithm> found =
-      matmul_algorithms(gpu.blas.get(), product, gpu.tuning == nullptr ? 1 : kMatmulsTimed);
+      matmul_algorithms(gpu.blas.get(), product, gpu.times_all() ? kMatmulsTimed : 1);
   if (found.empty()) return std::nullopt;
-  if (gpu.tuning == nullptr) return found[0];
+  if (!gpu.times_all()) return found[0];
   std::vector<std::string> texts;
   for (const MatmulAlgorithm& algorithm : found) texts.push_back(algorithm.text);
   const std::string key = fmt::format("cuBLASLt {}, {}: {}", cublasLtGetVersion(), gpu.name, product.text());

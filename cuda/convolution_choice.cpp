@@ -170,7 +170,7 @@ int64_t ConvolutionChoice::own_bytes() const {
 
 std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpContext& context) {
   const ConvolutionGraph whole = convolution_graph(gpu, context);
-  if (gpu.tuning == nullptr || !gpu.cudnn->on_device()) {
+  if (!gpu.times_all() || !gpu.cudnn->on_device()) {
     const std::vector<ConvolutionChoice> first = candidates(gpu, whole, 1);
     return first.empty() ? std::nullopt : std::optional(first[0]);
   }

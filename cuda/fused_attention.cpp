@@ -193,7 +193,7 @@ class FusedAttention {
       gpu.remarks->insert(*note);
       return own;
     }
-    if (gpu.tuning != nullptr && gpu.cudnn->on_device()) return fastest(gpu, context, *graph, std::move(own));
+    if (gpu.times_all() && gpu.cudnn->on_device()) return fastest(gpu, context, *graph, std::move(own));
     const std::vector<Choice> first = candidates(gpu, context, *graph, 1);
     return first.empty() ? own : first[0];
   }

@@ -42,7 +42,7 @@ struct Gpu {
   std::shared_ptr<cudnn::Library> cudnn;
   std::string machine;                          ///< GPU and libraries, on which the libraries' answers depend
   std::shared_ptr<TextCache> cache;             ///< of all runs of the user; may be null
-  Tuning* tuning = nullptr;                     ///< with runtime.autotune: the fastest choices
+  Tuning* tuning = nullptr;                     ///< the choices that were timed; may be null
   std::shared_ptr<GpuCollectives> collectives;  ///< null if the process is alone
   bool tf32 = false;                            ///< products of f32 may round their factors
   bool deterministic = false;                   ///< bitwise identical every time, at any price
@@ -54,6 +54,10 @@ struct Gpu {
   std::shared_ptr<int64_t> held = std::make_shared<int64_t>(0);
 
   bool described() const { return stream == nullptr; }
+  /// Whether all choices are timed: runtime.autotune.
+  bool times_all() const { return tuning != nullptr && tuning->times_all; }
+  /// Whether at least those are that the libraries' heuristics are known to misjudge.
+  bool times_some() const { return times_all() || (tuning != nullptr && !deterministic); }
 };
 
 /// How the GPU runs one kind of operation. Kernels may keep `gpu`, which outlives them.

@@ -120,16 +120,15 @@ std::optional<MatmulAlgorithm> choose_rest(const Gpu& gpu, const LinearProblem& 
   return found.empty() ? std::nullopt : std::optional(found[0]);
 }
 
-/// The heuristics' first with the epilogue, or without if there is none with it; with a tuning, the faster
-/// of the two.
-std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
-  const LinearProblem problem = linear_problem(gpu, context);
+/// The heuristics' first with the epilogue, or without if there is none with it; if they are to be timed,
+/// more of both kinds.
+std::vector<Selected> candidates_of(const Gpu& gpu, const LinearProblem& problem, bool timed) {
   const MatrixProduct &whole = problem.product, plain = without_epilogue(whole);
-  const int most = gpu.tuning == nullptr ? 1 : kMatmulsTimed;
+  const int most = gpu.times_all() ? kMatmulsTimed : 1;
   std::vector<Selected> candidates;
   for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), whole, most))
     candidates.push_back({whole, algorithm});
-  const bool also_plain = candidates.empty() || gpu.tuning != nullptr;
+  const bool also_plain = candidates.empty() || timed;
   if (also_plain && whole.epilogue != Epilogue::none && whole.activation == Activation::none) {
     for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), plain, most))
       candidates.push_back({plain, algorithm});
@@ -139,10 +138,22 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
       return !choose_rest(gpu, problem, one.product.epilogue == whole.epilogue);
     });
   }
+  return candidates;
+}
+
+/// The first of the candidates or, if they are timed, the fastest. Sums of many rows for few features are
+/// timed always: the heuristics do not split them, and with a bias's gradient they are slow on some sizes.
+std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
+  const LinearProblem problem = linear_problem(gpu, context);
+  const MatrixProduct& whole = problem.product;
+  const bool is_misjudged = sums(whole.epilogue) && whole.parts_of_sum() > 1,
+             timed = is_misjudged ? gpu.times_some() : gpu.times_all();
+  const std::vector<Selected> candidates = candidates_of(gpu, problem, timed);
   if (candidates.empty()) return std::nullopt;
-  if (gpu.tuning == nullptr) return candidates[0];
-  const std::string key = fmt::format("cuBLASLt {}, {}: {}{}", cublasLtGetVersion(), gpu.name, whole.text(),
-                                      problem.relu ? " relu" : "");
+  if (!timed) return candidates[0];
+  const std::string key =
+      fmt::format("{}cuBLASLt {}, {}: {}{}", gpu.times_all() ? "" : kTimedAlways, cublasLtGetVersion(),
+                  gpu.name, whole.text(), problem.relu ? " relu" : "");
   std::vector<std::string> texts;
   for (const Selected& one : candidates) texts.push_back(one.text());
   return candidates[choose_fastest(gpu, key, texts,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 
 #include "core/engine/arena.h"
@@ -93,6 +94,13 @@ MatmulPreference preference(const MatrixProduct& product) {
   return wanted;
 }
 
+/// Whether the algorithm can be given the value.
+template <class T>
+bool set(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute, T value) {
+  return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, sizeof value) ==
+         CUBLAS_STATUS_SUCCESS;
+}
+
 /// Its configuration. The structure itself is not comparable: cuBLASLt 13.1 leaves some of its bytes unset.
 std::string to_text(const cublasLtMatmulAlgo_t& algorithm) {
   const auto value = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto zero) {
@@ -124,6 +132,14 @@ std::string MatrixProduct::text() const {
                                  kActivations[static_cast<size_t>(activation)]);
   if (batch > 1) text += fmt::format(" x {} at {}, {}, {}", batch, d.stride, a.stride, b.stride);
   return epilogue == Epilogue::none ? text : fmt::format("{} {}", text, to_string(bias_dtype));
+}
+
+int64_t MatrixProduct::parts_of_sum() const {
+  constexpr int64_t kTile = 128, kMostTiles = 16, kLeastTerms = int64_t{1} << 15;
+  constexpr int64_t kBlocks = 128;  // one on about each multiprocessor
+  const int64_t tiles = ((d.rows + kTile - 1) / kTile) * ((d.columns + kTile - 1) / kTile);
+  if (batch != 1 || tiles > kMostTiles || terms() < kLeastTerms) return 1;
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(kBlocks / tiles)));
 }
 
 uint32_t sample_alignment(const TensorSpec& x) {
@@ -171,7 +187,7 @@ Matmul::Matmul(const MatrixProduct& product)
 Matmul::Matmul(cublasLtHandle_t blas, const MatrixProduct& product, const MatmulAlgorithm& algorithm)
     : Matmul(product) {
   workspace_bytes_ = static_cast<size_t>(algorithm.workspace_bytes);
-  for (const cublasLtMatmulHeuristicResult_t& result : answers(blas, product)) {
+  for (const Answer& result : answers(blas, product, kMatmulsTimed)) {
     if (to_text(result.algo) != algorithm.text) continue;
     algorithm_ = result.algo;
     return;
@@ -189,29 +205,51 @@ void Matmul::run(cublasLtHandle_t blas, const Memory& memory, cudaStream_t strea
         kName);
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> Matmul::answers(cublasLtHandle_t blas,
-                                                             const MatrixProduct& product) {
-  const Matmul matmul(product);
+std::vector<Matmul::Answer> Matmul::heuristics(cublasLtHandle_t blas, const MatrixProduct& product) const {
   const MatmulPreference wanted = preference(product);
-  std::vector<cublasLtMatmulHeuristicResult_t> results(kMatmulsTimed);
+  std::vector<Answer> results(kMatmulsTimed);
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      blas, matmul.descriptor_.get(), matmul.a_.get(), matmul.b_.get(), matmul.d_.get(), matmul.d_.get(),
-      wanted.get(), kMatmulsTimed, results.data(), &count);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(blas, descriptor_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
+                                     wanted.get(), kMatmulsTimed, results.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, kName);
   results.resize(static_cast<size_t>(count));
-  std::erase_if(results, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
+  std::erase_if(results, [](const Answer& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
   return results;
+}
+
+std::optional<Matmul::Answer> Matmul::split(cublasLtHandle_t blas, const std::vector<Answer>& found,
+                                            int64_t parts) const {
+  for (Answer one : found) {
+    if (set(one.algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, static_cast<int32_t>(parts)) &&
+        set(one.algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+            uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) &&
+        cublasLtMatmulAlgoCheck(blas, descriptor_.get(), a_.get(), b_.get(), d_.get(), d_.get(), &one.algo,
+                                &one) == CUBLAS_STATUS_SUCCESS &&
+        static_cast<int64_t>(one.workspaceSize) <= kMostMatmulWorkspace)
+      return one;
+  }
+  return std::nullopt;
+}
+
+std::vector<Matmul::Answer> Matmul::answers(cublasLtHandle_t blas, const MatrixProduct& product, int most) {
+  const Matmul matmul(product);
+  std::vector<Answer> found = matmul.heuristics(blas, product);
+  std::optional<Answer> split;
+  const int64_t parts = product.parts_of_sum();
+  const bool is_alone = product.epilogue == Epilogue::none && product.activation == Activation::none;
+  if (parts > 1 && is_alone) split = matmul.split(blas, found, parts);
+  if (static_cast<int>(found.size()) > most) found.resize(static_cast<size_t>(most));
+  if (split) found.push_back(*split);
+  return found;
 }
 
 std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const MatrixProduct& product,
                                                int most) {
   std::vector<MatmulAlgorithm> found;
-  for (const auto& result : Matmul::answers(blas, product)) {
-    if (static_cast<int>(found.size()) == most) break;
+  for (const auto& result : Matmul::answers(blas, product, most))
     found.push_back({to_text(result.algo), static_cast<int64_t>(result.workspaceSize)});
-  }
   return found;
 }
 

@@ -51,6 +51,10 @@ struct MatrixProduct {
   /// Elements from one column of the kept matrix to the next.
   int64_t kept_rows() const { return has_mask() ? (d.rows + kMaskRows - 1) / kMaskRows * kMaskRows : d.rows; }
   int64_t mask_bytes() const { return kept_rows() / 8 * d.columns; }
+  /// Terms of each sum.
+  int64_t terms() const { return a.transposed ? a.rows : a.columns; }
+  /// The number of parts that long sums must be split into for few tiles of d to keep a GPU busy; else 1.
+  int64_t parts_of_sum() const;
   std::string text() const;
 
   static constexpr int64_t kMaskRows = 128;  ///< EPILOGUE_AUX_LD of a mask must be divisible by it
@@ -77,7 +81,8 @@ std::optional<std::string> why_no_factors(const OpContext& context);
 /// The text for a product that cuBLASLt has no algorithm for.
 std::string no_algorithm(const MatrixProduct& product, const std::string& gpu);
 
-/// The heuristics' best for the product, at most `most` of kMatmulsTimed; empty if there is none.
+/// The heuristics' best for the product, at most `most` of kMatmulsTimed; empty if there is none. If sums
+/// should be split (parts_of_sum) and nothing follows the product, the last one does, if there is such a one.
 std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const MatrixProduct& product, int most);
 
 /// A product that is ready to run.
@@ -98,11 +103,14 @@ class Matmul {
 
  private:
   friend std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t, const MatrixProduct&, int);
+  using Answer = cublasLtMatmulHeuristicResult_t;  ///< with the library's own structure of an algorithm
 
   explicit Matmul(const MatrixProduct& product);
-  /// The heuristics' best, with the library's own structure of each.
-  static std::vector<cublasLtMatmulHeuristicResult_t> answers(cublasLtHandle_t blas,
-                                                              const MatrixProduct& product);
+  std::vector<Answer> heuristics(cublasLtHandle_t blas, const MatrixProduct& product) const;
+  /// The first of the heuristics' algorithms that can add up a sum in this many parts, made to do so.
+  std::optional<Answer> split(cublasLtHandle_t blas, const std::vector<Answer>& found, int64_t parts) const;
+  /// As matmul_algorithms.
+  static std::vector<Answer> answers(cublasLtHandle_t blas, const MatrixProduct& product, int most);
 
   bool has_bias_, has_kept_;
   float beta_;

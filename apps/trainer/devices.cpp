@@ -33,7 +33,7 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
                     ProcessGroup* group) {
   const Recipe& recipe = spec.recipe();
   const DeviceSection& section = recipe.device;
-  const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
+  const BackendRequest request{.tuning = &tuning,
                                .cache = user_cache(),
                                .index = static_cast<int>(section.index),
                                .group = group,
@@ -47,8 +47,9 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
   if (device.type == "cpu") {
     const int64_t open =
         group == nullptr ? device.threads : std::min<int64_t>(device.threads, available_threads());
-    return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : open), request.tuning,
-                            section.emulate_bf16, group, recipe.runtime.winograd != "off");
+    return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : open),
+                            tuning.times_all ? &tuning : nullptr, section.emulate_bf16, group,
+                            recipe.runtime.winograd != "off");
   }
   if (use == Use::train) return load_backend(kCuda, request);
   try {

@@ -12,8 +12,8 @@ namespace trainer {
 enum class Use { train, plan };
 
 /// The backend chosen for the recipe; a plan's may have no device. Throws Error (exit 69) with the reason if
-/// it is not available. With runtime.autotune it uses `tuning` and adds to it. `tuning` and `group` must
-/// outlive it; `group` is null if the process is alone.
+/// it is not available. It follows `tuning` and adds to it. `tuning` and `group` must outlive it; `group` is
+/// null if the process is alone.
 Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, Use use = Use::train,
                     ProcessGroup* group = nullptr);
 

@@ -43,12 +43,13 @@ Start start_of(const TrainedFiles& files) {
 
 /// The algorithms that a run has kept.
 Tuning tuning_of(const Recipe& recipe, const TrainedFiles& files, const Start& start) {
-  if (!recipe.runtime.autotune) return {};
-  if (files.run.empty()) return {.fastest = {}, .keeps_own = recipe.run.deterministic};
-  if (start.from) return {.fastest = start.from->state.algorithms, .keeps_own = true};
-  Tuning tuning = load_tuning(files.run / kTuningFile);
-  tuning.keeps_own = true;
-  return tuning;
+  Tuning tuning{.keeps_own = recipe.run.deterministic || !files.run.empty()};
+  if (start.from) {
+    tuning.fastest = start.from->state.algorithms;
+  } else if (!files.run.empty()) {
+    tuning.fastest = load_tuning(files.run / kTuningFile).fastest;
+  }
+  return recipe.runtime.autotune ? tuning : timed_always(std::move(tuning));
 }
 
 }  // namespace

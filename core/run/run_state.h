@@ -24,7 +24,7 @@ struct RunState {
   std::map<std::string, std::string> facts;       ///< Planner::facts and versions
   Fingerprint data;                               ///< of the training samples; empty in older checkpoints
   StoredMetadata about;                           ///< see about_network; also with its weights
-  std::map<std::string, std::string> algorithms;  ///< results of runtime.autotune
+  std::map<std::string, std::string> algorithms;  ///< that were timed as the fastest
   std::map<std::string, std::string> wall;        ///< time and place of the save; does not affect results
 };
 

@@ -55,11 +55,11 @@ void set_precision(const RunSpec& spec, Planner& planner) {
 
 Tuning earlier_tuning(const RunSpec& spec, const ResumePoint* from) {
   const Recipe& recipe = spec.recipe();
-  if (!recipe.runtime.autotune) return {};
-  if (from != nullptr) return {.fastest = from->state.algorithms, .keeps_own = true};
-  Tuning tuning = load_tuning(std::filesystem::path(recipe.output_directory()) / kTuningFile);
-  tuning.keeps_own = !tuning.fastest.empty() || recipe.run.deterministic;
-  return tuning;
+  Tuning tuning = from != nullptr
+                      ? Tuning{.fastest = from->state.algorithms}
+                      : load_tuning(std::filesystem::path(recipe.output_directory()) / kTuningFile);
+  tuning.keeps_own = from != nullptr || !tuning.fastest.empty() || recipe.run.deterministic;
+  return recipe.runtime.autotune ? tuning : timed_always(std::move(tuning));
 }
 
 }  // namespace trainer

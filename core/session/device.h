@@ -28,8 +28,8 @@ struct DeviceChoice {
 DeviceChoice choose_device(const DeviceSection& section, const ResumePoint* from = nullptr,
                            bool must_keep = true);
 
-/// Opens the backend that was chosen. With runtime.autotune it follows `tuning` and adds to it, so that must
-/// outlive it, and so must `group`, which is null if the process is alone.
+/// Opens the backend that was chosen. It follows `tuning` and adds to it, so that must outlive it, and so
+/// must `group`, which is null if the process is alone.
 using OpenDevice = std::function<Backend(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device,
                                          ProcessGroup* group)>;
 
@@ -37,8 +37,7 @@ using OpenDevice = std::function<Backend(const RunSpec& spec, Tuning& tuning, co
 /// it.
 void set_precision(const RunSpec& spec, Planner& planner);
 
-/// The tuning of an earlier start of the same run, which its checkpoint holds too; empty without
-/// runtime.autotune.
+/// The tuning of an earlier start of the same run, which its checkpoint holds too.
 Tuning earlier_tuning(const RunSpec& spec, const ResumePoint* from = nullptr);
 
 }  // namespace trainer

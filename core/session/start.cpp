@@ -61,10 +61,6 @@ void require_same_run(const RunSpec& spec, const Start& start) {
                   found));
 }
 
-std::map<std::string, std::string> algorithms(const RunSpec& spec, const Tuning& tuning) {
-  return spec.recipe().runtime.autotune ? tuning.fastest : std::map<std::string, std::string>();
-}
-
 /// The step of the newest checkpoint in the run's directory, intact or not.
 std::string newest_name(const RunSpec& spec) {
   const auto saved = list_checkpoints(checkpoint_root(spec.recipe().output_directory()));
@@ -180,8 +176,8 @@ std::vector<std::string> departures(const RunSpec& spec, const Start& start, con
     sentences.push_back(fmt::format("training.micro_batch_size was {} and is now {}", there.micro_batch_size,
                                     spec.batch().micro_batch));
   }
-  if (there.algorithms != algorithms(spec, tuning))
-    sentences.emplace_back("runtime.autotune chose other algorithms before");
+  if (there.algorithms != tuning.fastest)
+    sentences.emplace_back("other algorithms were timed as the fastest before");
   for (std::string& sentence : sentences)
     sentence += ": the last bits may differ from those of an uninterrupted run";
   return sentences;
@@ -199,7 +195,7 @@ RunState lasting_state(const RunSpec& spec, const Planner& planner, const Tuning
     for (const auto& [name, text] : validation->fingerprint()) state.data[kOfValidation + name] = text;
   }
   state.about = about_network(spec.recipe(), train.class_names());
-  state.algorithms = algorithms(spec, tuning);
+  state.algorithms = tuning.fastest;
   return state;
 }
 

@@ -223,7 +223,8 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   Executable& executable = *machine.executable;
   require_same_samples(run.membership, machine);
   broadcast_state(run.membership.group(), executable);
-  if (spec.recipe().runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
+  if (run.tuning.times_all || !run.tuning.fastest.empty())
+    save_tuning(run.tuning, directory.file(kTuningFile));
   announce_start(run, machine, other_data, loaded);
   MetricsSinks metrics(directory.path(), spec.recipe().logging.formats, validation_metrics(job.settings),
                        [&](const std::string& problem) { run.log.warn(problem); });

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of docs/gpu-evidence.tsv: work of cuBLASLt's products besides multiplying."""
+"""Rows of docs/gpu-evidence.tsv: work of cuBLASLt's products besides multiplying, and sums of many parts."""
+import json
+
 from evidence import Failed, row
 from trainings import LARGE, SYNTHETIC, distance, ratio_of, steps
 
@@ -42,6 +44,18 @@ def gram(check):
 @row("products", 15)
 def gram_rows(check):
     return check.cases("gram_rows", "a variance by a Gram matrix has ten bits where it sums up*")
+
+
+@row("products", 30)
+def long_sums(check):
+    """Products of few results with a bias's gradient over many rows, which are timed without runtime.autotune too."""
+    check.forget()
+    run = check.train("long_sums", *LARGE, "training.max_duration=20ba", "logging.interval=10ba")
+    kept = json.loads((run.directory / "algorithms.json").read_text())
+    chosen = [text for key, text in kept.items() if key.startswith("timed always")]
+    apart = [text for text in chosen if " sum_" not in text]
+    split = [text for text in apart if int(text.split(" by a")[1].split(",")[3]) > 1]
+    return f"of {len(chosen)} products {len(apart)} with sums of our own kernel, {len(split)} of these split"
 
 
 @row("products", 60)

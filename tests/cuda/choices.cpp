@@ -6,6 +6,7 @@
 #include "core/graph/ops/attention.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
+#include "cpu/backend.h"
 #include "tests/cuda/two_backends.h"
 
 namespace trainer {
@@ -78,6 +79,50 @@ TEST_CASE("a GPU's own description leads to the engines and workspaces that the 
   };
   for_each_convolution(compare);
   for_each_attention(compare);
+}
+
+TEST_CASE("sums of many rows for few features are timed without runtime.autotune too") {
+  if (!cuda_or_skip()) return;
+  const int64_t rows = 1 << 15;
+  const LinearBackwardWeights weights(true);
+  const auto context = [&](int64_t count) {
+    const std::vector<TensorSpec> inputs{tensor({count, 8}, DType::f32), tensor({count, 16}, DType::f32),
+                                         TensorSpec{}};
+    return OpContext{.op = weights, .inputs = inputs, .outputs = weights.infer(inputs)};
+  };
+  const auto choose = [&](Tuning& tuning, int64_t count, bool deterministic) {
+    tuning.times_all = false;
+    const auto gpu = load_backend("cuda", {.tuning = &tuning, .deterministic = deterministic});
+    return gpu.planner->select(context(count), OpenLayouts(3));
+  };
+  Tuning none, exact;
+  const Choice few = choose(none, rows / 2, false), repeatable = choose(exact, rows, true);
+  CHECK(none.fastest.empty());
+  CHECK(exact.fastest.empty());
+  CHECK(repeatable.implementation == few.implementation);
+  Tuning tuning;
+  const Choice chosen = choose(tuning, rows, false);
+  REQUIRE(tuning.fastest.size() == 1);
+  const auto [key, fastest] = *tuning.fastest.begin();
+  CHECK(key.starts_with(kTimedAlways));
+  if (key.find("Stand-in") != std::string::npos) {  // whose times are invented
+    CHECK(chosen.implementation == "cublaslt, column_sums");
+    CHECK(chosen.algorithm == "a1,0,0,128,2,0,0,0,0");
+  }
+  CHECK(choose(tuning, rows, false).algorithm == chosen.algorithm);
+  CHECK(tuning.fastest == std::map<std::string, std::string>{{key, fastest}});
+  tuning.fastest[key] = "an algorithm of an earlier release";
+  CHECK(choose(tuning, rows, false).algorithm == chosen.algorithm);
+
+  const auto gpu = load_backend("cuda", {.tuning = &tuning});
+  for (const size_t output :
+       {size_t{LinearBackwardWeights::kDweight}, size_t{LinearBackwardWeights::kDbias}}) {
+    const OneOperation operation{
+        .inputs = {{rows, 8}, {rows, 16}}, .emit = [&](Builder& build, const auto& in) {
+          return build.emit_all(std::make_shared<LinearBackwardWeights>(true), {in[0], in[1]})[output];
+        }};
+    CHECK(distance(run_on(gpu, operation, 1, 1), run_on(make_cpu_backend(1), operation, 1, 1)) < 1e-4);
+  }
 }
 
 TEST_CASE("what is timed once is chosen again without timing, and runs") {

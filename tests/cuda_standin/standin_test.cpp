@@ -62,6 +62,10 @@ struct Product {
     return cublasLtMatmulAlgoGetHeuristic(handle, how, matrix, matrix, matrix, matrix, preference, most,
                                           results.data(), &count);
   }
+  cublasStatus_t check(size_t number) {
+    return cublasLtMatmulAlgoCheck(handle, how, matrix, matrix, matrix, matrix, &results[number].algo,
+                                   &results[number]);
+  }
   cublasStatus_t run(std::byte* data, void* workspace, cudaStream_t stream, int64_t to = 512,
                      float beta = 0) const {
     const float one = 1;
@@ -210,6 +214,27 @@ TEST_CASE("cuBLASLt takes a bias, or sums up its gradient, only in the type of t
       }
     }
   }
+}
+
+TEST_CASE("some of cuBLASLt's algorithms split a sum, if they are told how to add up its parts") {
+  Product product;
+  REQUIRE(product.ask(4) == CUBLAS_STATUS_SUCCESS);
+  const auto split = [&](size_t number, int32_t parts, uint32_t reduction) {
+    cublasLtMatmulAlgo_t& algorithm = product.results[number].algo;
+    cublasLtMatmulAlgoConfigSetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof parts);
+    cublasLtMatmulAlgoConfigSetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction,
+                                         sizeof reduction);
+    return product.check(number);
+  };
+  CHECK(split(1, 8, CUBLASLT_REDUCTION_SCHEME_NONE) == CUBLAS_STATUS_INVALID_VALUE);
+  expect_refusal("without a way to add up its parts");
+  CHECK(split(0, 8, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) == CUBLAS_STATUS_NOT_SUPPORTED);
+  const size_t before = product.results[1].workspaceSize;
+  CHECK(split(1, 8, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) == CUBLAS_STATUS_SUCCESS);
+  CHECK(product.results[1].workspaceSize == before + 8 * 16 * sizeof(float));
+  product.set(CUBLASLT_MATMUL_DESC_TRANSA, int32_t{CUBLAS_OP_T});
+  CHECK(product.check(1) == CUBLAS_STATUS_INVALID_VALUE);
+  expect_refusal("another product");
 }
 
 TEST_CASE(

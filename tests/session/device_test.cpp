@@ -71,10 +71,14 @@ TEST_CASE("the tuning of other runs does not count for a run that resumes, or mu
   CHECK(!tuning("runtime: {autotune: true}\n").keeps_own);
   CHECK(tuning("runtime: {autotune: true}\nrun: {deterministic: true}\n").keeps_own);
   ResumePoint point;
-  point.state.algorithms = {{"key", "e1"}};
+  const std::string always = std::string(kTimedAlways) + "key";
+  point.state.algorithms = {{"key", "e1"}, {always, "e3"}};
   CHECK(tuning("runtime: {autotune: true}\n", &point).keeps_own);
   CHECK(tuning("runtime: {autotune: true}\n", &point).fastest.at("key") == "e1");
-  CHECK(tuning("", &point).fastest.empty());
+  CHECK(tuning("runtime: {autotune: true}\n", &point).times_all);
+  CHECK(tuning("", &point).fastest == std::map<std::string, std::string>{{always, "e3"}});
+  CHECK(!tuning("", &point).times_all);
+  CHECK(!tuning("").keeps_own);
   test::put(scratch / kTuningFile, R"({"key": "e2"})");
   CHECK(tuning("runtime: {autotune: true}\n").keeps_own);
 }
