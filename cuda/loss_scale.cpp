@@ -29,14 +29,14 @@ std::unique_ptr<Kernel> compile_unscale(const Gpu& gpu, const OpContext& context
     gradients[i].count = numel(context.inputs[Unscale::kFirstGradient + i].shape);
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   return kernel(context, [=, max_norm = static_cast<const Unscale&>(context.op).max_norm.value_or(kNoLimit),
-                          stream = gpu.stream.get()]() mutable {
+                          counters = gpu.counters.get(), stream = gpu.stream.get()]() mutable {
     const auto &in = slots.inputs, &out = slots.outputs;
     for (size_t i = 0; i < gradients.size(); ++i)
       gradients[i].g = at<const float>(in[Unscale::kFirstGradient + i]);
     const Unscaled to{at<float>(out[Unscale::kFactor]), optional_at<float>(out[Unscale::kFound]),
                       optional_at<float>(slots.output(Unscale::kNorm))};
-    return launch_unscale(max_norm, at<const float>(in[Unscale::kScale]), gradients, *slots.workspace, to,
-                          stream);
+    return launch_unscale(max_norm, at<const float>(in[Unscale::kScale]), gradients,
+                          {*slots.workspace, counters}, to, stream);
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/norms.h"
 
+#include "cuda/last_block.h"
 #include "cuda/parameters.h"
 #include "cuda/reduce.h"
 
@@ -38,26 +39,49 @@ __global__ void __launch_bounds__(kThreads)
   partial[blockIdx.x] = sum;
 }
 
-__global__ void finish_clip(const Squares* partial, int64_t count, ClipSettings rule, float* scale,
-                            float* norm) {
+/// The parts' sums. A block adds up one for each thread.
+struct Partials {
+  const Squares* of;
+  int64_t count;
+  double* groups;  ///< a sum for each block that adds up
+  unsigned* counter;
+
+  dim3 blocks() const {
+    return dim3(static_cast<unsigned>(std::max<int64_t>((count + kThreads - 1) / kThreads, 1)));
+  }
+};
+
+/// The sum of the squares of all gradients, for the one thread that gets true: of the block that is done
+/// last.
+__device__ inline bool add_up(const Partials& partial, double& sum) {
+  const int64_t own = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  sum = block_sum(own < partial.count ? partial.of[own].g : 0.0);
+  if (gridDim.x == 1) return threadIdx.x == 0;
+  if (threadIdx.x == 0) partial.groups[blockIdx.x] = sum;
+  if (!is_last(partial.counter, gridDim.x)) return false;
+  sum = 0;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) sum += partial.groups[i];
+  sum = block_sum(sum);
+  return threadIdx.x == 0;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    finish_clip(Partials partial, ClipSettings rule, float* scale, float* norm) {
   wait_for_previous_kernels();
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
-  sum = math::sqrt(block_sum(sum));
-  if (threadIdx.x != 0) return;
+  if (!add_up(partial, sum)) return;
+  sum = math::sqrt(sum);
   const double wanted = rule.max_norm / (sum + rule.eps);
   *scale = static_cast<float>(!rule.lengthens && wanted > 1 ? 1 : wanted);  // NaN stays
   if (norm != nullptr) *norm = static_cast<float>(sum);
 }
 
 /// The squares of f32 do not overflow in double, so their sum is finite if all of them are.
-__global__ void finish_unscale(const Squares* partial, int64_t count, double max_norm, const float* scale,
-                               Unscaled to) {
+__global__ void __launch_bounds__(kThreads)
+    finish_unscale(Partials partial, double max_norm, const float* scale, Unscaled to) {
   wait_for_previous_kernels();
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
-  sum = block_sum(sum);
-  if (threadIdx.x != 0) return;
+  if (!add_up(partial, sum)) return;
   const double norm = math::sqrt(sum) / *scale, wanted = max_norm < INFINITY ? max_norm / (norm + 1e-6) : 1;
   *to.factor = static_cast<float>((wanted > 1 ? 1 : wanted) / *scale);  // NaN stays
   if (to.found != nullptr) *to.found = sum - sum == 0 ? 0.0f : 1.0f;
@@ -94,37 +118,41 @@ Squares* sums_in(void* workspace, size_t parameters) {
 }  // namespace
 
 int64_t norm_workspace_bytes(std::span<const int64_t> counts) {
-  int64_t blocks = 0;
-  for (int64_t count : counts) blocks += blocks_of(count);
-  return (static_cast<int64_t>(sums_before(counts.size())) + blocks) * static_cast<int64_t>(sizeof(Squares));
+  Partials partial{};
+  for (int64_t count : counts) partial.count += blocks_of(count);
+  const int64_t sums = static_cast<int64_t>(sums_before(counts.size())) + partial.count;
+  return sums * static_cast<int64_t>(sizeof(Squares)) +
+         int64_t{partial.blocks().x} * static_cast<int64_t>(sizeof(double));
 }
 
-/// The sums of all parameters' parts; `count` becomes their number.
-static cudaError_t launch_sums(std::span<const ParameterPointers> parameters, Squares* partial,
-                               int64_t& count, cudaStream_t stream) {
-  return for_each_table(
+/// Sums up the squares of all parameters' parts and then calls finish(their partial results).
+template <class Finish>
+static cudaError_t launch_sums(std::span<const ParameterPointers> parameters, const BlockSums& to,
+                               cudaStream_t stream, const Finish& finish) {
+  Squares* partial = sums_in(to.workspace, parameters.size());
+  int64_t count = 0;
+  const cudaError_t status = for_each_table(
       parameters, [&](const ParameterTable& table, dim3 blocks, size_t, int64_t blocks_before) {
         count = blocks_before + blocks.x;
         return launch(sum_squares, blocks, dim3(kThreads), stream, table, partial + blocks_before);
       });
+  if (status != cudaSuccess) return status;
+  return finish(Partials{partial, count, reinterpret_cast<double*>(partial + count), to.counters});
 }
 
 cudaError_t launch_clip(const ClipSettings& rule, std::span<const ParameterPointers> parameters,
-                        void* workspace, float* scale, float* norm, cudaStream_t stream) {
-  Squares* partial = sums_in(workspace, parameters.size());
-  int64_t count = 0;
-  const cudaError_t status = launch_sums(parameters, partial, count, stream);
-  if (status != cudaSuccess) return status;
-  return launch(finish_clip, dim3(1), dim3(kThreads), stream, partial, count, rule, scale, norm);
+                        const BlockSums& to, float* scale, float* norm, cudaStream_t stream) {
+  return launch_sums(parameters, to, stream, [&](const Partials& partial) {
+    return launch(finish_clip, partial.blocks(), dim3(kThreads), stream, partial, rule, scale, norm);
+  });
 }
 
 cudaError_t launch_unscale(double max_norm, const float* scale, std::span<const ParameterPointers> parameters,
-                           void* workspace, const Unscaled& to, cudaStream_t stream) {
-  Squares* partial = sums_in(workspace, parameters.size());
-  int64_t count = 0;
-  const cudaError_t status = launch_sums(parameters, partial, count, stream);
-  if (status != cudaSuccess) return status;
-  return launch(finish_unscale, dim3(1), dim3(kThreads), stream, partial, count, max_norm, scale, to);
+                           const BlockSums& to, const Unscaled& results, cudaStream_t stream) {
+  return launch_sums(parameters, to, stream, [&](const Partials& partial) {
+    return launch(finish_unscale, partial.blocks(), dim3(kThreads), stream, partial, max_norm, scale,
+                  results);
+  });
 }
 
 cudaError_t launch_ratios(const update::Rule& any, const float* scale,

@@ -111,9 +111,10 @@ std::unique_ptr<Kernel> compile_clip(const Gpu& gpu, const OpContext& context, c
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].count = numel(context.inputs[i].shape);
   const auto& op = static_cast<const ClipByNorm&>(context.op);
   const ClipSettings rule{.max_norm = op.max_norm, .eps = op.eps, .lengthens = op.lengthens};
-  return kernel(context, [=, stream = gpu.stream.get()]() mutable {
+  return kernel(context, [=, counters = gpu.counters.get(), stream = gpu.stream.get()]() mutable {
     for (size_t i = 0; i < gradients.size(); ++i) gradients[i].g = at<const float>(slots.inputs[i]);
-    return launch_clip(rule, gradients, *slots.workspace, at<float>(slots.outputs[ClipByNorm::kScale]),
+    return launch_clip(rule, gradients, {*slots.workspace, counters},
+                       at<float>(slots.outputs[ClipByNorm::kScale]),
                        optional_at<float>(slots.outputs[ClipByNorm::kNorm]), stream);
   });
 }

@@ -76,3 +76,8 @@ def gram_losses(check):
         if found > 4 * control:
             raise Failed("largest relative difference of 20 losses: " + ", ".join(told))
     return "largest relative difference of 20 losses: " + ", ".join(told)
+
+
+@row("products", 8)
+def large_norm(check):
+    return check.cases("large_norm", "the norm of 20 million gradients is right")

@@ -9,6 +9,7 @@
 #include "cuda/batch_norm.h"
 #include "cuda/handler.h"
 #include "cuda/loss.h"
+#include "cuda/norms.h"
 #include "tests/cuda_emulation/numbers.h"
 #include "tests/cuda_emulation/scheduler.h"
 
@@ -121,6 +122,42 @@ TEST_CASE("sums of channels are right, and the same bits in any order of blocks"
     }
     for (size_t i = 0; i < expected.size(); ++i)
       CHECK(std::abs(first[i] - expected[i]) <= 3e-6 * expected[i]);
+  }
+}
+
+TEST_CASE("the norm of many gradients is right, and the same bits in any order of blocks") {
+  const Counters counters = make_counters(nullptr);
+  const size_t count = GENERATE(size_t{1}, size_t{257}, size_t{700});  // a part for each
+  std::vector<float> values = random_numbers(static_cast<int64_t>(count), 11);
+  const std::vector<int64_t> sizes(count, 1);
+  const auto norms = [&] {
+    const Numbers g(DType::f32, values), scale(DType::f32, std::vector<float>{4}), results(DType::f32, 5),
+        workspace(DType::f32, norm_workspace_bytes(sizes) / 4);
+    std::vector<ParameterPointers> parameters(count);
+    for (size_t i = 0; i < count; ++i) parameters[i].g = floats(g) + i, parameters[i].count = 1;
+    float* to = floats(results);
+    const BlockSums sums{workspace.get(), counters.get()};
+    REQUIRE(launch_clip({1, 0, false}, parameters, sums, to, to + 1, nullptr) == cudaSuccess);
+    REQUIRE(launch_unscale(INFINITY, floats(scale), parameters, sums, {to + 2, to + 3, to + 4}, nullptr) ==
+            cudaSuccess);
+    expect_no_faults();
+    expect_zeros(counters);
+    return results.values();
+  };
+  double squares = 0;
+  for (const float value : values) squares += double{value} * value;
+  const auto norm = static_cast<float>(std::sqrt(squares));
+  for (const uint32_t schedule : {0, 7}) {
+    emulation::set_schedule(schedule);
+    CHECK(norms() == std::vector<double>{norm <= 1 ? 1 : static_cast<float>(1 / std::sqrt(squares)), norm,
+                                         0.25, 0, norm / 4});
+  }
+  for (const float odd : {-INFINITY, NAN}) {
+    values[count - 1] = odd;
+    const std::vector<double> found = norms();
+    CHECK(std::isnan(found[1]) == std::isnan(odd));
+    CHECK(!std::isfinite(found[1]));
+    CHECK(found[3] == 1);
   }
 }
 
