@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 #include <system_error>
 
@@ -56,6 +57,8 @@ std::string key_of_option(const std::string& word) {
 /// Whether a word without an option is the recipe.
 bool is_recipe(const std::string& word) {
   const bool is_plain = !word.starts_with("-") && word.find('=') == std::string::npos;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(word, ignored)) return false;  // of a run
   return is_plain && (word.ends_with(".yaml") || word.ends_with(".yml"));
 }
 
@@ -98,6 +101,29 @@ void add_recipe(CLI::App& command, Arguments& arguments) {
   add_config(command, arguments);
   command.add_option("overrides", arguments.overrides, "section.key=value: overrides one key of the recipe")
       ->type_name("KEY=VALUE");
+}
+
+/// The run or the recipe of a trained network, and its weights. Words that are no options are sorted by
+/// finish_trained().
+void add_trained(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--config,-c", arguments.config,
+                  "the recipe, a YAML file, of whose own run the weights are")
+      ->type_name("FILE");
+  command
+      .add_option(
+          "--weights", arguments.weights,
+          "weights to use: a run's directory, a checkpoint or a .safetensors file (default: the run's "
+          "best, else its last)")
+      ->type_name("FILE");
+  CLI::Option* trained =
+      command.add_flag("--as-trained", arguments.as_trained,
+                       "use the transforms that the weights were trained with, not the recipe's");
+  command
+      .add_flag(
+          "--as-written", arguments.as_written,
+          "use the recipe's transforms, classes and tokenizer though the weights were trained with others")
+      ->excludes(trained);
 }
 
 void add_recipe_options(CLI::App& command, Arguments& arguments) {
@@ -166,17 +192,22 @@ void add_init_command(CLI::App& app, Arguments& arguments) {
 }
 
 void add_eval_command(CLI::App& app, Arguments& arguments) {
-  CLI::App* eval = app.add_subcommand("eval", "evaluate trained weights on the recipe's data.val");
-  add_recipe(*eval, arguments);
+  CLI::App* eval = app.add_subcommand("eval", "evaluate a run's weights on its data.val");
+  add_trained(*eval, arguments);
+  eval->add_option("words", arguments.inputs,
+                   "a run's directory; section.key=value overrides a key of its recipe")
+      ->type_name("DIRECTORY|KEY=VALUE");
   eval->add_flag("--json", arguments.json, "print one JSON object instead");
 }
 
 void add_predict_command(CLI::App& app, Arguments& arguments) {
-  CLI::App* predict = app.add_subcommand("predict", "classify images (JSON Lines output)");
-  add_config(*predict, arguments);
+  CLI::App* predict =
+      app.add_subcommand("predict", "apply a run's network to images: classes, labels, reconstructions");
+  add_trained(*predict, arguments);
   predict
       ->add_option("words", arguments.inputs,
-                   "images and folders of images; section.key=value overrides a key of the recipe")
+                   "a run's directory (without --config), then images and folders of images; "
+                   "section.key=value overrides a key of the recipe")
       ->type_name("FILE|KEY=VALUE");
   CLI::Option* split =
       predict
@@ -225,7 +256,11 @@ void add_sampling(CLI::App& generate, GenerateArguments& wanted) {
 
 void add_generate_command(CLI::App& app, Arguments& arguments) {
   CLI::App* generate = app.add_subcommand("generate", "continue a text with a trained network of tokens");
-  add_recipe(*generate, arguments);
+  add_trained(*generate, arguments);
+  generate
+      ->add_option("words", arguments.inputs,
+                   "a run's directory; section.key=value overrides a key of its recipe")
+      ->type_name("DIRECTORY|KEY=VALUE");
   GenerateArguments& wanted = arguments.generate;
   CLI::Option* prompt = generate->add_option("--prompt", wanted.prompt, "the text to continue");
   prompt->type_name("TEXT");
@@ -250,12 +285,36 @@ bool is_override(const std::string& word) {
   return word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]") == end;
 }
 
-/// Sorts the words of `predict`, and gives its split the value that it has without a word.
-void finish_predict(const CLI::App& predict, Arguments& arguments) {
+/// Sorts the words of a command that uses a trained network: overrides, the run unless there is a recipe, and
+/// the rest.
+void finish_trained(const CLI::App& command, Arguments& arguments) {
   std::vector<std::string> words;
   words.swap(arguments.inputs);
-  for (std::string& word : words)
-    (is_override(word) ? arguments.overrides : arguments.inputs).push_back(std::move(word));
+  for (std::string& word : words) {
+    if (is_override(word)) {
+      arguments.overrides.push_back(std::move(word));
+    } else if (arguments.config.empty() && arguments.run.empty()) {
+      arguments.run = std::move(word);
+    } else {
+      arguments.inputs.push_back(std::move(word));
+    }
+  }
+  if (!arguments.config.empty() || !arguments.run.empty()) return;
+  throw Error(ExitCode::usage, fmt::format("{0} needs a run's directory, or a recipe with --config; see "
+                                           "`trainer {0} --help`",
+                                           command.get_name()));
+}
+
+/// For commands that take no other words; the recipe refuses them as overrides.
+void finish_without_inputs(const CLI::App& command, Arguments& arguments) {
+  finish_trained(command, arguments);
+  std::ranges::move(arguments.inputs, std::back_inserter(arguments.overrides));
+  arguments.inputs.clear();
+}
+
+/// Gives the split of `predict` the value that it has without a word.
+void finish_predict(const CLI::App& predict, Arguments& arguments) {
+  finish_trained(predict, arguments);
   if (predict.count("--split") == 0) {
     arguments.split = "val";
   } else if (!arguments.inputs.empty()) {
@@ -412,12 +471,18 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   }
   reserve.require_untouched();
   if (app.got_subcommand("init")) arguments.command = Arguments::Command::init;
-  if (app.got_subcommand("eval")) arguments.command = Arguments::Command::eval;
+  if (app.got_subcommand("eval")) {
+    arguments.command = Arguments::Command::eval;
+    finish_without_inputs(*app.get_subcommand("eval"), arguments);
+  }
   if (app.got_subcommand("predict")) {
     arguments.command = Arguments::Command::predict;
     finish_predict(*app.get_subcommand("predict"), arguments);
   }
-  if (app.got_subcommand("generate")) arguments.command = Arguments::Command::generate;
+  if (app.got_subcommand("generate")) {
+    arguments.command = Arguments::Command::generate;
+    finish_without_inputs(*app.get_subcommand("generate"), arguments);
+  }
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;

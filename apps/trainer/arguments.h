@@ -50,7 +50,10 @@ struct Arguments {
   };
   Command command = Command::train;
   std::vector<std::string> command_line;  ///< the program and all its arguments
-  std::string config;
+  std::string config;                     ///< eval, predict, generate: empty if `run` is given
+  std::string run;      ///< eval, predict, generate: the run's directory; empty: the recipe's own
+  std::string weights;  ///< eval, predict, generate: a file or directory; empty: the run's
+  bool as_trained = false, as_written = false;  ///< eval, predict, generate: whose settings count
   std::vector<std::string> overrides;
   bool dump_config = false;
   std::optional<std::string> dump;  ///< plan: "program", "program:after=PASS" or "plan"

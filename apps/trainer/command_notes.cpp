@@ -15,8 +15,9 @@ namespace {
 constexpr size_t kHelpWidth = 100;
 
 constexpr const char* kWhereWeights =
-    "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of its\n"
-    "checkpoints, or a .safetensors file.";
+    "Uses the best weights of the run, else its last ones. With --config, uses the last weights of the "
+    "recipe's\n"
+    "own run. Weights that were trained with other transforms, classes or another tokenizer are refused.";
 
 struct Notes {
   const char* note;
@@ -39,14 +40,17 @@ const std::map<std::string, Notes>& all_notes() {
         {65, 69, 70, 71, 74, 75, 76, 78, 130}}},
       {"init", {"", "trainer init images --output images.yaml", {65, 71, 74, 78}}},
       {"eval",
-       {kWhereWeights, "trainer eval --config resnet.yaml run.resume=runs/best", {65, 69, 70, 71, 74, 78}}},
+       {kWhereWeights,
+        "trainer eval runs/resnet-1f7b5899\n"
+        "trainer eval --config resnet.yaml --weights runs/best",
+        {65, 69, 70, 71, 74, 78}}},
       {"predict",
        {predict.c_str(),
-        "trainer predict --config resnet.yaml --top 3 cat.jpg folder",
+        "trainer predict runs/resnet-1f7b5899 --top 3 cat.jpg folder",
         {65, 69, 70, 71, 74, 78}}},
       {"generate",
        {kWhereWeights,
-        "trainer generate --config gpt.yaml --prompt \"Once upon\" --tokens 200 --temperature 0.8\n"
+        "trainer generate runs/gpt-5c2b7e01 --prompt \"Once upon\" --tokens 200 --temperature 0.8\n"
         "The same seed gives the same text.",
         {65, 69, 70, 71, 74, 78}}},
       {"plan",

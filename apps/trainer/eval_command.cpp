@@ -7,6 +7,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
+#include "apps/trainer/trained_recipe.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/host/stop.h"
@@ -51,15 +52,17 @@ void print_lines(const Job& job, const Found& found) {
 int eval_command(const Arguments& arguments) {
   require_one_process("evaluation");
   const StopSignals signals(StopSignals::kPass);  // they end it at once: all is printed at the end
-  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  if (!has_split(recipe->data, Split::val)) {
-    fail_at(recipe->origin_of("data.val"),
+  const std::shared_ptr<const Recipe> named = named_recipe(arguments);
+  if (!has_split(named->data, Split::val)) {
+    fail_at(named->origin_of("data.val"),
             "names no samples to evaluate on; set it, or data.val_fraction to set some of data.train aside");
   }
-  require_data(*recipe, Split::val);
-  TrainedNetwork network(recipe, Purpose::evaluate);
+  require_data(*named, Split::val);
+  const TrainedRecipe trained = with_weights(named, arguments);
+  TrainedNetwork network(trained.recipe, trained.files, Purpose::evaluate);
   const Job& job = network.job();
   const Feed feed = open_feed(job, network.device(), Split::val, "");
+  require_trained_classes(trained, *feed.source, arguments);
   Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples,
                         job.settings.metrics, job.use.averages, job.settings.known_sums, job.settings.matrix,
                         job.settings.scores);
@@ -67,7 +70,7 @@ int eval_command(const Arguments& arguments) {
   Agreement agreement(alone);
   Found found{.values = *evaluation.run(agreement),
               .matrices = evaluation.matrices(),
-              .class_names = class_names_in(network.about()),
+              .class_names = class_names_in(trained.about),
               .weights = network.files().model.string()};
   if (found.class_names.empty()) found.class_names = feed.source->class_names();
   for (const UnreadableSample& sample : feed.source->take_unreadable())

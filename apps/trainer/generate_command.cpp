@@ -6,6 +6,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
+#include "apps/trainer/trained_recipe.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
@@ -178,14 +179,14 @@ int generate_command(const Arguments& arguments) {
   require_one_process("generation");
   StopSignals signals(StopSignals::kPass);
   const GenerateArguments& wanted = arguments.generate;
-  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const std::shared_ptr<const Recipe> recipe = named_recipe(arguments);
   forward_program(recipe,
                   {.purpose = Purpose::generate});  // refuses an unsuitable network before anything is read
   const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
   const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer);
   const GenerationSize size{.sequences = wanted.samples,
                             .positions = positions_for(prompts, wanted.tokens, *recipe)};
-  TrainedNetwork network(recipe, size);
+  TrainedNetwork network(recipe, with_weights(recipe, arguments).files, size);
   Generation generation(network.executable(), size.positions);
   check_tokens(prompts, generation.vocabulary());
   signals.watch_loop();

@@ -10,6 +10,7 @@
 #include "apps/trainer/mask_images.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
+#include "apps/trainer/trained_recipe.h"
 #include "core/base/json.h"
 #include "core/data/images/image_files.h"
 #include "core/host/stop.h"
@@ -54,14 +55,17 @@ class Unreadable {
   std::map<int64_t, std::string> reasons_;
 };
 
+void check_channels(const Recipe& recipe) {
+  const Shape& shape = recipe.model.input;
+  if (shape[0] == 1 || shape[0] == 3) return;
+  fail_at(recipe.origin_of("model.input"), fmt::format("images have 1 or 3 channels, the network expects "
+                                                       "{}; predict a split of the recipe's data (--split)",
+                                                       shape[0]));
+}
+
 /// Image files: of any size if the transforms bring them to the network's size, otherwise of that size.
 std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<std::string>& words) {
   Shape shape = recipe.model.input;
-  if (shape[0] != 1 && shape[0] != 3) {
-    fail_at(recipe.origin_of("model.input"), fmt::format("images have 1 or 3 channels, the network expects "
-                                                         "{}; predict a split of the recipe's data (--split)",
-                                                         shape[0]));
-  }
   Diagnostics ignored;
   const Shape any{shape[0], -1, -1};
   if (TransformChain(recipe.data.images.eval_transform, any, ignored).output_shape() == shape && ignored.ok())
@@ -69,9 +73,9 @@ std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<s
   return open_image_files(image_files(words), shape, recipe.data.images.max_pixels);
 }
 
-Samples open_samples(const RunSpec& spec, const Arguments& arguments) {
+Samples open_samples(const TrainedRecipe& trained, const Arguments& arguments) {
+  const RunSpec spec = trained.recipe;
   const Recipe& recipe = spec.recipe();
-  check_prediction(spec);
   if (!arguments.inputs.empty())
     return {open_files(recipe, arguments.inputs), known_class_names(recipe.data), false};
   const Split split = arguments.split == "train" ? Split::train : Split::val;
@@ -84,6 +88,7 @@ Samples open_samples(const RunSpec& spec, const Arguments& arguments) {
   Samples samples{open_stored(recipe.data, source_request(spec, split)), {}, true};
   if (spec.output().size() == 4) samples.is_labelled = false;  // a mask is no label of the image
   require_labelling(spec, split, as_images(*samples.source).has_label_sets());
+  require_trained_classes(trained, *samples.source, arguments);
   samples.class_names = samples.source->class_names();
   return samples;
 }
@@ -188,12 +193,16 @@ std::optional<OutputFile> open_output(const Arguments& arguments, const Recipe& 
 int predict_command(const Arguments& arguments) {
   require_one_process("prediction");
   StopSignals signals(StopSignals::kPass);
-  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  Samples samples = open_samples(recipe, arguments);
-  TrainedNetwork network(recipe, Purpose::predict, samples.source->size());
+  const std::shared_ptr<const Recipe> named = named_recipe(arguments);
+  check_prediction(named);
+  if (!arguments.inputs.empty()) check_channels(*named);
+  const TrainedRecipe trained = with_weights(named, arguments);
+  const std::shared_ptr<const Recipe>& recipe = trained.recipe;
+  Samples samples = open_samples(trained, arguments);
+  TrainedNetwork network(recipe, trained.files, Purpose::predict, samples.source->size());
   const std::optional<OutputFile> output = open_output(arguments, *recipe, *samples.source, network.files());
   // The classes of training, even if the data's folders have changed since.
-  if (auto names = class_names_in(network.about()); !names.empty()) samples.class_names = std::move(names);
+  if (auto names = class_names_in(trained.about); !names.empty()) samples.class_names = std::move(names);
   Unreadable unreadable;
   const auto pipeline =
       open_pass(network.job(), network.device(), *samples.source,

@@ -16,23 +16,6 @@
 namespace trainer {
 namespace {
 
-TrainedFiles weights_of(const Recipe& recipe) {
-  if (recipe.run.is_never()) {
-    fail_at(recipe.origin_of("run.resume"),
-            "never loads no weights; use auto, or name a run's directory, one of its checkpoints or a "
-            ".safetensors file");
-  }
-  if (const auto path = recipe.run.resume_path()) return find_trained(*path);
-  require_no_earlier_split(recipe);
-  const std::string directory = recipe.output_directory();
-  if (!std::filesystem::exists(directory)) {
-    throw Error(ExitCode::data, fmt::format("{}: this recipe has not been trained here (no run directory); "
-                                            "train it, or name trained weights with run.resume=PATH",
-                                            directory));
-  }
-  return find_trained(directory);
-}
-
 /// The settings saved with the weights' run: its threads, micro-batch and algorithms give bitwise identical
 /// results again.
 Start start_of(const TrainedFiles& files) {
@@ -83,8 +66,9 @@ void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
     print_warning(fmt::format("{}: {}", one_line(files_.model.string()), prefix_remark(loaded)));
 }
 
-TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optional<int64_t> most_rows)
-    : files_(weights_of(given.recipe())) {
+TrainedNetwork::TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose,
+                               std::optional<int64_t> most_rows)
+    : files_(std::move(files)) {
   if (purpose == Purpose::evaluate) require_split_of(given.recipe(), files_.model);
   const Start start = open(given);
   RunSpec spec = with_earlier_micro_batch(given, start);
@@ -97,8 +81,8 @@ TrainedNetwork::TrainedNetwork(const RunSpec& given, Purpose purpose, std::optio
   if (averages) load_averages(*executable_, files_.averages);
 }
 
-TrainedNetwork::TrainedNetwork(const RunSpec& spec, const GenerationSize& size)
-    : files_(weights_of(spec.recipe())) {
+TrainedNetwork::TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size)
+    : files_(std::move(files)) {
   open(spec);
   load(spec, {.use = {.purpose = Purpose::generate, .generation = size}});
 }

@@ -9,23 +9,21 @@
 #include "core/recipe/job.h"
 #include "core/run/trained_files.h"
 #include "core/session/start.h"
-#include "core/storage/safetensors.h"
 
 namespace trainer {
 
-/// A recipe's network with the weights that run.resume means, on its device, ready to be run forward.
+/// A recipe's network with the weights of these files, on its device, ready to be run forward.
 class TrainedNetwork {
  public:
   /// With `most_rows` the job's micro-batch is at most that. Throws Error.
-  TrainedNetwork(const RunSpec& given, Purpose purpose, std::optional<int64_t> most_rows = std::nullopt);
+  TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose,
+                 std::optional<int64_t> most_rows = std::nullopt);
   /// One that generates (core/step/generation.h).
-  TrainedNetwork(const RunSpec& spec, const GenerationSize& size);
+  TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size);
   TrainedNetwork(const TrainedNetwork&) = delete;
   TrainedNetwork& operator=(const TrainedNetwork&) = delete;
 
   const TrainedFiles& files() const { return files_; }
-  /// The description in the weights' file, written by about_network().
-  StoredMetadata about() const { return SafetensorsFile(files_.model).metadata(); }
   Device& device() { return *backend_.device; }
   const Job& job() const { return *job_; }
   Executable& executable() { return *executable_; }

@@ -2,23 +2,26 @@
 #include "core/recipe/about.h"
 
 #include <cmath>
+#include <utility>
 
 #include "core/base/json.h"
+#include "core/recipe/as_trained.h"
 #include "core/recipe/value_json.h"
 
 namespace trainer {
 namespace {
 
-constexpr const char* kClasses = "classes";
 constexpr const char* kClassWeights = "class_weights";
 
 }  // namespace
 
 StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string>& class_names) {
   const auto text = [](const Json& json) { return json.dump(-1, Json::NotUtf8::replace); };
-  StoredMetadata about = {{"input", text(to_json(recipe.value_of("model.input")))},
-                          {"eval_transform", text(to_json(recipe.value_of("data.eval_transform")))}};
-  if (!class_names.empty()) about[kClasses] = text(class_names);
+  StoredMetadata about = {{about_name::kInput, text(to_json(recipe.value_of("model.input")))},
+                          {about_name::kTransform, text(to_json(recipe.value_of("data.eval_transform")))}};
+  if (!class_names.empty()) about[about_name::kClasses] = text(class_names);
+  if (std::string tokenizer = about_tokenizer(recipe); !tokenizer.empty())
+    about[about_name::kTokenizer] = std::move(tokenizer);
   return about;
 }
 
@@ -40,7 +43,7 @@ std::vector<double> class_weights_in(const StoredMetadata& about) {
 }
 
 std::vector<std::string> class_names_in(const StoredMetadata& about) {
-  const auto found = about.find(kClasses);
+  const auto found = about.find(about_name::kClasses);
   if (found == about.end()) return {};
   const Json list = Json::parse_or_null(found->second);
   std::vector<std::string> names;

@@ -9,9 +9,15 @@
 
 namespace trainer {
 
-/// Information besides the weights that is needed to use a network. It is stored as metadata of their file,
-/// each item as JSON text: "classes", the names, if the data has some; "input", the shape of a sample;
-/// "eval_transform", the transforms of data.eval_transform with the mean and std of normalize.
+/// Items of the metadata of weights, each JSON text.
+namespace about_name {
+constexpr const char* kClasses = "classes";           ///< their names, if the data has some
+constexpr const char* kInput = "input";               ///< shape of a sample
+constexpr const char* kTransform = "eval_transform";  ///< data.eval_transform with all its values
+constexpr const char* kTokenizer = "tokenizer";       ///< of tokens, if it is known
+}  // namespace about_name
+
+/// Information besides the weights that is needed to use a network. It is stored as metadata of their file.
 StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string>& class_names);
 
 /// Adds the weights of `class_weights: balanced`, which evaluation uses too; none if there are none.

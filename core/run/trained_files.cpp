@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
+#include "core/run/best_weights.h"
 #include "core/run/resume.h"
 #include "core/storage/checkpoint.h"
 
@@ -77,6 +78,11 @@ TrainedFiles find_trained(const FilePath& given) {
   TrainedFiles files = is_final ? files_in(directory) : in_run(directory);
   files.run = directory;
   return files;
+}
+
+TrainedFiles best_trained(const fs::path& run) {
+  if (!has(run, kBestFile)) return find_trained(run);
+  return {.model = run / kBestFile, .averages = {}, .run = run, .damaged = {}};
 }
 
 }  // namespace trainer

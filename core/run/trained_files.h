@@ -21,4 +21,7 @@ struct TrainedFiles {
 /// taken, else those of its newest checkpoint that is whole. Throws Error (exit 65) if there are none.
 TrainedFiles find_trained(const FilePath& given);
 
+/// The weights of a run's best evaluation or, if it has kept none, those of find_trained.
+TrainedFiles best_trained(const std::filesystem::path& run);
+
 }  // namespace trainer

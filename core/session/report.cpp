@@ -53,11 +53,19 @@ std::string shell_word(const std::string& word) {
   return text + "'";
 }
 
-/// The command that applies the network to new samples, with its own arguments; "" if there is none.
-std::string use_of(const Job& job) try {
-  if (job.spec.recipe().model.kind() == InputKind::tokens) return "generate --prompt TEXT";
+/// A directory as a word of a command line: neither an option nor an override of a key.
+std::string directory_word(const std::filesystem::path& directory) {
+  const std::string name = directory.string();
+  const bool is_plain = !name.starts_with('-') && name.find('=') == std::string::npos;
+  return shell_word(is_plain || directory.is_absolute() ? name : "./" + name);
+}
+
+/// The command that applies a run's network to new samples; "" if there is none.
+std::string use_of(const Job& job, const std::string& run) try {
+  if (job.spec.recipe().model.kind() == InputKind::tokens)
+    return fmt::format("trainer generate {} --prompt TEXT", run);
   check_prediction(job.spec);
-  return "predict";
+  return fmt::format("trainer predict {} IMAGES", run);
 } catch (const Error&) {
   return "";
 }
@@ -109,15 +117,11 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
   }
 }
 
-std::vector<std::string> next_commands(const Job& job, const std::filesystem::path& run,
-                                       const std::filesystem::path& weights) {
-  const std::string with = fmt::format("--config {} {}", shell_word((run / "recipe.yaml").string()),
-                                       shell_word("run.resume=" + weights.string()));
-  std::vector<std::string> commands = {"trainer report " + shell_word(run.string())};
-  if (job.validation) commands.push_back("trainer eval " + with);
-  const std::string use = use_of(job);
-  if (use == "predict") commands.push_back("trainer predict " + with + " IMAGES");
-  if (!use.empty() && use != "predict") commands.push_back("trainer " + use + " " + with);
+std::vector<std::string> next_commands(const Job& job, const std::filesystem::path& run) {
+  const std::string name = directory_word(run);
+  std::vector<std::string> commands = {"trainer report " + name};
+  if (job.validation) commands.push_back("trainer eval " + name);
+  if (std::string use = use_of(job, name); !use.empty()) commands.push_back(std::move(use));
   return commands;
 }
 

@@ -28,9 +28,7 @@ std::string ending_of(const Job& job, const LoopState& state);
 std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result,
                          const BestEvaluation& best);
 
-/// The commands that use a finished run, for a shell: its report, and its weights of that file evaluated and
-/// applied.
-std::vector<std::string> next_commands(const Job& job, const std::filesystem::path& run,
-                                       const std::filesystem::path& weights);
+/// The commands that use a finished run, for a shell: its report, and its best weights evaluated and applied.
+std::vector<std::string> next_commands(const Job& job, const std::filesystem::path& run);
 
 }  // namespace trainer

@@ -127,7 +127,7 @@ void finish(const RunParts& run, const Executable& executable, const TrainingLoo
   const bool has_best = !best.metric.empty() && is_there(directory.file(kBestFile));
   const std::filesystem::path weights = directory.file(has_best ? kBestFile : kModelFile);
   run.log.info(fmt::format("{} weights: {}", has_best ? "best" : "final", one_line(weights.string())));
-  for (const std::string& command : next_commands(run.job, directory.path(), weights))
+  for (const std::string& command : next_commands(run.job, directory.path()))
     run.log.info("  " + one_line(command));
 }
 

@@ -175,6 +175,41 @@ TEST_CASE("generate refuses what it cannot continue, and says what to do") {
   letters.refuses({"--prompt", "a"}, ExitCode::recipe, {"model.input_kind", "trainer predict"});
 }
 
+TEST_CASE("generate and eval take a run's directory, and refuse another tokenizer than that of training") {
+  const Letters letters;
+  const auto use = [&](const std::string& words) {
+    return run_shell("\"$TRAINER\" " + words, letters.workspace.path());
+  };
+  CHECK(use("generate run --prompt cd --tokens 3 --temperature 0").output == "cdefg\n");
+  CHECK(use("generate --prompt cd --tokens 3 --temperature 0 run").output == "cdefg\n");
+  CHECK_THAT(letters.workspace.read("run/log.txt"),
+             ContainsSubstring("  trainer generate run --prompt TEXT\n"));
+  // A token for each byte, without merges: bytes that are no visible characters are U+0100 and those after
+  // it.
+  Json vocabulary;
+  for (int byte = 0, hidden = 0x100; byte < 256; ++byte) {
+    const bool is_visible = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
+    const int code = is_visible ? byte : hidden++;
+    const std::string text = code < 0x80 ? std::string(1, static_cast<char>(code))
+                                         : std::string{static_cast<char>(0xc0 | code >> 6),
+                                                       static_cast<char>(0x80 | (code & 0x3f))};
+    vocabulary[text] = byte;
+  }
+  std::filesystem::create_directory(letters.workspace.path() / "words");
+  letters.workspace.write("words/vocab.json", vocabulary.dump());
+  letters.workspace.write("words/merges.txt", "#version: 0.2\n");
+  for (const std::string words : {"generate run --prompt cd --tokens 3 ", "eval run data.val=letters.txt "}) {
+    const Outcome other = use(words + "data.tokenizer=words");
+    CHECK(other.code == 78);
+    CHECK_THAT(other.errors,
+               ContainsSubstring("error: data.tokenizer: run/model.safetensors was trained with "
+                                 "{\"name\":\"bytes\",\"vocab_size\":256,") &&
+                   ContainsSubstring("the recipe has {\"name\":\"byte-level BPE\""));
+    CHECK(use(words + "data.tokenizer=words --as-trained").code == 78);
+    CHECK(use(words + "data.tokenizer=words --as-written").code == 0);
+  }
+}
+
 TEST_CASE("generate prints whole characters only") {
   const Letters letters;
   for (const char* seed : {"1", "2", "3"}) {

@@ -203,8 +203,60 @@ TEST_CASE("own data: classes and transforms are kept with the weights, and predi
   }
   fs::rename(images.path("val/dark/101.png"), images.path("one.png"));
   for (const char* folder : {"train", "val"}) fs::remove_all(images.path(folder));
-  const Outcome named = images.run_well("one.png run.resume=run", "predict");
+  const Outcome named = images.run_well("one.png run.resume=run --as-trained", "predict");
   CHECK(nlohmann::json::parse(named.output)["name"] == "dark");
+}
+
+TEST_CASE("own data: weights of other transforms or classes are refused, unless an option decides") {
+  const Images images;
+  const std::string normalize = ", normalize: {mean: [0.25], std: [0.5]}";
+  const std::string with = "'data.eval_transform=[resize: 6, center_crop: 4" + normalize + "]' ";
+  const std::string without = "'data.eval_transform=[resize: 6, center_crop: 4]' ";
+  images.run_well(with);
+  const std::string right = images.run_well(with, "eval").output;
+  for (const std::string command : {"eval", "predict"}) {
+    images.refuse(without + " run.output_dir=run --weights run", 78,
+                  "error: data.eval_transform: run/model.safetensors was trained with [", command);
+    images.refuse(without + " --weights run", 78,
+                  R"({"normalize":{"mean":[0.25],"std":[0.5]}}], the recipe has [)", command);
+    images.refuse(without + " --weights run", 78, "--as-trained", command);
+  }
+  CHECK(images.run_well(without + "--weights run --as-trained", "eval").output == right);
+  const Outcome written = images.run_well(without + "--weights run --as-written", "eval");
+  CHECK(written.output != right);
+  CHECK_THAT(written.errors,
+             ContainsSubstring("warning: data.eval_transform: run/model.safetensors was trained"));
+  // Neither training's transforms nor other places of the same files matter.
+  fs::rename(images.path("val"), images.path("moved"));
+  images.run_well(
+      with + "data.val=moved 'data.augment=[random_resized_crop: 4]' data.workers=1 --weights run", "eval");
+  fs::rename(images.path("moved"), images.path("val"));
+
+  for (const char* split : {"train", "val"})
+    fs::rename(images.path(split) / "dark", images.path(split) / "night");
+  images.refuse(
+      with + "--weights run", 78,
+      R"(run/model.safetensors was trained with ["bright","dark"], the recipe has ["bright","night"])",
+      "eval");
+  images.refuse(with + "--weights run", 78, R"(["bright","night"])", "predict");
+  images.run_well(with + "--weights run --as-written", "eval");
+  CHECK_THAT(images.run_well(with + "--weights run val/night/101.png", "predict").output,
+             ContainsSubstring("\"dark\""));
+
+  // Weights of other programs, or whose metadata is of another kind, are not compared.
+  const SafetensorsFile file(images.path("run/model.safetensors"));
+  for (const StoredMetadata& about :
+       {StoredMetadata{}, StoredMetadata{{"eval_transform", "resize"}, {"input", "{}"}, {"classes", "3"}}}) {
+    write_safetensors(images.path("other.safetensors"), file.tensors(), about,
+                      [&](size_t i, const ByteSink& sink) { file.copy_bytes(file.tensors()[i], sink); });
+    CHECK(images.run_well(without + "--weights other.safetensors", "eval").errors.empty());
+  }
+  write_safetensors(images.path("newer.safetensors"), file.tensors(),
+                    {{"eval_transform", R"([{"sharpen": {}}])"}},
+                    [&](size_t i, const ByteSink& sink) { file.copy_bytes(file.tensors()[i], sink); });
+  for (const char* decision : {"", "--as-trained"})
+    images.refuse(without + "--weights newer.safetensors " + decision, 78, "sharpen", "eval");
+  images.run_well(without + "--weights newer.safetensors --as-written", "eval");
 }
 
 TEST_CASE("fine-tuning says what was loaded, replaced, frozen and left, and how many parameters train") {

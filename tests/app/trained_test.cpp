@@ -109,6 +109,52 @@ TEST_CASE("eval gives the very numbers that training reported for the same weigh
   }
 }
 
+TEST_CASE("a run's directory is enough for eval and predict, and its best weights come first") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kResidual);
+  const Outcome trained = run_well(workspace, "train", {"run.output_dir=a=1", "run.resume=auto"});
+  CHECK_THAT(trained.errors, ContainsSubstring("  trainer report ./a=1\n") &&
+                                 ContainsSubstring("  trainer eval ./a=1\n") &&
+                                 ContainsSubstring("  trainer predict ./a=1 IMAGES\n"));
+  fs::rename(workspace.path() / "a=1", workspace.path() / "moved");
+  fs::remove(workspace.path() / "r.yaml");
+  const auto use = [&](std::vector<std::string> words) {
+    const Outcome outcome = run_trainer(words, workspace.path());
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return outcome.output;
+  };
+  const auto weights = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "moved", "--json"});
+    return Json::parse(use(more))["weights"].get<std::string>();
+  };
+  CHECK(weights({}) == "moved/model_best.safetensors");
+  const Json best = Json::parse(use({"eval", "--json", "moved"}));
+  const Json summary = Json::parse(workspace.read("moved/summary.json"));
+  CHECK(best["top1"] == summary["best"]["value"]);
+  CHECK(json_lines(use({"predict", "moved"})).size() == 101);
+  CHECK(weights({"--weights", "moved/model_ema.safetensors"}) == "moved/model_ema.safetensors");
+  CHECK(weights({"--weights", "moved"}) == "moved/model.safetensors");
+  CHECK(weights({"run.resume=moved"}) == "moved/model.safetensors");
+  fs::remove(workspace.path() / "moved/model_best.safetensors");
+  CHECK(weights({}) == "moved/model.safetensors");
+  fs::remove(workspace.path() / "moved/model.safetensors");
+  CHECK(weights({}) == "moved/checkpoints/step-00000012/model.safetensors");
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{"eval"}, "eval needs a run's directory, or a recipe with --config"},
+      {{"predict", "run.seed=1"}, "predict needs a run's directory"},
+      {{"eval", "gone"}, "gone: expected a run's directory, found nothing"},
+      {{"predict", "moved/metrics.jsonl"}, "expected a run's directory, found a file"},
+      {{"predict", "moved/checkpoints"}, "found no recipe.yaml in it"},
+      {{"eval", "moved", "--weights", "moved", "run.resume=moved"}, "leave one of them out"},
+      {{"eval", "moved", "--as-trained", "--as-written"}, "excludes"}};
+  for (const auto& [words, message] : wrong) {
+    const Outcome outcome = run_trainer(words, workspace.path());
+    CHECK(outcome.code == 64);
+    CHECK_THAT(outcome.errors, ContainsSubstring(message));
+  }
+}
+
 TEST_CASE("a run with a metric of the confusion matrix writes confusion.json, and eval finds the same") {
   const Workspace workspace;
   workspace.write("r.yaml", kResidual);
@@ -189,7 +235,7 @@ TEST_CASE("eval says what it found in a line, leaves the run alone, and says wha
   const Outcome none = run(workspace, "eval");
   CHECK(none.code == 65);
   CHECK_THAT(none.errors, ContainsSubstring("run: this recipe has not been trained here") &&
-                              ContainsSubstring("run.resume=PATH"));
+                              ContainsSubstring("--weights PATH"));
   CHECK_FALSE(fs::exists(workspace.path() / "run"));
   run_well(workspace, "train");
   const auto before = fs::last_write_time(workspace.path() / "run");
