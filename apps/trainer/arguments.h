@@ -52,7 +52,8 @@ struct Arguments {
   std::vector<std::string> command_line;  ///< the program and all its arguments
   std::string config;                     ///< eval, predict, generate: empty if `run` is given
   std::string run;      ///< eval, predict, generate: the run's directory; empty: the recipe's own
-  std::string weights;  ///< eval, predict, generate: a file or directory; empty: the run's
+  std::string weights;  ///< eval, predict, generate: a file or directory, empty: the run's; init: a file of
+                        ///< that network, empty: none
   bool as_trained = false, as_written = false;  ///< eval, predict, generate: whose settings count
   std::vector<std::string> overrides;
   bool dump_config = false;
@@ -78,7 +79,6 @@ struct Arguments {
   GenerateArguments generate;
   std::string path;       ///< init, inspect, layers, runs, watch
   std::string network;    ///< init: the name of a network or its file; empty: one that fits the data
-  std::string weights;    ///< init: trained weights of that network; empty: none
   std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };

@@ -12,6 +12,7 @@
 #include "core/session/device.h"
 #include "core/session/earlier_split.h"
 #include "core/session/start.h"
+#include "core/storage/safetensors.h"
 
 namespace trainer {
 namespace {
@@ -76,8 +77,8 @@ TrainedNetwork::TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose
   if (spec.searches_micro_batch()) spec = make_fitting_job(spec, *backend_.planner).spec;
   if (most_rows && *most_rows < spec.batch().micro_batch) spec = spec.with_micro_batch(*most_rows);
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
-  load(spec,
-       {.use = {.purpose = purpose, .averages = averages}, .balanced_weights = class_weights_in(about())});
+  load(spec, {.use = {.purpose = purpose, .averages = averages},
+              .balanced_weights = class_weights_in(SafetensorsFile(files_.model).metadata())});
   if (averages) load_averages(*executable_, files_.averages);
 }
 
