@@ -76,7 +76,8 @@ Json split_json(const SplitStatistics& found, const SkippedFiles& skipped) {
   };
   Json report{{"samples", found.samples}};
   for (size_t i = 0; i < found.per_class.size(); ++i)
-    report["classes"].push_back({{"name", class_name(found, i)}, {unit_of_counts(found), found.per_class[i]}});
+    report["classes"].push_back(
+        {{"name", class_name(found, i)}, {unit_of_counts(found), found.per_class[i]}});
   if (found.ignored_pixels) report["ignored_pixels"] = *found.ignored_pixels;
   report["height"] = sizes(found.height);
   report["width"] = sizes(found.width);
