@@ -7,6 +7,7 @@
 #include "core/data/images/decode.h"
 #include "core/data/images/masks.h"
 #include "core/data/images/subset.h"
+#include "core/data/subset.h"
 
 namespace trainer {
 namespace {
@@ -44,8 +45,8 @@ Starter measure_masks(const FoundData& found, int64_t most) {
   const SourceInfo info = peek_masked_images(keys, found.train.string(), Split::train);
   std::unique_ptr<ImageSource> source = open_masked_images(keys, found.train.string(), kMaxPixels, {});
   if (info.size > most) {
-    source = take_split(std::move(source), Split::val,
-                        static_cast<double>(most) / static_cast<double>(info.size), 0);
+    const double fraction = static_cast<double>(most) / static_cast<double>(info.size);
+    source = take_samples(std::move(source), split_samples(info.size, {Split::val, fraction, 0}));
   }
   Starter starter{.data = found,
                   .statistics = measure(*source, std::max(1U, std::thread::hardware_concurrency())),
