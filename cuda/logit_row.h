@@ -48,7 +48,8 @@ __device__ inline void visit_logits(const T* row, int64_t classes, const Visit& 
   }
 }
 
-struct Softmax {
+/// As softmax_spec (core/graph/ops/cross_entropy.h) keeps it.
+struct alignas(8) Softmax {
   float largest, sum;  ///< of the row's logits; of exp(x - largest)
 
   /// The same sum for a larger logit.
@@ -57,11 +58,12 @@ struct Softmax {
   }
 };
 
-/// Reads the row once.
-template <class Team, int kAtOnce = 2, class T>
-__device__ inline Softmax softmax(const T* row, int64_t classes) {
+/// Reads the row once, and calls also(first class, its logits and the next ones', how many) for each piece.
+template <class Team, int kAtOnce = 2, class T, class Also>
+__device__ inline Softmax softmax(const T* row, int64_t classes, const Also& also) {
   Softmax own{-INFINITY, 0.0f};
-  visit_logits<Team, kAtOnce>(row, classes, [&](int64_t, const Octet& x, int count) {
+  visit_logits<Team, kAtOnce>(row, classes, [&](int64_t first, const Octet& x, int count) {
+    also(first, x, count);
     float largest = own.largest;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) largest = i < count ? Larger{}(largest, x.v[i]) : largest;
@@ -73,6 +75,10 @@ __device__ inline Softmax softmax(const T* row, int64_t classes) {
   });
   const float largest = Team::reduce(own.largest, Larger{});
   return {largest, Team::sum(own.sum_below(largest))};
+}
+template <class Team, class T>
+__device__ inline Softmax softmax(const T* row, int64_t classes) {
+  return softmax<Team>(row, classes, [](int64_t, const Octet&, int) {});
 }
 
 }  // namespace trainer::cuda
