@@ -7,11 +7,13 @@
 #include <array>
 #include <chrono>
 #include <fstream>
+#include <span>
 #include <string>
 #include <thread>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "cuda/block_sums.h"
 #include "cuda/compiled_for.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/early_launch.h"
@@ -249,6 +251,16 @@ class CudaDevice final : public Device {
 
   void join_ranks() override {
     if (gpu_->collectives != nullptr) gpu_->collectives->join();
+  }
+
+  std::vector<std::string> remarks() override {
+    LostVariances lost = 0;
+    copy_to_host(std::as_writable_bytes(std::span(&lost, 1)), lost_variances(gpu_->counters.get()));
+    if (lost == 0) return {};
+    return {fmt::format(
+        "batch normalisation within products lost {} variance{} to rounding, and took 1/16384 of the mean "
+        "square instead; --disable-pass gram_batch_norm trains without it",
+        lost, lost == 1 ? "" : "s")};
   }
 
   DeviceReading read_device() const override {

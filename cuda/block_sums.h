@@ -17,4 +17,13 @@ struct BlockSums {
   unsigned* counters;
 };
 
+/// The memory of the counters ends with a number for the host: how often kernels lost a variance
+/// (is_variance_lost in core/base/moments.h).
+using LostVariances = unsigned long long;
+constexpr int64_t kCounterBytes =
+    kCounters * static_cast<int64_t>(sizeof(unsigned)) + static_cast<int64_t>(sizeof(LostVariances));
+inline LostVariances* lost_variances(unsigned* counters) {
+  return reinterpret_cast<LostVariances*>(counters + kCounters);
+}
+
 }  // namespace trainer::cuda

@@ -25,21 +25,22 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
-  return kernel(context,
-                [=, sizes = sizes_of<GramBatchNorm>(context),
-                 eps = static_cast<const GramBatchNorm&>(context.op).eps, stream = gpu.stream.get()] {
-                  const auto &in = slots.inputs, &out = slots.outputs;
-                  const GramMoments tensors{.w = at<const float>(in[GramBatchNorm::kWeight]),
-                                            .t = at<const float>(in[GramBatchNorm::kProduct]),
-                                            .s = at<const float>(in[GramBatchNorm::kSums]),
-                                            .gamma = at<const float>(in[GramBatchNorm::kGamma]),
-                                            .beta = at<const float>(in[GramBatchNorm::kBeta]),
-                                            .folded = *out[GramBatchNorm::kFoldedWeight],
-                                            .bias = optional_at<void>(out[GramBatchNorm::kFoldedBias]),
-                                            .mean = optional_at<float>(out[GramBatchNorm::kMean]),
-                                            .variance = optional_at<float>(out[GramBatchNorm::kVariance])};
-                  return launch_gram_batch_norm(sizes, eps, tensors, stream);
-                });
+  return kernel(context, [=, sizes = sizes_of<GramBatchNorm>(context),
+                          eps = static_cast<const GramBatchNorm&>(context.op).eps,
+                          lost = lost_variances(gpu.counters.get()), stream = gpu.stream.get()] {
+    const auto &in = slots.inputs, &out = slots.outputs;
+    const GramMoments tensors{.w = at<const float>(in[GramBatchNorm::kWeight]),
+                              .t = at<const float>(in[GramBatchNorm::kProduct]),
+                              .s = at<const float>(in[GramBatchNorm::kSums]),
+                              .gamma = at<const float>(in[GramBatchNorm::kGamma]),
+                              .beta = at<const float>(in[GramBatchNorm::kBeta]),
+                              .folded = *out[GramBatchNorm::kFoldedWeight],
+                              .bias = optional_at<void>(out[GramBatchNorm::kFoldedBias]),
+                              .mean = optional_at<float>(out[GramBatchNorm::kMean]),
+                              .variance = optional_at<float>(out[GramBatchNorm::kVariance]),
+                              .lost = lost};
+    return launch_gram_batch_norm(sizes, eps, tensors, stream);
+  });
 }
 
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kThreads)
     sum += static_cast<double>(to.w[i]) * to.s[k];
     squares += static_cast<double>(to.w[i]) * to.t[i];
   });
-  const double mean = BlockTeam::sum(sum) / rows,
-               variance = variance_of(BlockTeam::sum(squares) / rows, mean);
+  const double mean = BlockTeam::sum(sum) / rows, mean_square = BlockTeam::sum(squares) / rows,
+               variance = variance_of(mean_square, mean);
   // A NaN of beta would be in the bias alone if a relu may hide it from all gradients.
   const double scale = to.gamma[c] / math::sqrt(variance + eps) + 0.0 * to.beta[c];
   auto* folded = static_cast<T*>(to.folded);
@@ -37,6 +37,7 @@ __global__ void __launch_bounds__(kThreads)
   if (to.bias != nullptr) put(static_cast<float>(to.beta[c] - mean * scale), static_cast<T*>(to.bias)[c]);
   if (to.mean != nullptr) to.mean[c] = static_cast<float>(mean);
   if (to.variance != nullptr) to.variance[c] = static_cast<float>(variance);
+  if (is_variance_lost(mean_square, mean)) atomicAdd(to.lost, LostVariances{1});
 }
 
 template <class T>

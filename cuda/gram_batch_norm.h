@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "cuda/block_sums.h"
 
 namespace trainer::cuda {
 
@@ -21,6 +22,7 @@ struct GramMoments {
   const float *w, *t, *s, *gamma, *beta;
   void *folded, *bias;
   float *mean, *variance;
+  LostVariances* lost;  ///< grows by the number of channels with such a variance
 };
 cudaError_t launch_gram_batch_norm(const GramSizes& sizes, double eps, const GramMoments& tensors,
                                    cudaStream_t stream);

@@ -28,7 +28,7 @@ std::optional<std::string> floats_only(const Gpu&, const OpContext& context) {
 }
 
 Counters make_counters(cudaStream_t stream) {
-  constexpr size_t kBytes = kCounters * sizeof(unsigned);
+  constexpr auto kBytes = static_cast<size_t>(kCounterBytes);
   auto counters = make<Counters>("taking GPU memory", [](unsigned** made) {
     void* memory = nullptr;
     const cudaError_t status = cudaMalloc(&memory, kBytes);

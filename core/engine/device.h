@@ -103,6 +103,9 @@ class Device {
   /// once, before it compiles any kernel. Throws Error (exit 69).
   virtual void join_ranks() {}
 
+  /// Sentences for the log about what has run so far; waits for it.
+  virtual std::vector<std::string> remarks() { return {}; }
+
   /// Queries the device; takes up to a few milliseconds.
   virtual DeviceReading read_device() const { return {}; }
 };

@@ -148,6 +148,7 @@ ExitCode conclude(const RunParts& run, const Executable& executable, TrainingLoo
   status.running(run.start.step());
   const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
   const LoopResult result = loop.result();
+  for (const std::string& remark : run.backend.device->remarks()) run.log.warn(remark);
   // The others wait, so a failure here ends all of them.
   run_on_all(run.membership.group(), [&] {
     if (stopped_for.empty()) finish(run, executable, loop, result, checkpoints.best(), unreadable, about);

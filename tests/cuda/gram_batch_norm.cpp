@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -143,6 +145,26 @@ double error_of_variances(const Backend& gpu, const Shape& shape) {
 TEST_CASE("a variance by a Gram matrix has ten bits where the mean is four standard deviations") {
   const auto gpu = cuda_or_skip();
   if (gpu) CHECK(error_of_variances(*gpu, {16, 8, 28, 28}) <= 1.0 / 1024);
+}
+
+TEST_CASE("variances that rounding takes away are counted for the log") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  CHECK(gpu->device->remarks().empty());
+  Sketch sketch(1);
+  draft_of({DType::bf16, false, false})(sketch);
+  run_passes(sketch.program, {autodiff(), gram_batch_norm(*gpu->planner, 0)});
+  Session session(sketch.program, *gpu);
+  session.set(sketch.values);
+  session.run(entry_name::kTrainStep);
+  CHECK(gpu->device->remarks().empty());
+  std::ranges::fill(sketch.values["x"], 1.0f);  // every channel is constant
+  for (float& value : sketch.values["w"]) value = std::abs(value) + 1;
+  session.set(sketch.values);
+  for (int i = 0; i < 2; ++i) session.run(entry_name::kTrainStep);
+  const std::vector<std::string> remarks = gpu->device->remarks();
+  REQUIRE(remarks.size() == 1);
+  CHECK_THAT(remarks[0], Catch::Matchers::ContainsSubstring(fmt::format("lost {} variances", 2 * kChannels)));
 }
 
 // Tensor cores truncate values that they add to large sums.
