@@ -20,7 +20,6 @@ struct TargetRun {
   const float* x;
   const int32_t* label;
   int64_t first, classes, stride_c, stride_i, count;  ///< first: position of x among all logits
-  int64_t row;                                        ///< number of the first position
 
   float logit(int64_t i, int64_t c) const { return x[c * stride_c + i * stride_i]; }
 };
@@ -46,8 +45,7 @@ struct TargetRuns {
             sizes.classes,
             is_image ? sizes.positions : 1,
             is_image ? 1 : sizes.classes,
-            std::min(length, sizes.positions - position),
-            row};
+            std::min(length, sizes.positions - position)};
   }
 
   static constexpr int64_t kRows = 16;  ///< few, so that small batches keep all threads busy
@@ -92,12 +90,10 @@ struct LossOfTargets {
   double loss = 0, weight = 0, valid_targets = 0;
 };
 
-/// `softmax` gets what all rows keep, unless it is nullptr.
 LossOfTargets loss_of_targets(const TargetRun& run, const CrossEntropySettings& settings,
-                              const ClassWeights& weights, float* softmax) {
+                              const ClassWeights& weights) {
   TileFloats largest, sum;
   softmax_of(run, largest, sum);
-  if (softmax != nullptr) keep_softmax(run.count, largest, sum, softmax + 2 * run.row);
   const double smoothing = settings.label_smoothing;
   LossOfTargets sums;
   for (int64_t i = 0; i < run.count; ++i) {
@@ -161,10 +157,10 @@ float gradient_focus(const TargetRun& run, int64_t i, double gamma, float larges
 
 /// dx may be the logits' own memory.
 void write_gradient(const TargetRun& run, const CrossEntropySettings& settings, const ClassWeights& weights,
-                    const float* softmax, float scale, float* dx) {
+                    float scale, float* dx) {
   GradientFactors f{};
   TileFloats sum{}, sharp{};
-  load_softmax(run.count, softmax + 2 * run.row, f.largest, sum);
+  softmax_of(run, f.largest, sum);
   const auto smoothing = static_cast<float>(settings.label_smoothing);
   const float even = smoothing / static_cast<float>(run.classes);
   for (int64_t i = 0; i < run.count; ++i) {
@@ -197,17 +193,12 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, con
         const ClassWeights class_weights = classes.now();
         const float* weights = at<const float>(slots.inputs[CrossEntropySums::kWeights]);
         auto* parts = at<LossOfTargets>(slots.workspace);
-        void* const* kept = slots.output(CrossEntropySums::kSoftmax);
-        float* softmax = kept == nullptr ? nullptr : at<float>(kept);
         parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
           for (int64_t r = begin; r < end; ++r) {
             const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySums::kLogits]),
                                           at<const int32_t>(slots.inputs[CrossEntropySums::kLabels]));
-            const bool counts = weights[runs.sample(r)] != 0;
-            const LossOfTargets part = counts || softmax != nullptr
-                                           ? loss_of_targets(run, settings, class_weights, softmax)
-                                           : LossOfTargets{};
-            parts[r] = counts ? part : LossOfTargets{};
+            parts[r] = weights[runs.sample(r)] == 0 ? LossOfTargets{}
+                                                    : loss_of_targets(run, settings, class_weights);
           }
         });
         LossOfTargets sums;
@@ -241,7 +232,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& con
         const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySumsBackward::kLogits]),
                                       at<const int32_t>(slots.inputs[CrossEntropySumsBackward::kLabels]));
         write_gradient(
-            run, settings, class_weights, at<const float>(slots.inputs[CrossEntropySumsBackward::kSoftmax]),
+            run, settings, class_weights,
             scale * at<const float>(slots.inputs[CrossEntropySumsBackward::kWeights])[runs.sample(r)],
             at<float>(slots.outputs[CrossEntropySumsBackward::kDlogits]) + run.first);
       }

@@ -40,13 +40,10 @@ struct TargetSlots {
   void *const *label, *const *other, *const *mix_weight;
 };
 
-/// Loss of one row, in double: log-sum-exp minus the target's mean of the logits. `softmax` gets what is kept
-/// of it, unless it is nullptr.
-double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, double smoothing,
-                float* softmax) {
-  const float largest = row_max(row, classes), sum = exp_sum(row, largest, classes);
-  if (softmax != nullptr) softmax[0] = largest, softmax[1] = sum;
-  const double log_sum = std::log(static_cast<double>(sum)) + largest;
+/// Loss of one row, in double: log-sum-exp minus the target's mean of the logits.
+double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, double smoothing) {
+  const float largest = row_max(row, classes);
+  const double log_sum = std::log(static_cast<double>(exp_sum(row, largest, classes))) + largest;
   double mean = 0;
   if (smoothing > 0) {
     for (int64_t c = 0; c < classes; ++c) mean += row[c];
@@ -57,16 +54,13 @@ double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, 
 
 /// The sum over samples of weight times the mean of term(row) over the sample's rows. Terms are found in
 /// parallel and added up in order: bitwise identical for any number of threads. Samples of weight 0 do not
-/// count, even with NaN; `keeps`: term(row) is called for them too.
+/// count, even with NaN.
 template <class Term>
-float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, bool keeps,
-                   const Term& term) {
-  parallel_rows(sizes.rows(), sizes.classes, [=](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const bool counts = weight[row / sizes.positions] != 0;
-      const double value = counts || keeps ? term(row) : 0;
-      terms[row] = counts ? value : 0;
-    }
+float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, const Term& term) {
+  const int64_t rows = sizes.samples * sizes.positions;
+  parallel_rows(rows, sizes.classes, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row)
+      terms[row] = weight[row / sizes.positions] == 0 ? 0 : term(row);
   });
   double sum = 0;
   for (int64_t n = 0; n < sizes.samples; ++n) {
@@ -77,9 +71,10 @@ float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, 
   return static_cast<float>(sum / static_cast<double>(sizes.positions));
 }
 
-TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const float* softmax,
-                                       const SoftmaxTarget& target, float scale, float smoothing, float* dx) {
-  const float largest = softmax[0], inverse = 1.0f / softmax[1];
+TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const SoftmaxTarget& target,
+                                       float scale, float smoothing, float* dx) {
+  const float largest = row_max(row, classes);
+  const float inverse = 1.0f / exp_sum(row, largest, classes);
   const float even = smoothing / static_cast<float>(classes);
 #pragma omp simd
   for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (math::exp(row[c] - largest) * inverse - even);
@@ -94,15 +89,11 @@ std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Ch
   const LogitSizes sizes(context.inputs[CrossEntropy::kLogits].shape);
   const auto targets = TargetSlots::of<CrossEntropy>(slots.inputs);
   return kernel([=, x = slots.inputs[CrossEntropy::kLogits], weight = slots.inputs[CrossEntropy::kWeights],
-                 loss = slots.outputs[CrossEntropy::kLoss], kept = slots.output(CrossEntropy::kSoftmax),
-                 workspace = slots.workspace] {
-    float* softmax = kept == nullptr ? nullptr : at<float>(kept);
-    *at<float>(loss) = weighted_sum(sizes, at<const float>(weight), at<double>(workspace), softmax != nullptr,
-                                    [=](int64_t row) {
-                                      const float* logits = at<const float>(x) + row * sizes.classes;
-                                      return row_loss(logits, sizes.classes, targets.row(row), smoothing,
-                                                      softmax == nullptr ? nullptr : softmax + 2 * row);
-                                    });
+                 loss = slots.outputs[CrossEntropy::kLoss], workspace = slots.workspace] {
+    *at<float>(loss) = weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
+      const float* logits = at<const float>(x) + row * sizes.classes;
+      return row_loss(logits, sizes.classes, targets.row(row), smoothing);
+    });
   });
 }
 
@@ -117,14 +108,13 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context,
   return kernel([=, dloss = slots.inputs[CrossEntropyBackward::kDloss],
                  x = slots.inputs[CrossEntropyBackward::kLogits],
                  weight = slots.inputs[CrossEntropyBackward::kWeights],
-                 softmax = slots.inputs[CrossEntropyBackward::kSoftmax],
                  dx = slots.outputs[CrossEntropyBackward::kDlogits]] {
     const float scale = *at<const float>(dloss) / static_cast<float>(sizes.positions);
     const int64_t classes = sizes.classes;
-    parallel_rows(sizes.rows(), classes, [=](int64_t begin, int64_t end) {
+    parallel_rows(sizes.samples * sizes.positions, classes, [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        gradient_row(at<const float>(x) + row * classes, classes, at<const float>(softmax) + 2 * row,
-                     targets.row(row), scale * at<const float>(weight)[row / sizes.positions], smoothing,
+        gradient_row(at<const float>(x) + row * classes, classes, targets.row(row),
+                     scale * at<const float>(weight)[row / sizes.positions], smoothing,
                      at<float>(dx) + row * classes);
       }
     });
@@ -148,7 +138,7 @@ std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, c
                  label = slots.inputs[TopK::kLabels], weight = slots.inputs[TopK::kWeights],
                  correct = slots.outputs[TopK::kHits], workspace = slots.workspace] {
     *at<float>(correct) =
-        weighted_sum(sizes, at<const float>(weight), at<double>(workspace), false, [=](int64_t row) {
+        weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
           const float* logits = at<const float>(x) + row * sizes.classes;
           const int32_t own = at<const int32_t>(label)[row];
           return own != ignored && among_largest(logits, sizes.classes, own, k) ? 1.0 : 0.0;
@@ -162,7 +152,7 @@ Choice select_sum(const OpContext& context, const OpenLayouts& inputs) {
   const LogitSizes sizes(context.inputs[CrossEntropy::kLogits].shape);
   choice.workspace_bytes = is_per_pixel(context.inputs[CrossEntropy::kLogits])
                                ? pixel_workspace_bytes(context.inputs[CrossEntropy::kLogits].shape)
-                               : sizes.rows() * static_cast<int64_t>(sizeof(double));
+                               : sizes.samples * sizes.positions * static_cast<int64_t>(sizeof(double));
   return choice;
 }
 

@@ -48,21 +48,12 @@ TRAINER_MULTIVERSION void softmax_sums(const Tile& tile, TileFloats& largest, Ti
   }
 }
 
-void keep_softmax(int64_t count, const TileFloats& largest, const TileFloats& sum, float* softmax) {
-  for (int64_t i = 0; i < count; ++i) softmax[2 * i] = largest[i], softmax[2 * i + 1] = sum[i];
-}
-
-void load_softmax(int64_t count, const float* softmax, TileFloats& largest, TileFloats& sum) {
-  for (int64_t i = 0; i < count; ++i) largest[i] = softmax[2 * i], sum[i] = softmax[2 * i + 1];
-}
-
 namespace {
 
-/// Sum of the pixels' losses, in double; `softmax` gets what is kept, unless it is nullptr.
-double tile_loss(const Tile& tile, const int32_t* label, double smoothing, float* softmax) {
+/// Sum of the pixels' losses, in double.
+double tile_loss(const Tile& tile, const int32_t* label, double smoothing) {
   TileFloats largest, sum;
   softmax_sums(tile, largest, sum);
-  if (softmax != nullptr) keep_softmax(tile.count, largest, sum, softmax);
   double loss = 0;
   for (int64_t i = 0; i < tile.count; ++i) {
     loss += std::log(static_cast<double>(sum[i])) + largest[i] -
@@ -77,10 +68,10 @@ double tile_loss(const Tile& tile, const int32_t* label, double smoothing, float
 }
 
 /// dx may be the tile's own memory.
-TRAINER_MULTIVERSION void tile_gradient(const Tile& tile, const int32_t* label, const float* softmax,
-                                        float scale, float smoothing, float* dx) {
+TRAINER_MULTIVERSION void tile_gradient(const Tile& tile, const int32_t* label, float scale, float smoothing,
+                                        float* dx) {
   TileFloats largest, sum;
-  load_softmax(tile.count, softmax, largest, sum);
+  softmax_sums(tile, largest, sum);
   const float even = smoothing / static_cast<float>(tile.classes);
   for (int64_t i = 0; i < tile.count; ++i) sum[i] = 1.0f / sum[i];
   for (int64_t c = 0; c < tile.classes; ++c) {
@@ -109,15 +100,11 @@ TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, i
 }
 
 /// Adds up sum(tile) of every tile of a sample that counts, weighted and in order, so that the number of
-/// threads does not matter. `keeps`: sum(tile) is called for all others too.
+/// threads does not matter.
 template <class Sum>
-double weighted_sum(const Tiling& tiling, const float* weights, double* sums, bool keeps, const Sum& sum) {
+double weighted_sum(const Tiling& tiling, const float* weights, double* sums, const Sum& sum) {
   parallel_rows(tiling.tiles, kTilePixels * tiling.sizes.classes, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const bool counts = weights[tiling.sample(t)] != 0;
-      const double value = counts || keeps ? sum(t) : 0.0;
-      sums[t] = counts ? value : 0.0;
-    }
+    for (int64_t t = begin; t < end; ++t) sums[t] = weights[tiling.sample(t)] == 0 ? 0.0 : sum(t);
   });
   double all = 0;
   for (int64_t t = 0; t < tiling.tiles; ++t) all += weights[tiling.sample(t)] * sums[t];
@@ -135,12 +122,11 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy(const OpContext& context, co
   return kernel([=, tiling = Tiling(context.inputs[CrossEntropy::kLogits].shape),
                  x = slots.inputs[CrossEntropy::kLogits], label = slots.inputs[CrossEntropy::kLabels],
                  weight = slots.inputs[CrossEntropy::kWeights], sums = slots.workspace,
-                 loss = slots.outputs[CrossEntropy::kLoss], kept = slots.output(CrossEntropy::kSoftmax)] {
-    float* softmax = kept == nullptr ? nullptr : at<float>(kept);
-    *at<float>(loss) = static_cast<float>(
-        weighted_sum(tiling, at<const float>(weight), at<double>(sums), softmax != nullptr, [=](int64_t t) {
+                 loss = slots.outputs[CrossEntropy::kLoss]] {
+    *at<float>(loss) =
+        static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
           return tile_loss(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
-                           smoothing, softmax == nullptr ? nullptr : softmax + 2 * tiling.first_label(t));
+                           smoothing);
         }));
   });
 }
@@ -153,13 +139,11 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& co
                  x = slots.inputs[CrossEntropyBackward::kLogits],
                  label = slots.inputs[CrossEntropyBackward::kLabels],
                  weight = slots.inputs[CrossEntropyBackward::kWeights],
-                 softmax = slots.inputs[CrossEntropyBackward::kSoftmax],
                  dx = slots.outputs[CrossEntropyBackward::kDlogits]] {
     const float scale = *at<const float>(dloss) / static_cast<float>(tiling.sizes.positions);
     parallel_rows(tiling.tiles, kTilePixels * tiling.sizes.classes, [=](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         tile_gradient(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
-                      at<const float>(softmax) + 2 * tiling.first_label(t),
                       scale * at<const float>(weight)[tiling.sample(t)], smoothing,
                       at<float>(dx) + tiling.first_logit(t));
       }
@@ -173,8 +157,8 @@ std::unique_ptr<Kernel> compile_pixel_top_k(const OpContext& context, const Slot
                  x = slots.inputs[TopK::kLogits], label = slots.inputs[TopK::kLabels],
                  weight = slots.inputs[TopK::kWeights], sums = slots.workspace,
                  correct = slots.outputs[TopK::kHits]] {
-    *at<float>(correct) = static_cast<float>(
-        weighted_sum(tiling, at<const float>(weight), at<double>(sums), false, [=](int64_t t) {
+    *at<float>(correct) =
+        static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
           return static_cast<double>(tile_hits(tiling.at(t, at<const float>(x)),
                                                at<const int32_t>(label) + tiling.first_label(t), k, ignored));
         }));

@@ -27,10 +27,6 @@ struct Tile {
 /// largest).
 void softmax_sums(const Tile& tile, TileFloats& largest, TileFloats& sum);
 
-/// Both, pixel by pixel (softmax_spec), written and read again.
-void keep_softmax(int64_t count, const TileFloats& largest, const TileFloats& sum, float* softmax);
-void load_softmax(int64_t count, const float* softmax, TileFloats& largest, TileFloats& sum);
-
 /// Workspace between the tiles of the two operations that return a sum.
 int64_t pixel_workspace_bytes(const Shape& logits);
 

@@ -47,8 +47,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums(const Gpu& gpu, const OpConte
                           logits = context.inputs[CrossEntropySums::kLogits], stream = gpu.stream.get()] {
     return launch_cross_entropy_sums(target_rows<CrossEntropySums>(logits.shape, settings, slots),
                                      logits.dtype, *slots.inputs[CrossEntropySums::kLogits], *slots.workspace,
-                                     outputs_at(slots),
-                                     optional_at<float>(slots.output(CrossEntropySums::kSoftmax)), stream);
+                                     outputs_at(slots), stream);
   });
 }
 
@@ -60,7 +59,6 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const Gpu& gpu, cons
                   return launch_cross_entropy_sums_backward(
                       target_rows<CrossEntropySumsBackward>(logits.shape, settings, slots), logits.dtype,
                       *slots.inputs[CrossEntropySumsBackward::kLogits],
-                      at<const float>(slots.inputs[CrossEntropySumsBackward::kSoftmax]),
                       at<const float>(slots.inputs[CrossEntropySumsBackward::kDloss]),
                       *slots.outputs[CrossEntropySumsBackward::kDlogits], stream);
                 });

@@ -19,45 +19,41 @@ __device__ inline Octet class_weights(const TargetRows& rows, int64_t first, int
   return each([](float) { return 1.0f; }, Octet{});
 }
 
-/// The sum of all class weights, by one team.
-template <class Team>
-__device__ inline double sum_of_weights(const TargetRows& rows) {
-  if (rows.class_weights == nullptr) return static_cast<double>(rows.rows.classes);
-  double sum = 0;
-  for (int64_t c = Team::member(); c < rows.rows.classes; c += Team::kSize) sum += rows.class_weights[c];
-  return Team::sum(sum);
-}
-
-/// With the class weights, the sum of a row's logits; by one team.
+/// The sum of all class weights and, with them, of a row's logits; by one team.
+struct WeightedRow {
+  double weights = 0, logits = 0;
+};
 template <class Team, class T>
-__device__ inline double weighted_logits(const TargetRows& rows, const T* row) {
-  double sum = 0;
+__device__ inline WeightedRow weighted_row(const TargetRows& rows, const T* row) {
+  WeightedRow sums;
   // One at a time: class weights take the registers of more.
   visit_logits<Team, 1>(row, rows.rows.classes, [&](int64_t first, const Octet& x, int count) {
     const Octet weights = class_weights(rows, first, count);
-    for (int i = 0; i < count; ++i) sum += static_cast<double>(weights.v[i]) * x.v[i];
+    for (int i = 0; i < count; ++i) {
+      const double w = weights.v[i];
+      sums.weights += w;
+      sums.logits += w * x.v[i];
+    }
   });
-  return Team::sum(sum);
+  return {Team::sum(sums.weights), Team::sum(sums.logits)};
 }
 
 template <class Team, class T>
-__device__ inline double target_loss(const TargetRows& rows, const T* row, int32_t label,
-                                     const Softmax& of_row) {
-  const bool smooths = rows.smoothing > 0;
-  const double all = smooths ? sum_of_weights<Team>(rows) : 0,
-               weighted = smooths ? weighted_logits<Team>(rows, row) : 0;
+__device__ inline double target_loss(const TargetRows& rows, const T* row, int32_t label) {
+  const Softmax of_row = softmax<Team>(row, rows.rows.classes);
+  WeightedRow weighted;
+  if (rows.smoothing > 0) weighted = weighted_row<Team>(rows, row);
   const WeightedTarget<double> target{class_weight(rows, label), rows.smoothing,
                                       rows.smoothing / static_cast<double>(rows.rows.classes)};
   const double log_sum = ::log(static_cast<double>(of_row.sum)) + of_row.largest;
   const auto own = static_cast<double>(to_float(row[label]));
-  const double loss = target.loss(log_sum, own, all, weighted);
+  const double loss = target.loss(log_sum, own, weighted.weights, weighted.logits);
   return rows.gamma == 0 ? loss : loss * Focus<double>(rows.gamma, own - log_sum).loss;
 }
 
 /// Block b's part of output o is partial[o * blocks + b]. A sample of weight 0 does not count, even with NaN.
 template <class Team, class T>
-__global__ void __launch_bounds__(kThreads, kFewBlocks)
-    sum_targets(TargetRows rows, const T* logits, double* partial, Softmax* kept) {
+__global__ void __launch_bounds__(kThreads) sum_targets(TargetRows rows, const T* logits, double* partial) {
   wait_for_previous_kernels();
   double sums[kSums] = {};
   const int64_t first = blockIdx.x * kRowsOfBlock<Team>, end = first + kRowsOfBlock<Team>;
@@ -65,14 +61,8 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
        row < end && row < rows.rows.samples * rows.rows.positions; row += Team::kTeams) {
     const double weight = rows.rows.weight[row / rows.rows.positions];
     const int32_t label = rows.rows.label[row];
-    const bool is_valid = label != rows.ignored, keeps = kept != nullptr;
-    if (!is_valid && keeps && Team::member() == 0) kept[row] = {};
-    if (!is_valid || (weight == 0 && !keeps)) continue;
-    const T* logits_of_row = logits + row * rows.rows.classes;
-    const Softmax of_row = softmax<Team>(logits_of_row, rows.rows.classes);
-    if (keeps && Team::member() == 0) kept[row] = of_row;
-    if (weight == 0) continue;
-    sums[0] += weight * target_loss<Team>(rows, logits_of_row, label, of_row);
+    if (weight == 0 || label == rows.ignored) continue;
+    sums[0] += weight * target_loss<Team>(rows, logits + row * rows.rows.classes, label);
     sums[1] += weight * class_weight(rows, label);
     sums[2] += weight;
   }
@@ -101,8 +91,7 @@ __global__ void __launch_bounds__(kThreads)
 /// Focal or not at compile time: this saves cross entropy registers.
 template <class Team, class T, bool kFocal>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    target_gradient_rows(TargetRows rows, const T* logits, const Softmax* softmax, const float* dloss,
-                         T* dx) {
+    target_gradient_rows(TargetRows rows, const T* logits, const float* dloss, T* dx) {
   wait_for_previous_kernels();
   const int64_t index = Team::row(), classes = rows.rows.classes;
   if (index >= rows.rows.samples * rows.rows.positions) return;
@@ -114,8 +103,9 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
                        [&](int64_t first, const Octet&, int count) { store(Octet{}, count, out + first); });
     return;
   }
-  const Softmax of_row = softmax[index];
-  const double all = rows.smoothing > 0 ? sum_of_weights<Team>(rows) : 0;
+  const Softmax of_row = softmax<Team>(row, classes);
+  WeightedRow weighted;
+  if (rows.smoothing > 0) weighted = weighted_row<Team>(rows, row);
   const auto smoothing = static_cast<float>(rows.smoothing);
   const WeightedTarget<float> target{class_weight(rows, label), smoothing,
                                      smoothing / static_cast<float>(classes)};
@@ -126,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     scale *= Focus<float>(static_cast<float>(rows.gamma), log_p).gradient;
     Team::wait();  // dx may be the logits' own memory, and every member reads the label's
   }
-  const float share = target.share(static_cast<float>(all)) / of_row.sum;
+  const float share = target.share(static_cast<float>(weighted.weights)) / of_row.sum;
   visit_logits<Team>(row, classes, [&](int64_t first, const Octet& x, int count) {
     const Octet weights = class_weights(rows, first, count);
     Octet d;
@@ -159,8 +149,7 @@ int64_t target_workspace_bytes(int64_t rows, int64_t classes) {
 }
 
 cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const void* logits,
-                                      void* workspace, const TargetSums& sums, float* softmax,
-                                      cudaStream_t stream) {
+                                      void* workspace, const TargetSums& sums, cudaStream_t stream) {
   return with_team(rows.rows.classes, [=](auto team) {
     using Team = decltype(team);
     const int64_t blocks = blocks_of_rows<Team>(rows.rows.count());
@@ -168,7 +157,7 @@ cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const
     const cudaError_t status = with_storage(dtype, [=](auto type) {
       using T = decltype(type);
       return launch(sum_targets<Team, T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), stream, rows,
-                    static_cast<const T*>(logits), partial, reinterpret_cast<Softmax*>(softmax));
+                    static_cast<const T*>(logits), partial);
     });
     if (status != cudaSuccess) return status;
     return launch(finish_target_sums, dim3(kSums), dim3(kThreads), stream, partial, blocks,
@@ -177,8 +166,7 @@ cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const
 }
 
 cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dtype, const void* logits,
-                                               const float* softmax, const float* dloss, void* dlogits,
-                                               cudaStream_t stream) {
+                                               const float* dloss, void* dlogits, cudaStream_t stream) {
   return with_team(rows.rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
@@ -186,8 +174,7 @@ cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dty
       const auto kernel =
           rows.gamma == 0 ? target_gradient_rows<Team, T, false> : target_gradient_rows<Team, T, true>;
       return launch(kernel, Team::grid(rows.rows.count()), dim3(kThreads), stream, rows,
-                    static_cast<const T*>(logits), reinterpret_cast<const Softmax*>(softmax), dloss,
-                    static_cast<T*>(dlogits));
+                    static_cast<const T*>(logits), dloss, static_cast<T*>(dlogits));
     });
   });
 }

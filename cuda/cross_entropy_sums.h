@@ -22,13 +22,10 @@ int64_t target_workspace_bytes(int64_t rows, int64_t classes);
 struct TargetSums {
   float* of[3];
 };
-/// softmax (rows, 2): what the gradient reads; may be nullptr.
 cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const void* logits,
-                                      void* workspace, const TargetSums& sums, float* softmax,
-                                      cudaStream_t stream);
+                                      void* workspace, const TargetSums& sums, cudaStream_t stream);
 cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dtype, const void* logits,
-                                               const float* softmax, const float* dloss, void* dlogits,
-                                               cudaStream_t stream);
+                                               const float* dloss, void* dlogits, cudaStream_t stream);
 /// Outputs of MeanOverTargets, any of which may be null.
 cudaError_t launch_mean_over_targets(const float* sum, const float* weight, const float* scale,
                                      const TargetSums& y, cudaStream_t stream);

@@ -48,8 +48,7 @@ __device__ inline void visit_logits(const T* row, int64_t classes, const Visit& 
   }
 }
 
-/// As softmax_spec (core/graph/ops/cross_entropy.h) keeps it.
-struct alignas(8) Softmax {
+struct Softmax {
   float largest, sum;  ///< of the row's logits; of exp(x - largest)
 
   /// The same sum for a larger logit.
@@ -58,12 +57,11 @@ struct alignas(8) Softmax {
   }
 };
 
-/// Reads the row once, and calls also(first class, its logits and the next ones', how many) for each piece.
-template <class Team, int kAtOnce = 2, class T, class Also>
-__device__ inline Softmax softmax(const T* row, int64_t classes, const Also& also) {
+/// Reads the row once.
+template <class Team, int kAtOnce = 2, class T>
+__device__ inline Softmax softmax(const T* row, int64_t classes) {
   Softmax own{-INFINITY, 0.0f};
-  visit_logits<Team, kAtOnce>(row, classes, [&](int64_t first, const Octet& x, int count) {
-    also(first, x, count);
+  visit_logits<Team, kAtOnce>(row, classes, [&](int64_t, const Octet& x, int count) {
     float largest = own.largest;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) largest = i < count ? Larger{}(largest, x.v[i]) : largest;
@@ -75,10 +73,6 @@ __device__ inline Softmax softmax(const T* row, int64_t classes, const Also& als
   });
   const float largest = Team::reduce(own.largest, Larger{});
   return {largest, Team::sum(own.sum_below(largest))};
-}
-template <class Team, class T>
-__device__ inline Softmax softmax(const T* row, int64_t classes) {
-  return softmax<Team>(row, classes, [](int64_t, const Octet&, int) {});
 }
 
 }  // namespace trainer::cuda

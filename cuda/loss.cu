@@ -17,24 +17,20 @@ __device__ inline SoftmaxTarget target(const LogitRows& rows, int64_t row) {
 template <class Team, class T>
 struct RowLoss {
   double smoothing;
-  Softmax* kept;  ///< of all rows, those without weight too; or nullptr
-
-  __device__ bool takes(float weight) const { return weight != 0 || kept != nullptr; }
-  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index, float weight) const {
+  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
     const T* row = logits + index * rows.step;
+    const Softmax of_row = softmax<Team>(row, rows.classes);
     double mean = 0;
-    const auto add = [&](int64_t, const Octet& x, int count) {
-      if (smoothing == 0) return;
-      for (int i = 0; i < count; ++i) mean += x.v[i];
-    };
-    const Softmax of_row = softmax<Team>(row, rows.classes, add);
-    if (kept != nullptr && Team::member() == 0) kept[index] = of_row;
-    if (weight == 0) return 0;
-    if (smoothing > 0) mean = Team::sum(mean) / static_cast<double>(rows.classes);
+    if (smoothing > 0) {
+      visit_logits<Team>(row, rows.classes, [&](int64_t, const Octet& x, int count) {
+        for (int i = 0; i < count; ++i) mean += x.v[i];
+      });
+      mean = Team::sum(mean) / static_cast<double>(rows.classes);
+    }
     const SoftmaxTarget t = target(rows, index);
-    return weight * t.loss(::log(static_cast<double>(of_row.sum)) + of_row.largest,
-                           static_cast<double>(to_float(row[t.label])),
-                           static_cast<double>(to_float(row[t.other])), mean, smoothing);
+    return t.loss(::log(static_cast<double>(of_row.sum)) + of_row.largest,
+                  static_cast<double>(to_float(row[t.label])), static_cast<double>(to_float(row[t.other])),
+                  mean, smoothing);
   }
 };
 
@@ -43,9 +39,7 @@ template <class Team, class T>
 struct RowHit {
   int64_t k;
   int32_t ignored;
-
-  __device__ bool takes(float weight) const { return weight != 0; }
-  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index, float weight) const {
+  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
     const T* row = logits + index * rows.step;
     const int32_t label = rows.label[index];
     if (label == ignored) return 0;
@@ -56,11 +50,11 @@ struct RowHit {
       for (int i = 0; i < Octet::kSize; ++i)
         before += i < count && (x.v[i] > own || (x.v[i] == own && first + i < label));
     });
-    return Team::sum(before) < k && own == own ? weight : 0.0;
+    return Team::sum(before) < k && own == own ? 1.0 : 0.0;
   }
 };
 
-/// The mean over positions of the sums of term(row, weight): of a block's rows, then of the blocks. A sample
+/// The mean over positions of the weighted sums of term(row): of a block's rows, then of the blocks. A sample
 /// of weight 0 does not count, even with NaN.
 template <class Team, class T, class Term>
 __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial, unsigned* counter,
@@ -71,7 +65,7 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
   for (int64_t row = first + threadIdx.x / Team::kSize; row < end && row < rows.samples * rows.positions;
        row += Team::kTeams) {
     const float weight = rows.weight[row / rows.positions];
-    if (term.takes(weight)) sum += term(rows, logits, row, weight);
+    if (weight != 0) sum += weight * term(rows, logits, row);
   }
   sum = block_sum(Team::member() == 0 ? sum : 0.0);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
@@ -85,15 +79,15 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
 /// Gaps between rows become zero. Not __restrict__: dx may be the logits.
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    gradient_rows(LogitRows rows, const T* logits, const Softmax* softmax, float smoothing,
-                  const float* dloss, T* dx, int64_t dx_step) {
+    gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx,
+                  int64_t dx_step) {
   wait_for_previous_kernels();
   constexpr int kAtOnce = 4;
   const int64_t index = Team::row();
   if (index >= rows.samples * rows.positions) return;
   const T* row = logits + index * rows.step;
   T* out = dx + index * dx_step;
-  const Softmax of_row = softmax[index];
+  const Softmax of_row = softmax<Team, kAtOnce>(row, rows.classes);
   const SoftmaxTarget t = target(rows, index);
   const float scale = *dloss / static_cast<float>(rows.positions) * rows.weight[index / rows.positions];
   const float inverse = 1.0f / of_row.sum, even = smoothing / static_cast<float>(rows.classes);
@@ -127,27 +121,27 @@ int64_t loss_workspace_bytes(int64_t rows, int64_t classes) {
 }
 
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
-                                 const BlockSums& memory, float* loss, float* softmax, cudaStream_t stream) {
+                                 const BlockSums& memory, float* loss, cudaStream_t stream) {
   return with_team(rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
-      const RowLoss<Team, T> term{smoothing, reinterpret_cast<Softmax*>(softmax)};
-      return launch_sum<Team>(rows, static_cast<const T*>(logits), term, memory, loss, stream);
+      return launch_sum<Team>(rows, static_cast<const T*>(logits), RowLoss<Team, T>{smoothing}, memory, loss,
+                              stream);
     });
   });
 }
 
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
-                                          const float* softmax, double smoothing, const float* dloss,
-                                          void* dlogits, int64_t dlogits_step, cudaStream_t stream) {
+                                          double smoothing, const float* dloss, void* dlogits,
+                                          int64_t dlogits_step, cudaStream_t stream) {
   return with_team(rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
       return launch(gradient_rows<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows,
-                    static_cast<const T*>(logits), reinterpret_cast<const Softmax*>(softmax),
-                    static_cast<float>(smoothing), dloss, static_cast<T*>(dlogits), dlogits_step);
+                    static_cast<const T*>(logits), static_cast<float>(smoothing), dloss,
+                    static_cast<T*>(dlogits), dlogits_step);
     });
   });
 }

@@ -27,12 +27,11 @@ struct LogitRows {
 /// Memory for the sums of parts.
 int64_t loss_workspace_bytes(int64_t rows, int64_t classes);
 
-/// softmax (rows, 2): what the gradient reads; may be nullptr.
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
-                                 const BlockSums& memory, float* loss, float* softmax, cudaStream_t stream);
+                                 const BlockSums& memory, float* loss, cudaStream_t stream);
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
-                                          const float* softmax, double smoothing, const float* dloss,
-                                          void* dlogits, int64_t dlogits_step, cudaStream_t stream);
+                                          double smoothing, const float* dloss, void* dlogits,
+                                          int64_t dlogits_step, cudaStream_t stream);
 cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
                          const BlockSums& memory, float* correct, cudaStream_t stream);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <typeindex>
 #include <utility>
 
@@ -24,9 +23,6 @@ enum class Outcome { piece, sum, join };
 struct Rule {
   std::vector<size_t> by_sample;  ///< inputs with samples as the first dimension
   Outcome outcome;
-  std::optional<size_t> piece = {};  ///< an output that is a piece in any case
-
-  Outcome of(size_t output) const { return output == piece ? Outcome::piece : outcome; }
 };
 
 /// For the operations between a linear layer and the gradients of its inputs.
@@ -37,20 +33,16 @@ const Rule* rule_of(const Operation& op) {
       {typeid(CrossEntropy),
        {{CrossEntropy::kLogits, CrossEntropy::kLabels, CrossEntropy::kWeights, CrossEntropy::kOtherLabels,
          CrossEntropy::kMixWeights},
-        Outcome::sum,
-        CrossEntropy::kSoftmax}},
+        Outcome::sum}},
       {typeid(CrossEntropyBackward),
        {{CrossEntropyBackward::kLogits, CrossEntropyBackward::kLabels, CrossEntropyBackward::kWeights,
-         CrossEntropyBackward::kOtherLabels, CrossEntropyBackward::kMixWeights,
-         CrossEntropyBackward::kSoftmax},
+         CrossEntropyBackward::kOtherLabels, CrossEntropyBackward::kMixWeights},
         Outcome::piece}},
       {typeid(CrossEntropySums),
-       {{CrossEntropySums::kLogits, CrossEntropySums::kLabels, CrossEntropySums::kWeights},
-        Outcome::sum,
-        CrossEntropySums::kSoftmax}},
+       {{CrossEntropySums::kLogits, CrossEntropySums::kLabels, CrossEntropySums::kWeights}, Outcome::sum}},
       {typeid(CrossEntropySumsBackward),
        {{CrossEntropySumsBackward::kLogits, CrossEntropySumsBackward::kLabels,
-         CrossEntropySumsBackward::kWeights, CrossEntropySumsBackward::kSoftmax},
+         CrossEntropySumsBackward::kWeights},
         Outcome::piece}},
       {typeid(ElementLoss), {{ElementLoss::kX, ElementLoss::kTargets, ElementLoss::kWeights}, Outcome::sum}},
       {typeid(ElementLossBackward),
@@ -103,9 +95,7 @@ class Classifier {
     }
     if (!reads || !fits_) return;
     nodes_.push_back(n);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != kNone && rule->of(i) == Outcome::piece) inside_.push_back(node.outputs[i]);
-    }
+    if (rule->outcome == Outcome::piece) inside_.push_back(node.outputs[0]);
   }
 
   /// Whether a node's other inputs exist before the linear layer runs.
@@ -158,7 +148,7 @@ class Splitting {
       }
       const std::vector<TensorId> made = build_.emit_all(for_samples(node, length), inputs);
       for (size_t i = 0; i < node.outputs.size(); ++i) {
-        if (node.outputs[i] != kNone) keep(rule.of(i), node.outputs[i], made[i]);
+        if (node.outputs[i] != kNone) keep(rule.outcome, node.outputs[i], made[i]);
       }
     }
   }

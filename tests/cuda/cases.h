@@ -50,9 +50,6 @@ struct CaseFamily {
 };
 const std::vector<CaseFamily>& case_families();
 
-/// Losses keep the softmax of every row, and their gradients follow from what is kept.
-void check_kept_softmax(const Backend& backend);
-
 /// The tolerance of a comparison in f16 (or bf16): some roundings to 11 (8) bits.
 Tolerances narrow_tolerances(DType dtype);
 

@@ -26,11 +26,6 @@ TEST_CASE("our own kernels agree with the reference on a GPU as they do in the e
   }
 }
 
-TEST_CASE("losses keep the softmax of every row on a GPU, and their gradients follow from it") {
-  const auto gpu = cuda_or_skip();
-  if (gpu) check_kept_softmax(*gpu);
-}
-
 // Several blocks add up the parts of so many gradients.
 TEST_CASE("the norm of 20 million gradients is right", "[.large]") {
   const auto gpu = cuda_or_skip();

@@ -50,12 +50,6 @@ TEST_CASE("every kernel agrees with the reference in any order of threads, and a
   }
 }
 
-TEST_CASE("kernels of losses keep the softmax of every row, and those of gradients follow from it") {
-  emulation::set_schedule(0);
-  check_kept_softmax(make_emulated_backend());
-  expect_no_faults();
-}
-
 TEST_CASE("NaN and infinities arrive through every kernel") {
   const auto backend = make_emulated_backend();
   emulation::set_schedule(0);

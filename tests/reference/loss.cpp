@@ -46,14 +46,6 @@ double log_sum_exp(const std::vector<double>& row) {
   return std::log(sum) + largest;
 }
 
-/// Keeps a row's softmax, which the gradients here do not read.
-void keep_softmax(const Call& call, size_t output, int64_t row, const Position& position) {
-  if (!call.has_output(output)) return;
-  const double largest = *std::max_element(position.row.begin(), position.row.end());
-  call.out(output)[2 * row] = largest;
-  call.out(output)[2 * row + 1] = std::exp(log_sum_exp(position.row) - largest);
-}
-
 /// (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
 template <class Op>
 std::vector<double> target(const Call& call, const Position& position, double smoothing) {
@@ -70,9 +62,7 @@ std::vector<double> target(const Call& call, const Position& position, double sm
 
 void cross_entropy(const Call& call) {
   double sum = 0;
-  int64_t row = 0;
   for_each_position<CrossEntropy>(call, [&](const Position& position) {
-    keep_softmax(call, CrossEntropy::kSoftmax, row++, position);
     const std::vector<double> t =
         target<CrossEntropy>(call, position, call.as<CrossEntropy>().label_smoothing);
     const double log_sum = log_sum_exp(position.row);
@@ -145,9 +135,7 @@ double focus_gradient(const Position& position, double log_sum, double gamma) {
 void cross_entropy_sums(const Call& call) {
   const CrossEntropySettings& settings = call.as<CrossEntropySums>().settings;
   double sums[3] = {};
-  int64_t row = 0;
   for_each_position<CrossEntropySums>(call, [&](const Position& position) {
-    keep_softmax(call, CrossEntropySums::kSoftmax, row++, position);
     if (position.label == settings.ignored()) return;
     const std::vector<double> t = valid_target<CrossEntropySums>(call, position, settings);
     const double log_sum = log_sum_exp(position.row);

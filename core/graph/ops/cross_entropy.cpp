@@ -48,10 +48,6 @@ LogitSizes::LogitSizes(const Shape& logits) : samples(logits[0]), positions(1), 
   if (logits.size() == 4) positions = logits[2] * logits[3];
 }
 
-TensorSpec softmax_spec(const Shape& logits) {
-  return {.shape = {LogitSizes(logits).rows(), 2}, .dtype = DType::f32};
-}
-
 void CrossEntropy::describe(AttributeVisitor& visit) const {
   visit("label_smoothing", label_smoothing, {.hidden = label_smoothing == 0});
 }
@@ -59,13 +55,12 @@ void CrossEntropy::describe(AttributeVisitor& visit) const {
 std::vector<TensorSpec> CrossEntropy::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
   expect_targets(inputs);
-  return {{.shape = {1}, .dtype = DType::f32}, softmax_spec(inputs[kLogits].shape)};
+  return {{.shape = {1}, .dtype = DType::f32}};
 }
 
 std::vector<TensorId> CrossEntropy::gradient(const Backward& backward) const {
   std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
   inputs.insert(inputs.begin(), backward.dy[kLoss]);
-  inputs.push_back(backward.node.outputs[kSoftmax]);
   gradients[kLogits] = backward.build.emit<CrossEntropyBackward>(inputs, label_smoothing);
   return gradients;
 }
@@ -80,7 +75,6 @@ void CrossEntropyBackward::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> CrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
-  expect(inputs[kSoftmax] == softmax_spec(inputs[kLogits].shape), "needs the softmax that the loss has kept");
   return {inputs[kLogits]};
 }
 

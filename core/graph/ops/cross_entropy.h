@@ -14,13 +14,7 @@ namespace trainer {
 struct LogitSizes {
   explicit LogitSizes(const Shape& logits);
   int64_t samples, positions, classes;
-  int64_t rows() const { return samples * positions; }
 };
-
-/// What losses keep of the softmax of each row of logits for their gradients, which then read the logits
-/// once: f32 (samples * positions, 2), the largest logit and the sum of exp(x - largest). Their sum as one
-/// number, the log-sum-exp, would lose digits of large logits.
-TensorSpec softmax_spec(const Shape& logits);
 
 /// Throws std::invalid_argument unless inputs 0 to 2 are logits, labels and weights of one of these forms.
 void expect_classification(std::span<const TensorSpec> inputs);
@@ -48,8 +42,7 @@ struct SoftmaxTarget {
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
 /// With weights 1 / N it is the mean. Other labels i32 (N) and mix weights m (N), if given, replace log
 /// p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, T, C) and labels (N, T), or logits (N,
-/// C, H, W) and labels (N, H, W): l is replaced by its mean over a sample's positions. The second output is
-/// softmax_spec's.
+/// C, H, W) and labels (N, H, W): l is replaced by its mean over a sample's positions.
 class CrossEntropy final : public Operation {
  public:
   enum : size_t {
@@ -60,7 +53,7 @@ class CrossEntropy final : public Operation {
     kMixWeights,
     kInputs
   };
-  enum : size_t { kLoss, kSoftmax };
+  enum : size_t { kLoss };
 
   explicit CrossEntropy(double smoothing) : label_smoothing(smoothing) {}
   std::string_view name() const override { return "cross_entropy"; }
@@ -77,11 +70,11 @@ class CrossEntropy final : public Operation {
   const double label_smoothing;
 };
 
-/// dloss (1), then cross_entropy's inputs and its second output -> dlogits = dloss * weight / positions * (p
-/// - target), where target = (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
+/// dloss (1), then cross_entropy's inputs -> dlogits = dloss * weight / positions * (p - target), where
+/// target = (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
 class CrossEntropyBackward final : public Operation {
  public:
-  enum : size_t { kDloss, kLogits, kLabels, kWeights, kOtherLabels, kMixWeights, kSoftmax, kInputs };
+  enum : size_t { kDloss, kLogits, kLabels, kWeights, kOtherLabels, kMixWeights, kInputs };
   enum : size_t { kDlogits };
 
   explicit CrossEntropyBackward(double smoothing) : label_smoothing(smoothing) {}

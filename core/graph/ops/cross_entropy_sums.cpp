@@ -35,13 +35,12 @@ std::vector<TensorSpec> CrossEntropySums::infer(std::span<const TensorSpec> inpu
   expect(weights.empty() || weights == Shape{classes},
          fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));
   expect(settings.gamma == 0 || settings.label_smoothing == 0, "takes gamma or label smoothing, not both");
-  return {kOneNumber, kOneNumber, kOneNumber, softmax_spec(inputs[kLogits].shape)};
+  return {kOneNumber, kOneNumber, kOneNumber};
 }
 
 std::vector<TensorId> CrossEntropySums::gradient(const Backward& backward) const {
   std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
   inputs.insert(inputs.begin(), backward.dy[kLoss]);
-  inputs.push_back(backward.node.outputs[kSoftmax]);
   gradients[kLogits] = backward.build.emit<CrossEntropySumsBackward>(inputs, settings);
   return gradients;
 }
@@ -56,7 +55,6 @@ void CrossEntropySumsBackward::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> CrossEntropySumsBackward::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
-  expect(inputs[kSoftmax] == softmax_spec(inputs[kLogits].shape), "needs the softmax that the loss has kept");
   return {inputs[kLogits]};
 }
 

@@ -58,12 +58,11 @@ struct CrossEntropySettings {
 };
 
 /// Cross entropy with a mean over valid targets, each by the weight of its class. Inputs: logits, labels
-/// and weights as cross_entropy's, class weights (C) or absent. Outputs but the last are (1), sums over
-/// samples and positions of weights[n] / positions times, if the label is not the one to ignore,
+/// and weights as cross_entropy's, class weights (C) or absent. Outputs, each (1), are sums over samples and
+/// positions of weights[n] / positions times, if the label is not the one to ignore,
 ///   kLoss: the loss of the position, of WeightedTarget, times (1 - p[label])^gamma,
 ///   kWeight: w[label],
 ///   kValidTargets: 1.
-/// kSoftmax is softmax_spec's; of a row with the label to ignore it holds any numbers.
 /// The mean is kLoss divided by kWeight, after both have been added up over micro-batches and ranks.
 class CrossEntropySums final : public Operation {
  public:
@@ -74,7 +73,7 @@ class CrossEntropySums final : public Operation {
     kClassWeights,  ///< (C), or absent
     kInputs
   };
-  enum Output : size_t { kLoss, kWeight, kValidTargets, kSoftmax };
+  enum Output : size_t { kLoss, kWeight, kValidTargets };
 
   explicit CrossEntropySums(const CrossEntropySettings& how) : settings(how) {}
   std::string_view name() const override { return "cross_entropy_sums"; }
@@ -91,11 +90,10 @@ class CrossEntropySums final : public Operation {
   const CrossEntropySettings settings;
 };
 
-/// dloss (1), then cross_entropy_sums's inputs and its last output -> dlogits, the gradient of its first
-/// output.
+/// dloss (1), then cross_entropy_sums's inputs -> dlogits, the gradient of its first output.
 class CrossEntropySumsBackward final : public Operation {
  public:
-  enum : size_t { kDloss, kLogits, kLabels, kWeights, kClassWeights, kSoftmax, kInputs };
+  enum : size_t { kDloss, kLogits, kLabels, kWeights, kClassWeights, kInputs };
   enum : size_t { kDlogits };
 
   explicit CrossEntropySumsBackward(const CrossEntropySettings& how) : settings(how) {}
