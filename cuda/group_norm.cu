@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 }
 
 /// The parameters' gradients, over all samples and parts in order.
-__global__ void __launch_bounds__(kFinishWide* kFinishHigh)
+__global__ void __launch_bounds__(kFinishWide* kFinishHigh, 1)
     finish_group_slopes(GroupSweep sweep, const float* part_slopes, const float* part_products,
                         const float* factor_of, float* dgamma, float* dbeta) {
   wait_for_previous_kernels();

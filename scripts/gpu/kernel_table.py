@@ -2,17 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers, spills, shared memory, blocks per SM and loads in flight of every own CUDA kernel: one table for each architecture.
 
-Reads a build's records (cuda/keep_resources.sh) and compares them with docs/gpu/kernels-sm_*.tsv; --write replaces the tables.
+Reads a build's records (cuda/keep_resources.sh) and compares them with docs/gpu/kernels-sm_*.tsv; --write replaces the tables. --also
+compiles the kernels for more architectures first, with the build's options and in a temporary folder, and treats them alike.
 A row is a kernel with all its instances: the fewest and the most registers, and the blocks that fit with the most. Another release
 of nvcc allocates registers otherwise: its builds are not compared. Loads in flight (scripts/gpu/sass.py) need a disassembler: without one
 they are not compared, and no table is written. The bytes are those of all blocks on an SM. Exit codes: 1 if a table differs or a kernel
 breaks a rule of sass.py, 77 if none was compared.
 """
 import argparse
+import json
+import os
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import sass
@@ -29,6 +35,7 @@ SHARED = {'80': 164 << 10, '90': 228 << 10, '100': 228 << 10, '120': 100 << 10}
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 arguments.add_argument('build', type=Path, help='a build with libtrainer_cuda.so')
 arguments.add_argument('--write', action='store_true', help='replace the tables by what the build says')
+arguments.add_argument('--also', metavar='ARCHITECTURE', nargs='+', default=[], choices=sorted(MOST_BLOCKS), help='compile for these too: 80 100')
 options = arguments.parse_args()
 
 
@@ -60,9 +67,25 @@ def threads_of_kernels():
     return found
 
 
-def instances(build):
+def compile_also(architecture, folder):
+    """Records and cubins of all kernels for one more architecture."""
+    def compile_one(entry):
+        words = [word for word in shlex.split(entry['command']) if not word.startswith('--generate-code') and word != '-Xptxas=-Werror']
+        source = Path(entry['file'])
+        words[words.index('-c')] = '-cubin'
+        words[words.index('-o') + 1] = str(folder / f'{source.name}.cubin')
+        done = subprocess.run([*words, f'-arch=sm_{architecture}', '-Xptxas=-v'], cwd=entry['directory'], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f'{source.name} does not compile for sm_{architecture}:\n{done.stderr}')
+        (folder / f'{source.name}.o.resources').write_text(done.stderr)
+    commands = json.loads((options.build / 'compile_commands.json').read_text())
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_one, [entry for entry in commands if '-Dtrainer_cuda_EXPORTS' in entry['command'] and entry['file'].endswith('.cu')]))
+
+
+def instances(records):
     """(architecture, mangled name, file, registers, spilled bytes, shared bytes) of each kernel, if the GPU's limits are known."""
-    for path in sorted(build.glob('cuda/CMakeFiles/trainer_cuda.dir/*.cu.o.resources')):
+    for path in records:
         entry = spilled = None
         if not (ROOT / 'cuda' / path.name.removesuffix('.o.resources')).exists():
             continue  # of a file that was removed since
@@ -96,11 +119,11 @@ def span(numbers):
     return fewest if fewest == most else f'{fewest}-{most}'
 
 
-def tables(codes):
+def tables(records, codes):
     """The rows of each architecture, and the rules that instances break."""
     kernels, broken = defaultdict(list), []
     threads = threads_of_kernels()
-    found = list(instances(options.build))
+    found = list(instances(records))
     for (architecture, mangled, file, registers, spilled, shared), name in zip(found, plain_names([row[1] for row in found])):
         blocks = blocks_per_sm(architecture, threads[name], registers, shared)
         code = codes.get((architecture, mangled))
@@ -141,7 +164,17 @@ def compare(architecture, rows, has_codes):
 codes = sass.measured(options.build)
 if options.write and codes is None:
     sys.exit('there is no disassembler (cuobjdump): scripts/setup.sh --tests installs one')
-made, broken = tables(codes or {})
+records = sorted(options.build.glob('cuda/CMakeFiles/trainer_cuda.dir/*.cu.o.resources'))
+with tempfile.TemporaryDirectory() as scratch:
+    for architecture in options.also:
+        folder = Path(scratch) / architecture
+        folder.mkdir()
+        compile_also(architecture, folder)
+        records += sorted(folder.glob('*.resources'))
+        if codes is not None:
+            for cubin in folder.glob('*.cubin'):
+                codes.update(sass.codes_in(cubin))
+    made, broken = tables(records, codes or {})
 results = [compare(architecture, rows, codes is not None) for architecture, rows in made.items()]
 for rule in broken:
     print(rule)

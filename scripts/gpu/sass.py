@@ -92,9 +92,14 @@ class Code:
         return rules
 
 
+def codes_in(file):
+    """The code of each kernel of a library or cubin, by (architecture, mangled name)."""
+    return {(architecture, name): Code(code) for architecture, name, code in functions(file)}
+
+
 def measured(build):
     """The code of each kernel by (architecture, mangled name); None if it cannot be read here."""
     library = build / 'bin/libtrainer_cuda.so'
     if not library.exists() or disassembler() is None:
         return None
-    return {(architecture, name): Code(code) for architecture, name, code in functions(library)}
+    return codes_in(library)
