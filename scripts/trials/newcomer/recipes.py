@@ -26,6 +26,7 @@ CASES = [
     case('lr_scheduler.warmup_ratio=0.1', "recipes call it 'lr_scheduler.warmup'"),
     case('loss=ce', "did you mean 'cross_entropy'?"),
     case('data.format=mnist', "did you mean 'idx'?"),
+    case('model=resnet81', "did you mean 'resnet18'?"),
     case('data.train=nowhere', 'there is no file nowhere'),
     case('validation.metrics=[accuracy]', 'set validation.metrics to some of: top1'),
 ]
