@@ -200,9 +200,34 @@ void add_eval_command(CLI::App& app, Arguments& arguments) {
   eval->add_flag("--json", arguments.json, "print one JSON object instead");
 }
 
+void add_prediction_results(CLI::App& predict, PredictArguments& wanted) {
+  CLI::Option* format =
+      predict.add_option("--format", wanted.format, "form of the output")->default_str("jsonl");
+  make_choice(*format, {"jsonl", "csv", "table"});
+  CLI::Option* tta = predict.add_option(
+      "--tta", wanted.tta,
+      "test-time augmentation: average the probabilities of each image and of its mirror image");
+  make_choice(*tta, {"flip"});
+  predict.add_flag(
+      "--errors-only", wanted.errors_only,
+      "print misclassified samples only, the most certain first; needs labels, from the recipe's "
+      "data or from folders named by the classes");
+  predict
+      .add_option("--gallery", wanted.gallery,
+                  "write an HTML file with the images, their predictions and labels, errors first; without "
+                  "--format or --output no lines are printed")
+      ->type_name("FILE");
+  predict
+      .add_option(
+          "--images", wanted.images,
+          "write PNG files into this folder: an autoencoder's reconstructions (a new or empty folder) "
+          "or, with a class for each pixel, masks and overlays in the images' sizes")
+      ->type_name("DIRECTORY");
+}
+
 void add_predict_command(CLI::App& app, Arguments& arguments) {
-  CLI::App* predict =
-      app.add_subcommand("predict", "apply a run's network to images: classes, labels, reconstructions");
+  CLI::App* predict = app.add_subcommand(
+      "predict", "apply a run's network to images: classes, labels, masks, reconstructions");
   add_trained(*predict, arguments);
   predict
       ->add_option("words", arguments.inputs,
@@ -215,18 +240,14 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
                        "without images: the split of the recipe's data to classify, train or val")
           ->default_str("val");
   make_choice(*split, {"train", "val"});
-  CLI::Option* top = predict->add_option("--top", arguments.top,
-                                         "classes to print (default: 5; with binary_cross_entropy all)");
+  CLI::Option* top = predict->add_option(
+      "--top", arguments.top, "classes to print (default: 5; with binary_cross_entropy or of pixels all)");
   make_count(*top);
   predict->add_flag("--all", arguments.all, "print the probability of every class, in class order")
       ->excludes(top);
   predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)")
       ->type_name("FILE");
-  predict
-      ->add_option(
-          "--images", arguments.images,
-          "with a class for each pixel: folder for masks in colours and overlays, in the images' sizes")
-      ->type_name("DIR");
+  add_prediction_results(*predict, arguments.predict);
 }
 
 /// A number within bounds. CLI11's own checks accept "nan", which no comparison excludes.
@@ -315,6 +336,7 @@ void finish_without_inputs(const CLI::App& command, Arguments& arguments) {
 /// Gives the split of `predict` the value that it has without a word.
 void finish_predict(const CLI::App& predict, Arguments& arguments) {
   finish_trained(predict, arguments);
+  arguments.predict.has_format = predict.count("--format") > 0;
   if (predict.count("--split") == 0) {
     arguments.split = "val";
   } else if (!arguments.inputs.empty()) {

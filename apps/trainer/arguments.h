@@ -25,6 +25,16 @@ struct GenerateArguments {
   bool json = false;
 };
 
+/// Options of `predict` besides the network and the samples.
+struct PredictArguments {
+  std::string format = "jsonl";  ///< "csv", "table"
+  bool has_format = false;       ///< it is given
+  std::string tta;               ///< "flip", or empty
+  bool errors_only = false;
+  std::string gallery;  ///< the page to write, or empty
+  std::string images;   ///< the folder for images, or empty
+};
+
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
   enum class Command {
@@ -72,10 +82,10 @@ struct Arguments {
   /// predict: images and folders; none: the split. report, runs compare: the runs. completion: the words of a
   /// command line.
   std::vector<std::string> inputs;
-  std::string images;     ///< predict: folder of masks to write
   int64_t top = 0;        ///< predict: classes with their probability; 0: the task's default
   bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema
+  PredictArguments predict;
   GenerateArguments generate;
   std::string path;       ///< init, inspect, layers, runs, watch
   std::string network;    ///< init: the name of a network or its file; empty: one that fits the data

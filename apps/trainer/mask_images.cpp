@@ -84,20 +84,11 @@ void lay_over(Image& image, std::span<const uint8_t> classes) {
   }
 }
 
-void save(const fs::path& path, const std::vector<uint8_t>& bytes) {
-  write_atomically(path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-}
-
 }  // namespace
 
 MaskImages::MaskImages(const fs::path& folder, const RunSpec& run, const DataSource& source,
                        const std::vector<std::string>& words)
     : folder_(folder), source_(as_images(source)), chain_(chain_of(run, source_)), output_(run.output()) {
-  if (output_.size() != 4) {
-    fail_at(run.recipe().origin_of("model"),
-            fmt::format("--images writes a class for each pixel; the network's output {} has none",
-                        to_string(output_)));
-  }
   if (output_[1] > kNoPrediction)
     fail_at(run.recipe().origin_of("model"),
             fmt::format("--images writes masks of at most {} classes, the network has {}", kNoPrediction,
@@ -121,9 +112,9 @@ fs::path MaskImages::target(int64_t sample, const char* ending) const {
   return folder_ / (names_[static_cast<size_t>(sample)] + ending);
 }
 
-void MaskImages::write(int64_t sample, std::span<const float> logits, Json& line) {
+void MaskImages::write(PredictedSample& sample, std::span<const float> logits) {
   try {
-    source_.read(sample, image_);
+    source_.read(sample.number, image_);
   } catch (const UnreadableSampleError& error) {  // it was readable a moment ago
     throw Error(ExitCode::data, one_line(error.sample().name) + ": " + error.sample().reason);
   }
@@ -131,14 +122,14 @@ void MaskImages::write(int64_t sample, std::span<const float> logits, Json& line
   const View view = chain_.shown(image_.height, image_.width);
   const std::vector<uint8_t> classes =
       pixel_classes(logits, {output_[1], output_[2], output_[3]}, view, image_.height, image_.width);
-  const fs::path mask = target(sample, "_mask.png"), overlay = target(sample, "_overlay.png");
+  const fs::path mask = target(sample.number, "_mask.png"), overlay = target(sample.number, "_overlay.png");
   std::error_code ignored;  // the write fails in its place
   fs::create_directories(mask.parent_path(), ignored);
-  save(mask, encode_png(classes, image_.height, image_.width, class_palette()));
+  write_atomically(mask, encode_png(classes, {1, image_.height, image_.width}, class_palette()));
   lay_over(image_, classes);
-  save(overlay, encode_png(image_));
-  line["mask"] = mask.string();
-  line["overlay"] = overlay.string();
+  write_atomically(overlay, encode_png(image_.pixels, {3, image_.height, image_.width}));
+  sample.fields.push_back({"mask", mask.string()});
+  sample.fields.push_back({"overlay", overlay.string()});
 }
 
 }  // namespace trainer

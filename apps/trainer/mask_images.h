@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "apps/trainer/predicted_sample.h"
 #include "core/data/images/source.h"
 #include "core/data/images/transform.h"
 #include "core/recipe/run_spec.h"
@@ -18,13 +18,13 @@ namespace trainer {
 class MaskImages {
  public:
   /// `words` are the images and folders of the command line, which the files' names begin after. Throws
-  /// Error: exit 78 for another kind of network, 64 if files would replace one another, or the data.
+  /// Error: exit 78 for too many classes, 64 if files would replace one another, or the data.
   MaskImages(const std::filesystem::path& folder, const RunSpec& run, const DataSource& source,
              const std::vector<std::string>& words);
 
-  /// Of a sample and the network's output for it, (C, H, W); adds the files' paths to `line`. Throws
+  /// Of a sample and the network's output for it, (C, H, W); adds the files' paths to its fields. Throws
   /// Error: exit 65 for an image that can no longer be read, 74 from the system.
-  void write(int64_t sample, std::span<const float> logits, Json& line);
+  void write(PredictedSample& sample, std::span<const float> logits);
 
  private:
   std::filesystem::path target(int64_t sample, const char* ending) const;

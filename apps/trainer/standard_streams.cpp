@@ -55,6 +55,10 @@ void print_warning(std::string_view text) {
   print_to(stderr, fmt::format("warning: {}\n", text));
 }
 
+void print_remark(std::string_view text) {
+  print_to(stderr, fmt::format("{}\n", text));
+}
+
 std::optional<size_t> output_width() {
   constexpr size_t kUsual = 80, kLeast = 30, kMost = 500;
   if (!Progress::for_terminal(STDOUT_FILENO)) return std::nullopt;

@@ -19,7 +19,8 @@ void reserve_standard_streams();
 // cannot be delivered, unless the reader has gone and so has read all it needs.
 void print_to_output(std::string_view text);
 void print_warning(std::string_view text);
-void print_error(std::string_view text);  ///< throws nothing
+void print_remark(std::string_view text);  ///< a line on the error stream
+void print_error(std::string_view text);   ///< throws nothing
 template <class... Values>
 void print_text(fmt::format_string<Values...> format, Values&&... values) {
   print_to_output(fmt::format(format, std::forward<Values>(values)...));

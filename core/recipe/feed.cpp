@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/recipe/feed.h"
 
+#include <utility>
+
+#include "core/data/images/mirrored_rows.h"
+
 namespace trainer {
 namespace {
 
 /// Batches of TrainingBatches or EvaluationBatches over a source with the transforms of `split`.
 template <class Batches>
 std::unique_ptr<DataPipeline> open_batches(const Job& job, Device& device, const DataSource& source,
-                                           const Batches& batches, const DataPipeline* other) {
+                                           const Batches& batches, const DataPipeline* other,
+                                           bool mirrored = false) {
   const Recipe& recipe = job.spec.recipe();
   constexpr bool kTrains = std::is_same_v<Batches, TrainingBatches>;
   RowRequest request{.section = recipe.data,
@@ -19,7 +24,9 @@ std::unique_ptr<DataPipeline> open_batches(const Job& job, Device& device, const
   Loading loading = loading_of(job);
   loading.allocate = [&device](int64_t bytes) { return device.allocate_batch(bytes); };
   if (other != nullptr && shares_ring(job.plan)) loading.ring = other->ring();
-  return std::make_unique<DataPipeline>(BatchMaker(source.rows(request), request.inputs, batches), loading);
+  std::unique_ptr<RowReader> rows = source.rows(request);
+  if (mirrored) rows = mirror_rows(std::move(rows), request.inputs);
+  return std::make_unique<DataPipeline>(BatchMaker(std::move(rows), request.inputs, batches), loading);
 }
 
 std::shared_ptr<const SampleDraw> draw_of(const DataSource& source) {
@@ -36,8 +43,8 @@ EvaluationBatches one_pass(const BatchSplit& batch, const DataSource& source,
 }  // namespace
 
 std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const DataSource& source,
-                                        const UnreadableHandler& unreadable) {
-  return open_batches(job, device, source, one_pass(job.spec.batch(), source, unreadable), nullptr);
+                                        const UnreadableHandler& unreadable, bool mirrored) {
+  return open_batches(job, device, source, one_pass(job.spec.batch(), source, unreadable), nullptr, mirrored);
 }
 
 Feed open_feed(const Job& job, Device& device, Split split, const std::filesystem::path& unreadable_list,

@@ -22,8 +22,9 @@ Feed open_feed(const Job& job, Device& device, Split split, const std::filesyste
                const DataPipeline* other = nullptr);
 
 /// The same over samples that are given, in their order, once, as validation takes them; `unreadable` may be
-/// empty. The source must outlive it.
+/// empty. With `mirrored`, each image as the network reads it is mirrored left to right. The source must
+/// outlive it.
 std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const DataSource& source,
-                                        const UnreadableHandler& unreadable);
+                                        const UnreadableHandler& unreadable, bool mirrored = false);
 
 }  // namespace trainer

@@ -50,6 +50,12 @@ table.matrix th.name { max-width: 9em; overflow: hidden; text-overflow: ellipsis
 table.matrix th.above { max-width: none; vertical-align: bottom; } table.matrix th.above span { writing-mode: vertical-rl;
   transform: rotate(180deg); max-height: 9em; overflow: hidden; text-overflow: ellipsis; }
 table.matrix .down { writing-mode: vertical-rl; transform: rotate(180deg); text-align: center; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(46%, 10em), 1fr)); gap: 0.8em; }
+figure { margin: 0; background: var(--panel); border: 2px solid transparent; border-radius: 8px; padding: 0.5em; min-width: 0; break-inside: avoid; }
+figure.wrong { border-color: var(--bad); } figure.wrong b { color: var(--bad); } figure div { display: flex; gap: 0.3em; }
+figure img { flex: 1; min-width: 0; width: 100%; aspect-ratio: 1; object-fit: contain; image-rendering: pixelated; }
+figcaption { font-size: 0.87em; line-height: 1.35; margin-top: 0.3em; } figcaption b, figcaption i, figcaption span { display: block; overflow-wrap: anywhere; }
+figcaption i { font-style: normal; } figcaption span { color: var(--soft); font-size: 0.9em; }
 details:first-of-type { margin-top: 1em; } details { border-top: 1px solid var(--line); padding: 0.5em 0; } summary { cursor: pointer; font-weight: 600; }
 pre { background: var(--panel); padding: 0.8em 1em; font-size: 12.5px; white-space: pre-wrap; overflow-wrap: anywhere; }
 footer { color: var(--soft); font-size: 0.85em; margin: 2em 0 1em; }

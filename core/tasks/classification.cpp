@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/graph/names.h"
@@ -73,6 +74,18 @@ class Classification final : public Task {
     fields.push_back({"probabilities", pairs});
     return fields;
   }
+
+  bool judges() const override { return true; }
+  Judgement judge(std::span<const float> output, std::span<const int64_t> labels) const override {
+    const size_t predicted = largest(output, 1)[0];
+    return {labels.size() == 1 && labels[0] == static_cast<int64_t>(predicted),
+            probabilities(output)[predicted]};
+  }
+
+  bool averages_mirrored() const override { return true; }
+  void average(std::span<float> output, std::span<const float> mirrored, const Shape&) const override {
+    average_probabilities(output, mirrored);
+  }
 };
 
 }  // namespace
@@ -115,6 +128,16 @@ std::vector<double> probabilities(std::span<const float> logits) {
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
   for (double& value : values) value /= sum;
   return values;
+}
+
+void average_probabilities(std::span<float> logits, std::span<const float> others) {
+  const std::vector<double> a = probabilities(logits), b = probabilities(others);
+  // Probabilities that are 0 in double keep a finite logarithm.
+  constexpr double kLeast = std::numeric_limits<double>::min();
+  for (size_t c = 0; c < logits.size(); ++c) {
+    const double mean = (a[c] + b[c]) / 2;
+    logits[c] = static_cast<float>(std::log(mean < kLeast ? kLeast : mean));
+  }
 }
 
 std::vector<size_t> largest(std::span<const float> logits, size_t count) {

@@ -18,6 +18,8 @@ const std::vector<Metric>& class_metrics();
 
 /// softmax(logits), in double.
 std::vector<double> probabilities(std::span<const float> logits);
+/// Replaces logits by others with the mean of both probabilities.
+void average_probabilities(std::span<float> logits, std::span<const float> others);
 /// The classes of the `count` largest logits, the largest first; among equal ones the lower class.
 std::vector<size_t> largest(std::span<const float> logits, size_t count);
 

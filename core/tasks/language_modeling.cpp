@@ -77,8 +77,8 @@ class LanguageModeling final : public Task {
     fail_at(
         context.origin_of("model"),
         fmt::format(
-            "predict prints one class for each image; the network's output {} has one for each token: use "
-            "trainer generate",
+            "predict is for images, and the network's output {} has a class for each token; trainer generate "
+            "continues a text with it",
             to_string(context.output)));
   }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/graph/ops/confusion_cells.h"
 #include "core/tasks/classification.h"
@@ -89,6 +91,31 @@ class MultiLabel final : public Task {
     for (const size_t c : largest(output, *request.top)) pairs.emplace_back(c, probabilities[c]);
     fields.push_back({"probabilities", pairs});
     return fields;
+  }
+
+  bool judges() const override { return true; }
+  Judgement judge(std::span<const float> output, std::span<const int64_t> labels) const override {
+    Judgement found{.is_right = true};
+    for (size_t c = 0; c < output.size(); ++c) {
+      const bool is_label = std::ranges::find(labels, static_cast<int64_t>(c)) != labels.end();
+      if (is_label == (output[c] > 0)) continue;
+      found.is_right = false;
+      found.certainty = std::max(found.certainty, sigmoid(std::abs(output[c])));
+    }
+    return found;
+  }
+
+  bool averages_mirrored() const override { return true; }
+  void average(std::span<float> output, std::span<const float> mirrored, const Shape&) const override {
+    for (size_t c = 0; c < output.size(); ++c) {
+      const auto mean = [&](int sign) {
+        const auto of = [&](float logit) { return sigmoid(static_cast<float>(sign) * logit); };
+        return (of(output[c]) + of(mirrored[c])) / 2;
+      };
+      // Both sides by themselves: 1 - p would lose a small one.
+      constexpr double kLeast = std::numeric_limits<double>::min();
+      output[c] = static_cast<float>(std::log(mean(1) + kLeast) - std::log(mean(-1) + kLeast));
+    }
   }
 };
 

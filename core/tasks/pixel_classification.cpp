@@ -63,9 +63,9 @@ class PixelClassification final : public Task {
   /// The classes that pixels have, the most frequent first, and the fraction of the pixels that have each.
   std::vector<PredictedField> predict(std::span<const float> output,
                                       const PredictionRequest& request) const override {
-    const std::vector<int64_t> counts = pixels_of_classes(output, static_cast<size_t>(request.output[1]));
+    const std::vector<int64_t> counts = pixels_of_classes(output, static_cast<size_t>(request.output[0]));
     const std::vector<float> frequency(counts.begin(), counts.end());
-    const auto pixels = static_cast<double>(numel({request.output[2], request.output[3]}));
+    const auto pixels = static_cast<double>(numel({request.output[1], request.output[2]}));
     std::vector<int64_t> classes;
     std::vector<std::string> names;
     std::vector<double> fractions;
@@ -77,8 +77,23 @@ class PixelClassification final : public Task {
     }
     std::vector<PredictedField> fields = {{"classes", classes}};
     if (names.size() == classes.size()) fields.push_back({"names", names});
-    fields.push_back({"fractions", fractions});
+    fields.push_back({"fractions", fractions, true});
     return fields;
+  }
+
+  Drawing drawing() const override { return Drawing::masks; }
+
+  bool averages_mirrored() const override { return true; }
+  void average(std::span<float> output, std::span<const float> mirrored, const Shape& shape) const override {
+    const auto area = static_cast<size_t>(shape[1] * shape[2]), width = static_cast<size_t>(shape[2]);
+    std::vector<float> here(static_cast<size_t>(shape[0])), there(here.size());
+    for (size_t place = 0; place < area; ++place) {
+      const size_t other = place - place % width + (width - 1 - place % width);
+      for (size_t c = 0; c < here.size(); ++c)
+        here[c] = output[c * area + place], there[c] = mirrored[c * area + other];
+      average_probabilities(here, there);
+      for (size_t c = 0; c < here.size(); ++c) output[c * area + place] = here[c];
+    }
   }
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include <algorithm>
+#include <cmath>
 
 #include "core/tasks/table.h"
 
@@ -50,14 +51,30 @@ class Reconstruction final : public Task {
   }
   int64_t classes(const Shape&) const override { return 0; }
 
-  void check_prediction(const TaskContext& context) const override {
-    fail_at(context.origin_of("loss.name"),
-            "predict prints classes of images, and mse trains a network without any; trainer eval gives its "
-            "mean squared error");
+  void check_prediction(const TaskContext& context) const override { check_reconstruction(context); }
+
+  /// The mean squared error in the network's numbers, as `eval` gives it.
+  std::vector<PredictedField> predict(std::span<const float> output,
+                                      const PredictionRequest& request) const override {
+    double sum = 0;
+    for (size_t i = 0; i < output.size(); ++i) {
+      const double error = static_cast<double>(output[i]) - static_cast<double>(request.input[i]);
+      sum += error * error;
+    }
+    return {{"mse", sum / static_cast<double>(output.size())}};
   }
 
-  std::vector<PredictedField> predict(std::span<const float>, const PredictionRequest&) const override {
-    throw std::logic_error("predictions of images are refused");
+  Drawing drawing() const override { return Drawing::image; }
+  /// The reconstruction, as bytes again.
+  PredictedImage draw(std::span<const float> output, const Shape& shape,
+                      const PixelNumbers& numbers) const override {
+    const size_t area = output.size() / static_cast<size_t>(shape[0]);
+    PredictedImage image{shape, std::vector<uint8_t>(output.size())};
+    for (size_t i = 0; i < output.size(); ++i) {
+      const float byte = (output[i] - numbers.offset[i / area]) / numbers.scale[i / area];
+      image.pixels[i] = static_cast<uint8_t>(std::lround(std::clamp(byte, 0.0f, 255.0f)));
+    }
+    return image;
   }
 };
 

@@ -31,6 +31,18 @@ TensorId Task::build_cells(Builder& build, TensorId output, const Targets& targe
   return build.emit<ConfusionCells>(inputs, targets.ignored_label);
 }
 
+Judgement Task::judge(std::span<const float>, std::span<const int64_t>) const {
+  throw std::logic_error("samples of the task have no labels");
+}
+
+void Task::average(std::span<float>, std::span<const float>, const Shape&) const {
+  throw std::logic_error("predictions of mirrored samples are refused");
+}
+
+PredictedImage Task::draw(std::span<const float>, const Shape&, const PixelNumbers&) const {
+  throw std::logic_error("the task draws no images");
+}
+
 std::vector<Metric> all_metrics() {
   std::vector<Metric> all;
   for (const auto& task : tasks()) {

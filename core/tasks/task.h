@@ -41,20 +41,48 @@ struct MetricSum {
   TensorId (*build)(Builder& build, TensorId output, const Targets& targets);
 };
 
-/// One printed entry of a predicted sample: a number, a text, a list, or pairs (class, share).
+/// One printed entry of a predicted sample: a number, a text, a list, a number for each class, or pairs
+/// (class, number).
 struct PredictedField {
   using Pairs = std::vector<std::pair<int64_t, double>>;
   std::string name;
-  Variant<int64_t, std::string, std::vector<int64_t>, std::vector<std::string>, std::vector<double>, Pairs>
+  Variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<std::string>, std::vector<double>,
+          Pairs>
       value;
+  bool follows_classes = false;  ///< a list of numbers is of the field "classes", in its order, not of all
 };
 
 /// Options of a prediction.
 struct PredictionRequest {
-  std::optional<size_t> top;  ///< number of most likely classes; nothing: the task's default
-  bool all = false;           ///< every class's share instead
+  std::optional<size_t> top = std::nullopt;  ///< number of most likely classes; nothing: the task's default
+  bool all = false;                          ///< every class's share instead
   const std::vector<std::string>& class_names;
-  Shape output = {};  ///< of the network, micro-batch first
+  Shape output = {};                  ///< of a sample
+  std::span<const float> input = {};  ///< the sample as the network reads it, if it is known
+};
+
+/// A prediction compared with the sample's labels.
+struct Judgement {
+  bool is_right = false;
+  double certainty = 0;  ///< probability of what was predicted, or of the wrong class that is most certain
+};
+
+/// The numbers that the network reads for bytes, for each channel: scale * byte + offset.
+struct PixelNumbers {
+  std::vector<float> scale, offset;
+};
+
+/// What `predict --images` writes of a prediction.
+enum class Drawing {
+  none,
+  image,  ///< that of Task::draw
+  masks,  ///< the class of each pixel, in the size of the sample's own image
+};
+
+/// An image that a prediction draws: bytes, (C, H, W) with 1 or 3 channels.
+struct PredictedImage {
+  Shape shape;
+  std::vector<uint8_t> pixels;
 };
 
 /// A network's task: the inputs that its output is compared with, the loss, the metrics, and its predictions.
@@ -91,6 +119,19 @@ class Task {
   /// Of one sample's output, with finite numbers only.
   virtual std::vector<PredictedField> predict(std::span<const float> output,
                                               const PredictionRequest& request) const = 0;
+  /// Whether samples have labels that judge() compares a prediction with.
+  virtual bool judges() const { return false; }
+  virtual Judgement judge(std::span<const float> output, std::span<const int64_t> labels) const;
+
+  /// Whether average() means anything: predictions do not depend on where left is.
+  virtual bool averages_mirrored() const { return false; }
+  /// Replaces the output of a sample, of this shape, by one whose probabilities are the means of its own and
+  /// those of `mirrored`, the output of the mirrored sample.
+  virtual void average(std::span<float> output, std::span<const float> mirrored, const Shape& shape) const;
+
+  virtual Drawing drawing() const { return Drawing::none; }
+  virtual PredictedImage draw(std::span<const float> output, const Shape& shape,
+                              const PixelNumbers& numbers) const;
 };
 
 /// All tasks. Each output has one that applies to it, by the loss.

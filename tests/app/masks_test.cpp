@@ -19,10 +19,6 @@ namespace fs = std::filesystem;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 
-std::string text_of(const std::vector<uint8_t>& bytes) {
-  return {bytes.begin(), bytes.end()};
-}
-
 /// A disc (class 1) left of a square (class 2) on a dark ground, at places and sizes of their own.
 struct Scene {
   explicit Scene(int number) {
@@ -46,6 +42,12 @@ struct Scene {
     }
   }
 
+  std::string image_png() const { return encode_png(image.pixels, {3, height, width}); }
+  std::string mask_png() const { return mask_png(mask); }
+  std::string mask_png(const std::vector<uint8_t>& other) const {
+    return encode_png(other, {1, height, width}, class_palette());
+  }
+
   int64_t height, width;
   Image image;
   std::vector<uint8_t> mask;
@@ -58,9 +60,8 @@ void draw_scenes(const Workspace& workspace, int count) {
   for (int i = 0; i < count; ++i) {
     const Scene scene(i);
     const std::string name = std::string(i < 10 ? "0" : "") + std::to_string(i) + ".png";
-    workspace.write("set/images/" + name, text_of(encode_png(scene.image)));
-    workspace.write("set/masks/" + name,
-                    text_of(encode_png(scene.mask, scene.height, scene.width, class_palette())));
+    workspace.write("set/images/" + name, scene.image_png());
+    workspace.write("set/masks/" + name, scene.mask_png());
   }
 }
 
@@ -142,8 +143,8 @@ TEST_CASE("from a folder of images and masks to an overlay") {
   // Other scenes, not those of training.
   fs::create_directories(workspace.path() / "new/deep");
   const Scene first(1000), second(1001);
-  workspace.write("new/a.png", text_of(encode_png(first.image)));
-  workspace.write("new/deep/b.png", text_of(encode_png(second.image)));
+  workspace.write("new/a.png", first.image_png());
+  workspace.write("new/deep/b.png", second.image_png());
   const Outcome found = run_here(
       workspace, {"predict", "--config", "set.yaml", "run.output_dir=run", "--images", "out", "new"});
   const json line = json::parse(lines_of(found.output).at(1));
@@ -191,13 +192,13 @@ TEST_CASE("masks that do not fit their images are refused with file and pixel, w
   const auto size = std::to_string(scene.width) + "x" + std::to_string(scene.height);
   std::vector<uint8_t> mask = scene.mask;
   mask[static_cast<size_t>(5 * scene.width + 7)] = 9;
-  check_refused(workspace, text_of(encode_png(mask, scene.height, scene.width, class_palette())),
+  check_refused(workspace, scene.mask_png(mask),
                 "the pixel at x 7, y 5 has the value 9, expected a label below 3, the network's number of "
                 "classes, or 255, loss.ignore_index");
-  check_refused(workspace, text_of(encode_png(std::vector<uint8_t>(6), 2, 3, class_palette())),
+  check_refused(workspace, encode_png(std::vector<uint8_t>(6), {1, 2, 3}, class_palette()),
                 "expected the image's size, " + size + " pixels, found 3x2");
   check_refused(workspace, "missing", "cannot be read: No such file or directory");
-  check_refused(workspace, text_of(encode_png(scene.image)),
+  check_refused(workspace, scene.image_png(),
                 "a mask must be a grey or palette PNG of up to 8 bits, found RGB of 8 bits");
   check_refused(workspace, "", "the file is empty");
   check_refused(workspace, "GIF89a", "not a PNG by its first bytes");
@@ -221,8 +222,7 @@ TEST_CASE(
   train("parts", {"run.resume=whole/checkpoints/step-00000002", "data.workers=3"});
   CHECK(workspace.read("parts/model.safetensors") == workspace.read("whole/model.safetensors"));
   const Scene other(3);
-  workspace.write("set/masks/03.png", text_of(encode_png(std::vector<uint8_t>(other.mask.size()),
-                                                         other.height, other.width, class_palette())));
+  workspace.write("set/masks/03.png", other.mask_png(std::vector<uint8_t>(other.mask.size())));
   CHECK_THAT(train("others", {"run.resume=whole/checkpoints/step-00000002"}, 78).errors,
              ContainsSubstring("other contents"));
   const Outcome stats = run_here(workspace, {"data", "stats", "--config", "set.yaml"});

@@ -173,7 +173,7 @@ TEST_CASE("several labels: mixing, micro-batches, averages and packed samples") 
 }
 
 TEST_CASE(
-    "an autoencoder on images without regard to labels: trains, is evaluated, and is not predicted with") {
+    "an autoencoder on images without regard to labels: trains, is evaluated, and gives errors and images") {
   const LabelSets sets;
   const std::string words =
       "data.labels=null loss=mse 'validation.metrics=[]' 'data.augment=[]' 'data.eval_transform=[]' "
@@ -187,7 +187,27 @@ TEST_CASE(
   CHECK(losses[2] < losses[0]);
   CHECK(json::parse(sets.run_well("eval", words + "--json")).at("loss").get<double>() ==
         Approx(losses[2]).epsilon(1e-6));
-  sets.refuse("predict", words, 78, "loss.name: predict prints classes of images");
+  double mse = 0;
+  const auto lines =
+      lines_of(sets.run_well("predict", words + "--images drawn --gallery page.html --format jsonl"));
+  for (const std::string& line : lines) {
+    const json sample = json::parse(line);
+    CHECK(sample.size() == 3);
+    mse += sample.at("mse").get<double>() / static_cast<double>(lines.size());
+    CHECK(sample.at("image") == "drawn/sample-" + sample.at("sample").dump() + ".png");
+    CHECK(sets.workspace.read(sample.at("image")).substr(1, 3) == "PNG");
+  }
+  CHECK(mse == Approx(losses[2]).epsilon(1e-6));
+  const std::string page = sets.workspace.read("page.html");
+  CHECK_THAT(page, ContainsSubstring("prediction for sample 0") && ContainsSubstring("mse "));
+  // The reconstruction of one that was drawn is another image of the same size.
+  const json again = json::parse(sets.run_well("predict", words + "--images twice drawn/sample-3.png"));
+  CHECK(again.at("image") == "twice/sample-3.png");
+  sets.refuse("predict", words + "--images drawn", 64, "--images drawn: expected a new or an empty folder");
+  sets.refuse("predict", words + "--images run/log.txt", 64, "expected a new or an empty folder");
+  sets.refuse("predict", words + "--tta flip", 64,
+              "--tta flip averages probabilities, and reconstruction has none");
+  sets.refuse("predict", words + "--errors-only", 64, "--errors-only needs labels of whole images");
   const std::string other = words + "run.output_dir=other ";
   sets.refuse("train", other + "data.mix.mixup=0.5", 78, "data.mix: mixes labels");
   sets.refuse("train", other + "'model.layers=[flatten, linear: 9]'", 78,

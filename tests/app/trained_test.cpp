@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -295,6 +296,13 @@ TEST_CASE("predicted classes and probabilities are those of the evaluation") {
   const std::vector<Json> of_training =
       json_lines(run_well(workspace, "predict", {"--split", "train"}).output);
   CHECK(of_training.size() == 320);
+  // A page has a limited number of images, and says what is left out.
+  run_well(workspace, "predict", {"--split", "train", "--gallery", "page.html"});
+  const std::string page = workspace.read("page.html");
+  size_t images = 0;
+  for (size_t at = 0; (at = page.find("<figure ", at)) != std::string::npos; ++at) ++images;
+  CHECK(images == 300);
+  CHECK_THAT(page, ContainsSubstring("300 of 320 samples are drawn: ") && ContainsSubstring("sample "));
 }
 
 TEST_CASE("predict writes where it is told, whole or not at all, and ends quietly when nobody reads") {
@@ -316,8 +324,33 @@ TEST_CASE("predict writes where it is told, whole or not at all, and ends quietl
   }
 }
 
-TEST_CASE("predict refuses what it cannot tell classes of") {
+TEST_CASE("predict prints the shares of classes of pixels, and refuses what has none") {
   const Workspace workspace;
+  workspace.write("r.yaml", R"(version: 1
+run: {output_dir: run}
+model: {input: [2, 8, 8], layers: [conv2d: {out_channels: 4, kernel_size: 1}]}
+data: {format: synthetic, synthetic: {train_samples: 64, val_samples: 10}}
+training: {max_duration: 2ba, global_batch_size: 32}
+)");
+  run_well(workspace, "train");
+  const std::vector<Json> all = json_lines(run_well(workspace, "predict", {"--all"}).output);
+  const std::vector<Json> first = json_lines(run_well(workspace, "predict", {"--tta", "flip"}).output);
+  REQUIRE(all.size() == 10);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto fractions = all[i]["fractions"].get<std::vector<double>>();
+    REQUIRE(fractions.size() == 4);
+    CHECK(fractions[0] + fractions[1] + fractions[2] + fractions[3] == Approx(1));
+    CHECK(std::is_sorted(fractions.rbegin(), fractions.rend()));
+    CHECK_FALSE(all[i].contains("label"));
+    // A kernel of one pixel gives the mirrored image the mirrored classes.
+    for (size_t k = 0; k < first[i]["classes"].size(); ++k) {
+      CHECK(first[i]["classes"][k] == all[i]["classes"][k]);
+      CHECK(first[i]["fractions"][k] == fractions[k]);
+    }
+  }
+  CHECK(run(workspace, "predict", {"--errors-only"}).code == 64);
+  CHECK(lines_of(run_well(workspace, "predict", {"--format", "csv", "--all"}).output)[0] ==
+        "sample,classes,fractions,error");
   workspace.write("r.yaml", R"(version: 1
 run: {output_dir: run}
 model: {input: [2, 8, 8], layers: [flatten, linear: 4]}

@@ -4,6 +4,8 @@
 #include <cmath>
 #include "tests/catch.h"
 
+#include "core/tasks/classification.h"
+
 namespace trainer {
 namespace {
 
@@ -99,7 +101,7 @@ TEST_CASE("a reconstruction reads no labels, and is compared with the images the
                     ContainsSubstring("model: with loss.name: mse the network's output must have "
                                       "the shape of its input, 1x6x6, got 1x5x5"));
   CHECK_THROWS_WITH(inputs(mixing), ContainsSubstring("data.mix: mixes labels"));
-  CHECK_THROWS_WITH(task.check_prediction(good), ContainsSubstring("loss.name: predict prints classes"));
+  task.check_prediction(good);
 }
 
 TEST_CASE("a class for each pixel needs label maps of the input's size, and no mixing") {
@@ -174,35 +176,93 @@ TEST_CASE("a prediction is a class, its name where it has one, and probabilities
   CHECK(task.predict(last, {.class_names = names}).size() == 2);  // the third class has no name
 }
 
-TEST_CASE("what has no class for each sample is not predicted") {
+TEST_CASE("classes for each token or of another form are not predicted") {
   for (const Shape& output : {Shape{8, 4, 6}, Shape{8}}) {
     const TaskContext context = setting_of({3, 6, 5}, output);
-    CHECK_THROWS_WITH(
-        task_for(output).check_prediction(context),
-        ContainsSubstring("model: predict prints one class for each image; the network's output " +
-                          to_string(output) +
-                          (output.size() == 3 ? " has one for each token" : " has another form")));
+    CHECK_THROWS_WITH(task_for(output).check_prediction(context),
+                      ContainsSubstring("the network's output " + to_string(output) +
+                                        (output.size() == 3 ? " has a class for each token; trainer generate"
+                                                            : " has another form")));
   }
 }
 
 TEST_CASE("of a class for each pixel, predictions are the classes' shares of the pixels") {
-  const Shape output{8, 3, 2, 2};
+  const Shape output{8, 3, 2, 2}, sample{3, 2, 2};
   const Task& task = task_for(output);
   CHECK_NOTHROW(task.check_prediction(setting_of({3, 2, 2}, output)));
   // Classes 2, 2, 0 (the lower of two equal ones) and 2.
   const std::vector<float> logits = {0, 1, 5, -3, 0, 0, 5, -2, 1, 2, 4, -1};
   const std::vector<std::string> names = {"ground", "car", "road"};
-  const auto fields = task.predict(logits, {.class_names = names, .output = output});
+  const auto fields = task.predict(logits, {.class_names = names, .output = sample});
   REQUIRE(fields.size() == 3);
   CHECK(fields[0].name == "classes");
   CHECK(std::get<std::vector<int64_t>>(fields[0].value) == std::vector<int64_t>{2, 0});
   CHECK(std::get<std::vector<std::string>>(fields[1].value) == std::vector<std::string>{"road", "ground"});
   CHECK(fields[2].name == "fractions");
   CHECK(std::get<std::vector<double>>(fields[2].value) == std::vector<double>{0.75, 0.25});
-  const auto top = task.predict(logits, {.top = 1, .class_names = {}, .output = output});
+  const auto top = task.predict(logits, {.top = 1, .class_names = {}, .output = sample});
   CHECK(std::get<std::vector<int64_t>>(top[0].value) == std::vector<int64_t>{2});
-  const auto all = task.predict(logits, {.all = true, .class_names = names, .output = output});
+  const auto all = task.predict(logits, {.all = true, .class_names = names, .output = sample});
   CHECK(std::get<std::vector<double>>(all[2].value) == std::vector<double>{0.75, 0.25, 0});
+  CHECK_FALSE(task.judges());
+  CHECK(task.drawing() == Drawing::masks);
+}
+
+TEST_CASE("of a reconstruction the mean squared error is predicted, and drawn in bytes") {
+  const Task& task = task_for({8, 3, 1, 2}, TargetKind::input);
+  const std::vector<float> output = {0, 1, 2, 3, 4, 1e9f}, input = {0, 1, 2, 3, 4, 1e9f - 128};
+  const std::vector<std::string> none;
+  const auto fields = task.predict(output, {.class_names = none, .output = {3, 1, 2}, .input = input});
+  REQUIRE(fields.size() == 1);
+  CHECK(fields[0].name == "mse");
+  CHECK(std::get<double>(fields[0].value) == Approx(128.0 * 128 / 6));
+  CHECK(task.drawing() == Drawing::image);
+  const PredictedImage image =
+      task.draw(output, {3, 1, 2}, {.scale = {0.5f, 1, 0.01f}, .offset = {0, -7, 5}});
+  CHECK(image.shape == Shape{3, 1, 2});
+  CHECK(image.pixels == std::vector<uint8_t>{0, 2, 9, 10, 0, 255});
+}
+
+TEST_CASE("averages with the mirrored sample are those of the probabilities, however far the logits are") {
+  const std::vector<std::string> none;
+  const Task& classes = task_for({8, 3});
+  const std::vector<float> near = {1, 2, 0}, far = {-3000, 500, 1500};
+  std::vector<float> output = near;
+  classes.average(output, far, {3});
+  const std::vector<double> a = probabilities(near), b = probabilities(far), mean = probabilities(output);
+  for (size_t c = 0; c < 3; ++c) {
+    CHECK(std::isfinite(output[c]));
+    CHECK(mean[c] == Approx((a[c] + b[c]) / 2).epsilon(1e-6));
+  }
+  const Task& sets = task_for({8, 3}, TargetKind::label_set);
+  output = {1, -2000, 2000};
+  sets.average(output, std::vector<float>{-1, -2000, 2000}, {3});
+  CHECK(output[0] == Approx(0).margin(1e-6));
+  CHECK((std::isfinite(output[1]) && output[1] < -80));
+  CHECK((std::isfinite(output[2]) && output[2] > 80));
+  // The mirrored output is mirrored back.
+  const Task& pixels = task_for({8, 2, 2, 3});
+  const std::vector<float> there = {1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0},
+                           back = {3, 2, 1, 6, 5, 4, 0, 0, 0, 0, 0, 0};
+  output = there;
+  pixels.average(output, back, {2, 2, 3});
+  for (size_t i = 0; i < 6; ++i) CHECK(output[i] - output[i + 6] == Approx(there[i]).epsilon(1e-5));
+  CHECK_FALSE(task_for({8, 3, 1, 2}, TargetKind::input).averages_mirrored());
+}
+
+TEST_CASE("a prediction is judged by its class or, of sets, by the class that is most certainly wrong") {
+  const Task& classes = task_for({8, 3});
+  const std::vector<float> output = {0, 3, 0};
+  const std::vector<int64_t> right = {1}, wrong = {2}, none;
+  CHECK(classes.judge(output, right).is_right);
+  CHECK_FALSE(classes.judge(output, wrong).is_right);
+  CHECK(classes.judge(output, wrong).certainty == Approx(probabilities(output)[1]));
+  const Task& sets = task_for({8, 3}, TargetKind::label_set);
+  const std::vector<float> logits = {2, -3, -1};
+  CHECK(sets.judge(logits, std::vector<int64_t>{0}).is_right);
+  CHECK_FALSE(sets.judge(logits, none).is_right);
+  CHECK(sets.judge(logits, none).certainty == Approx(1 / (1 + std::exp(-2.0))));
+  CHECK(sets.judge(logits, std::vector<int64_t>{1, 2}).certainty == Approx(1 / (1 + std::exp(-3.0))));
 }
 
 }  // namespace

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/trainer/mask_images.h"
+#include "apps/trainer/predict_samples.h"
+#include "apps/trainer/predicted_sample.h"
+#include "apps/trainer/prediction_format.h"
+#include "apps/trainer/prediction_gallery.h"
+#include "apps/trainer/prediction_images.h"
+#include "apps/trainer/trained_network.h"
+#include "core/data/pipeline.h"
+#include "core/host/stop.h"
+#include "core/storage/atomic_file.h"
+#include "core/train/prediction.h"
+
+namespace trainer {
+
+/// Lines by the certainty of their wrong predictions. Keeps the most certain ones alone, as memory is
+/// bounded.
+class WorstLines {
+ public:
+  void add(const PredictedSample& sample, std::string line) {
+    ++count_;
+    lines_.emplace(Rank{sample.judgement->certainty, -sample.number}, std::move(line));
+    if (lines_.size() > kMost) lines_.erase(lines_.begin());
+  }
+  std::string text() const {
+    std::string all;
+    for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) all += line->second;
+    return all;
+  }
+  int64_t count() const { return count_; }
+  int64_t left_out() const { return count_ - static_cast<int64_t>(lines_.size()); }
+
+ private:
+  static constexpr size_t kMost = 100000;
+  using Rank = std::pair<double, int64_t>;
+  std::map<Rank, std::string> lines_;
+  int64_t count_ = 0;
+};
+
+/// One pass of a network over samples: their lines, and what else the command line asks for.
+class PredictionPass {
+ public:
+  PredictionPass(TrainedNetwork& network, const PredictSamples& samples, const Arguments& arguments,
+                 StopSignals& signals);
+
+  /// Predicts all samples, and gives the sink the lines. Throws once a signal has come.
+  void run(const ByteSink& sink);
+  /// Of the samples of run(), once. `weights`: their file.
+  Gallery gallery(const std::string& weights);
+  /// Prints what went wrong; returns the exit code.
+  int conclude() const;
+
+ private:
+  std::unique_ptr<DataPipeline> open(bool mirrored);
+  std::span<const float> output_of(const Prediction& prediction, const std::optional<Prediction>& mirrored,
+                                   int64_t row);
+  std::string line_of(const Batch& batch, int64_t row, std::span<const float> output);
+  void keep_images(PredictedSample& sample, std::span<const float> output);
+  int failed(ExitCode code, int64_t count, const std::string& what) const;
+
+  TrainedNetwork& network_;
+  const Task& task_;
+  const PredictSamples& samples_;
+  const Arguments& arguments_;
+  StopSignals& signals_;
+  Unreadable unreadable_;
+  PredictionRequest request_;
+  std::unique_ptr<PredictionFormat> format_;
+  GalleryTiles tiles_;
+  WorstLines worst_;
+  int64_t wrong_ = 0;
+  std::optional<PredictionImages> images_;
+  std::optional<MaskImages> masks_;
+  std::vector<float> averaged_;
+  std::unique_ptr<DataPipeline> pipeline_, mirrored_;  // their threads end before the members above
+  SampleReader reader_;
+};
+
+}  // namespace trainer
