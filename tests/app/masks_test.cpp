@@ -169,6 +169,17 @@ TEST_CASE("from a folder of images and masks to an overlay") {
     }
   }
 
+  const Outcome table =
+      run_here(workspace, {"predict", "--config", "set.yaml", "run.output_dir=run", "--images", "more",
+                           "--gallery", "page.html", "--tta", "flip", "--format", "csv", "new"});
+  const std::vector<std::string> rows = lines_of(table.output);
+  REQUIRE(rows.size() == 3);
+  CHECK_THAT(rows[0],
+             ContainsSubstring("file,classes,") && ContainsSubstring("fractions,mask,overlay,error"));
+  CHECK_THAT(rows[2], ContainsSubstring("new/deep/b.png,0;") &&
+                          ContainsSubstring(",more/deep/b_mask.png,more/deep/b_overlay.png,"));
+  CHECK_THAT(workspace.read("page.html"), ContainsSubstring("<b>0 0."));
+
   const auto refused = [&](const std::string& folder, const std::vector<std::string>& more) {
     std::vector<std::string> words = {"predict",  "--config", "set.yaml", "run.output_dir=run",
                                       "--images", folder};
