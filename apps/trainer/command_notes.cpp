@@ -27,7 +27,7 @@ struct Notes {
 
 const std::map<std::string, Notes>& all_notes() {
   static const std::string predict =
-      std::string(kWhereWeights) + " Write ./key=value for a file whose name looks like\nan override.";
+      std::string(kWhereWeights) + "\nWrite ./key=value for a file whose name looks like an override.";
   static const std::map<std::string, Notes> notes = {
       {"",
        {"A recipe without a command is trained.",

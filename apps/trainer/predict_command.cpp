@@ -25,8 +25,11 @@ void refuse(const std::string& why) {
   throw Error(ExitCode::usage, why);
 }
 
-/// Options that the network's task has no meaning for.
-void check_options(const Task& task, const PredictArguments& wanted) {
+/// Refuses options that contradict each other, or that have no meaning for the network's task.
+void check_options(const Task& task, const Arguments& arguments) {
+  const PredictArguments& wanted = arguments.predict;
+  if (!wanted.gallery.empty() && wanted.gallery == arguments.out)
+    refuse("--output and --gallery name one file, for lines and for a page; name two");
   if (wanted.tta == "flip" && !task.averages_mirrored())
     refuse(fmt::format("--tta flip averages probabilities, and {} has none; leave it out", task.name()));
   if (!wanted.images.empty() && task.drawing() == Drawing::none)
@@ -43,11 +46,14 @@ void check_options(const Task& task, const PredictArguments& wanted) {
 
 void require_labels(const PredictSamples& samples) {
   if (samples.has_labels()) return;
-  const std::string classes = fmt::format("{}", fmt::join(samples.class_names, ", "));
+  const std::string known = samples.class_names.empty()
+                                ? "the classes have no names that folders could have"
+                                : fmt::format("{} is in no folder named by a class ({})", samples.unlabelled,
+                                              fmt::join(samples.class_names, ", "));
   refuse(
-      fmt::format("--errors-only needs labels, and {} is in no folder named by a class ({}); put images into "
-                  "folders of their classes, or leave them out for the recipe's labels (--split val)",
-                  one_line(samples.unlabelled), one_line(classes)));
+      fmt::format("--errors-only needs labels, and {}; name images in folders of their classes, or none for "
+                  "the recipe's labels (--split val)",
+                  one_line(known)));
 }
 
 void write_to_output(std::span<const std::byte> bytes) {
@@ -71,7 +77,7 @@ int predict_command(const Arguments& arguments) {
   const std::shared_ptr<const Recipe> named = named_recipe(arguments);
   check_prediction(named);
   const Task& task = task_of(named);
-  check_options(task, arguments.predict);
+  check_options(task, arguments);
   if (!arguments.inputs.empty()) check_channels(*named);
   const TrainedRecipe trained = with_weights(named, arguments);
   const PredictSamples samples = open_samples(trained, task, arguments);

@@ -200,6 +200,7 @@ TEST_CASE("predict: a gallery draws the errors first, and nothing of a file's na
   const std::string unlabelled = shown.predict_well({"shown/bright/100.png", "--gallery", "/dev/stdout"});
   CHECK_THAT(unlabelled, ContainsSubstring("<h2>Right</h2>"));
   shown.refuse({"shown", "--gallery", "shown/bright/100.png"}, "shown/bright/100.png");
+  shown.refuse({"shown", "--gallery", "page.html", "-o", "page.html"}, "name one file");
 }
 
 TEST_CASE("predict: with flips the probabilities are the means of an image and its mirror image") {
