@@ -48,8 +48,8 @@ while read -r command <&3; do
 done 3<commands.txt
 grep -q 'cmake --install build/release --prefix ~/.local' 1.log || fail "the quickstart does not say how to install: $(tail -n 8 1.log)"
 
-# Images: in grey, brighter from class to class.
-mkdir -p try/folder own/new
+# Images: in grey, brighter from class to class; with a table of their classes; with a mask of a bright rectangle.
+mkdir -p try/folder own/new table/new masks/new
 python3 - <<'PYTHON'
 import os, struct, zlib
 
@@ -57,8 +57,11 @@ def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 def write(path, width, height, brightest):
+    draw(path, width, height, lambda x, y: (x * y) % (brightest + 1))
+
+def draw(path, width, height, value):
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    rows = b"".join(b"\0" + bytes((x * y) % (brightest + 1) for x in range(width)) for y in range(height))
+    rows = b"".join(b"\0" + bytes(value(x, y) for x in range(width)) for y in range(height))
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
                    chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
@@ -69,12 +72,41 @@ for kind, brightest in (("bag", 40), ("sneaker", 120), ("trousers", 250)):
     for number in range(30):
         write(f"own/images/{kind}/{number}.png", 56 + number, 112 - number, brightest)
 write("own/new/b100.png", 60, 80, 40)
+
+labels = ["id,breed"]
+for number in range(45):
+    write(f"table/photos/{number}.png", 40, 40, (40, 120, 250)[number % 3])
+    labels.append(f"{number},{('bag', 'sneaker', 'trousers')[number % 3]}")
+with open("table/photos/labels.csv", "w") as file:
+    file.write("\n".join(labels))
+write("table/new/a.png", 40, 40, 40)
+
+for number in range(25):
+    left, top = number % 5 * 4, number // 5 * 4
+    inside = lambda x, y: left <= x < left + 20 and top <= y < top + 16
+    name = f"{number:03}.png"
+    draw("masks/new/a.png" if number == 12 else f"masks/signs/images/{name}", 48, 40, lambda x, y: 200 if inside(x, y) else (x + y) % 60)
+    if number != 12:
+        draw(f"masks/signs/masks/{name}", 48, 40, lambda x, y: int(inside(x, y)))
 PYTHON
 
 # A user's own images, up to the class of a new one.
 [ "$(wc -l <prompted.txt)" -ge 4 ] || fail "the commands for a user's own images were not found"
 while read -r command <&3; do run own "$command"; done 3<prompted.txt
 grep -q '"name":"bag"' "$number.log" || fail "the image of a bag is not recognised: $(cat "$number.log")"
+
+# The guide's ways from a table of labels to a gallery, and from masks to overlays.
+guide() { # FOLDER SECTION
+  local count
+  sed -n "/^## $2\$/,/^## /s/^    \\$ //p" "$sources/docs/own-data.md" >"$1.txt"
+  count=$(wc -l <"$1.txt")
+  { [ "$count" -ge 3 ] && [ "$count" -le 4 ]; } || fail "\"$2\" has $count commands; expected three or four"
+  while read -r command <&3; do run "$1" "$command"; done 3<"$1.txt"
+}
+guide table "Labels from a CSV file"
+grep -q 'data:image' table/gallery.html || fail "the gallery has no image"
+guide masks "A class for each pixel"
+ls masks/out/a_mask.png masks/out/a_overlay.png >/dev/null || fail "no mask or overlay was written"
 
 # The table, with a file or folder for its placeholders. Training is shortened by the key that the recipe explains.
 cp -r trainer/configs/models try/
