@@ -33,8 +33,9 @@ std::optional<int32_t> folder_class(const fs::path& file, const fs::path& word,
                                         : folder_name(word) / file.lexically_relative(word).parent_path();
   std::vector<std::string> parts;
   for (const fs::path& part : folders) parts.push_back(part.string());
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    if (const auto found = std::ranges::find(names, *part); found != names.end())
+  std::ranges::reverse(parts);  // the innermost folder first
+  for (const std::string& part : parts) {
+    if (const auto found = std::ranges::find(names, part); found != names.end())
       return static_cast<int32_t>(found - names.begin());
   }
   return std::nullopt;

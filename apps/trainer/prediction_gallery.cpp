@@ -61,7 +61,7 @@ GalleryTile GalleryTiles::tile_of(const PredictedSample& sample, const SampleRea
 
 std::vector<GalleryTile> GalleryTiles::take() {
   std::vector<GalleryTile> tiles;
-  for (auto tile = wrong_.rbegin(); tile != wrong_.rend(); ++tile) tiles.push_back(std::move(tile->second));
+  std::for_each(wrong_.rbegin(), wrong_.rend(), [&](auto& tile) { tiles.push_back(std::move(tile.second)); });
   const size_t room = std::min(kMostTiles - tiles.size(), others_.size());
   std::move(others_.begin(), others_.begin() + static_cast<std::ptrdiff_t>(room), std::back_inserter(tiles));
   return tiles;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,7 +35,7 @@ class WorstLines {
   }
   std::string text() const {
     std::string all;
-    for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) all += line->second;
+    std::for_each(lines_.rbegin(), lines_.rend(), [&](const auto& line) { all += line.second; });
     return all;
   }
   int64_t count() const { return count_; }

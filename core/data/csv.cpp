@@ -13,8 +13,6 @@
 namespace trainer {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 const char* name_of(char separator) {
   return separator == ';' ? "a semicolon" : separator == '\t' ? "a tab" : "a comma";
 }

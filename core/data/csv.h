@@ -8,6 +8,9 @@
 
 namespace trainer {
 
+/// What some programs put before a text in UTF-8.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// A record of a CSV file and the line, from 1, on which it begins.
 struct CsvRow {
   std::vector<std::string> fields;

@@ -27,6 +27,11 @@ const char* width_key(const std::string& type) {
   return row == layers().end() ? nullptr : row->make()->width_key();
 }
 
+bool has_width(const Value& item) {
+  return item.kind == Value::Kind::map && item.entries.size() == 1 &&
+         width_key(item.entries.front().key) != nullptr;
+}
+
 /// Sets one key of a layer's parameters; a single value stands for that key alone.
 void set_width(Value& parameters, const char* key, const Value::Entry& given) {
   if (parameters.kind != Value::Kind::map) {
@@ -51,19 +56,17 @@ void set_num_classes(Value& network, const std::string& path, Reading& reading) 
   if (given == network.entries.end() || list == network.entries.end() || !is_count(given->value)) return;
   const Origin origin{given->where, join_path(path, "num_classes")};
   std::vector<Value>& items = list->value.items;
-  for (auto item = items.rbegin(); item != items.rend(); ++item) {
-    if (item->kind != Value::Kind::map || item->entries.size() != 1) continue;
-    Value::Entry& layer = item->entries.front();
-    const char* key = width_key(layer.key);
-    if (key == nullptr) continue;
-    if (const Value* tied = layer.value.find("weight_of"); tied != nullptr && !tied->text.empty()) {
-      return reading.error(origin, fmt::format("the last layer's weight is that of '{}'; set the number of "
-                                               "outputs in both layers instead",
-                                               shown(tied->text)));
-    }
-    return set_width(layer.value, key, *given);
+  if (items.empty()) return;
+  const auto last = std::find_if(items.rbegin(), items.rend(), has_width);
+  if (last == items.rend())
+    return reading.error(origin, "no layer of the network has a number of outputs to set");
+  Value::Entry& layer = last->entries.front();
+  if (const Value* tied = layer.value.find("weight_of"); tied != nullptr && !tied->text.empty()) {
+    return reading.error(origin, fmt::format("the last layer's weight is that of '{}'; set the number of "
+                                             "outputs in both layers instead",
+                                             shown(tied->text)));
   }
-  if (!items.empty()) reading.error(origin, "no layer of the network has a number of outputs to set");
+  set_width(layer.value, width_key(layer.key), *given);
 }
 
 }  // namespace trainer

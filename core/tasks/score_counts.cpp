@@ -118,8 +118,8 @@ void ScoreCounts::add_confidence(double confidence, bool is_right) {
 void ScoreCounts::rank(int64_t ranked_class, double log_odds, bool is_positive) {
   const int64_t bins = shape_.bins();
   const double share = std::isinf(log_odds) ? (log_odds > 0 ? 1 : -1) : log_odds / (1 + std::abs(log_odds));
-  const int64_t bin = std::clamp<int64_t>(
-      static_cast<int64_t>((share + 1) / 2 * static_cast<double>(bins) + 0.5), 0, bins - 1);
+  const int64_t bin =
+      std::clamp<int64_t>(std::llround((share + 1) / 2 * static_cast<double>(bins)), 0, bins - 1);
   ++counts_[static_cast<size_t>(kRanks + 2 * (ranked_class * bins + bin) + (is_positive ? 1 : 0))];
 }
 

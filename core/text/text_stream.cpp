@@ -45,7 +45,7 @@ std::string TextStream::take(std::string_view text, size_t end) {
 std::string TextStream::add(int32_t token) {
   tokens_.push_back(token);
   const std::string text = tokenizer_.decode(tokens_);
-  const std::string piece = take(text, settled_bytes(text));
+  std::string piece = take(text, settled_bytes(text));
   if (shown_ == text.size() && is_anchor(token)) {
     tokens_ = {token};
     shown_ = tokenizer_.decode(tokens_).size();

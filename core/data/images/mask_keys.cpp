@@ -6,13 +6,12 @@
 
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
+#include "core/data/csv.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/masks.h"
 
 namespace trainer {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Takes a line from the front of `text`, without its end.
 std::string take_line(std::string_view& text) {

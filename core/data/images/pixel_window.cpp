@@ -2,12 +2,13 @@
 #include "core/data/images/pixel_window.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainer {
 
 uint8_t PixelWindow::byte_of(double value) const {
   const double share = std::clamp((value - from) / (to - from), 0.0, 1.0);
-  return static_cast<uint8_t>(share * 255 + 0.5);
+  return static_cast<uint8_t>(std::lround(share * 255));
 }
 
 std::vector<uint8_t> PixelWindow::table(int64_t most) const {
