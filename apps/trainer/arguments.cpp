@@ -11,12 +11,13 @@
 #include <system_error>
 
 #include "apps/trainer/command_notes.h"
+#include "apps/trainer/command_words.h"
+#include "apps/trainer/option_values.h"
 #include "apps/trainer/standard_streams.h"
+#include "apps/trainer/trained_arguments.h"
 #include "core/base/error.h"
 #include "core/base/memory_reserve.h"
 #include "core/base/version.h"
-#include "core/config/messages.h"
-#include "core/config/other_names.h"
 
 namespace trainer {
 namespace {
@@ -24,70 +25,6 @@ namespace {
 /// For parsing a command line, or for its help.
 constexpr size_t kMemoryOfWords = size_t{1} << 18;
 
-const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {
-      "train",  "init",   "eval",    "predict", "generate", "plan",  "layers",     "data",
-      "schema", "doctor", "inspect", "runs",    "report",   "watch", "completion", "man"};
-  return names;
-}
-
-[[noreturn]] void throw_unknown(const std::string& command) {
-  std::error_code unknown;
-  const auto status = std::filesystem::status(command, unknown);
-  std::string answer = suggestion(command, commands());
-  if (std::filesystem::is_directory(status))
-    answer =
-        fmt::format("; `trainer init {}` writes a recipe for the samples in that folder", shown(command));
-  else if (std::filesystem::is_regular_file(status))
-    answer = fmt::format("; if that file is a recipe: `trainer --config {}`", shown(command));
-  throw Error(ExitCode::usage, fmt::format("unknown command '{}'{}", shown(command), answer));
-}
-
-/// How a key is written that stands as an option, such as `--lr`; else nothing.
-std::string key_of_option(const std::string& word) {
-  if (!word.starts_with("--")) return "";
-  std::string key = word.substr(2, word.find('=') - 2);
-  std::ranges::replace(key, '-', '_');
-  const OtherName* known = find_other_name(key);
-  if (known == nullptr) return "; keys of the recipe are written without dashes, such as optimizer.lr=0.1";
-  const std::string example = *known->example == '\0' ? "..." : known->example;
-  return fmt::format("; write the recipe's key, {}={}", known->ours, example);
-}
-
-/// Whether a word without an option is the recipe.
-bool is_recipe(const std::string& word) {
-  const bool is_plain = !word.starts_with("-") && word.find('=') == std::string::npos;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(word, ignored)) return false;  // of a run
-  return is_plain && (word.ends_with(".yaml") || word.ends_with(".yml"));
-}
-
-/// `trainer --config F` means `trainer train --config F`, and so does `trainer F`. An unknown command is
-/// reported with the nearest one.
-std::vector<std::string> with_command(int argc, const char* const* argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.empty() || words == std::vector<std::string>{"help"}) return {"--help"};
-  if (words[0] == "version" || words[0] == "-v" || words[0] == "-V") return {"--version"};
-  if (words[0] == "help") {  // trainer help plan
-    words.erase(words.begin());
-    words.emplace_back("--help");
-  }
-  if (words[0] == "--help" || words[0] == "-h" || words[0] == "--version") return words;
-  const bool has_command = std::find(commands().begin(), commands().end(), words[0]) != commands().end();
-  if (!has_command &&
-      (words[0].starts_with("-") || words[0].find('=') != std::string::npos || is_recipe(words[0]))) {
-    words.insert(words.begin(), "train");
-  } else if (!has_command) {
-    throw_unknown(words[0]);
-  }
-  // Only the word after the command: later ones may belong to an option.
-  const size_t place = words[0] == "data" ? 2 : 1;
-  const bool takes_recipe = words[0] != "init" && words[0] != "inspect" && words[0] != "runs" &&
-                            words[0] != "report" && words[0] != "watch" && words[0] != "completion";
-  if (takes_recipe && words.size() > place && is_recipe(words[place]))
-    words.insert(words.begin() + static_cast<int64_t>(place), "--config");
-  return words;
-}
 // The help, the manual page and shells show an option's type. Shells complete FILE, DIRECTORY and KEY=VALUE
 // (completion.cpp); lower-case text is the value itself.
 
@@ -103,29 +40,6 @@ void add_recipe(CLI::App& command, Arguments& arguments) {
       ->type_name("KEY=VALUE");
 }
 
-/// The run or the recipe of a trained network, and its weights. Words that are no options are sorted by
-/// finish_trained().
-void add_trained(CLI::App& command, Arguments& arguments) {
-  command
-      .add_option("--config,-c", arguments.config,
-                  "the recipe, a YAML file, of whose own run the weights are")
-      ->type_name("FILE");
-  command
-      .add_option(
-          "--weights", arguments.weights,
-          "weights to use: a run's directory, a checkpoint or a .safetensors file (default: the run's "
-          "best, else its last)")
-      ->type_name("FILE");
-  CLI::Option* trained =
-      command.add_flag("--as-trained", arguments.as_trained,
-                       "use the transforms that the weights were trained with, not the recipe's");
-  command
-      .add_flag(
-          "--as-written", arguments.as_written,
-          "use the recipe's transforms, classes and tokenizer though the weights were trained with others")
-      ->excludes(trained);
-}
-
 void add_recipe_options(CLI::App& command, Arguments& arguments) {
   add_recipe(command, arguments);
   command.add_flag("--dump-config", arguments.dump_config,
@@ -134,16 +48,6 @@ void add_recipe_options(CLI::App& command, Arguments& arguments) {
       .add_option("--disable-pass", arguments.disabled_passes, "disable an optional pass (may be repeated)")
       ->allow_extra_args(false)
       ->type_name("PASS");
-}
-
-/// A number from 1 on.
-void make_count(CLI::Option& option) {
-  option.check(CLI::PositiveNumber.description(""))->type_name("N");
-}
-
-/// One of these names.
-void make_choice(CLI::Option& option, const std::vector<std::string>& names) {
-  option.check(CLI::IsMember(names).description(""))->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 
 void add_data_commands(CLI::App& data, Arguments& arguments) {
@@ -181,168 +85,14 @@ void add_init_command(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE");
   CLI::Option* network = init->add_option(
       "--network", arguments.network,
-      "a network that comes with the program, such as resnet18, or a network's file (default: "
-      "a small one that fits the data)");
+      "an included network, such as resnet18, or a network's file (default: a small network for the "
+      "size of the data)");
   network->type_name("NETWORK");
   init->add_option("--weights", arguments.weights,
                    "trained weights of that network, whose head is replaced: a .safetensors file, or the "
                    "directory of a run")
       ->needs(network)
       ->type_name("FILE");
-}
-
-void add_eval_command(CLI::App& app, Arguments& arguments) {
-  CLI::App* eval = app.add_subcommand("eval", "evaluate a run's weights on its data.val");
-  add_trained(*eval, arguments);
-  eval->add_option("words", arguments.inputs,
-                   "a run's directory; section.key=value overrides a key of its recipe")
-      ->type_name("DIRECTORY|KEY=VALUE");
-  eval->add_flag("--json", arguments.json, "print one JSON object instead");
-}
-
-void add_prediction_results(CLI::App& predict, PredictArguments& wanted) {
-  CLI::Option* format =
-      predict.add_option("--format", wanted.format, "form of the output")->default_str("jsonl");
-  make_choice(*format, {"jsonl", "csv", "table"});
-  CLI::Option* tta = predict.add_option(
-      "--tta", wanted.tta,
-      "test-time augmentation: average the probabilities of each image and of its mirror image");
-  make_choice(*tta, {"flip"});
-  predict.add_flag(
-      "--errors-only", wanted.errors_only,
-      "print misclassified samples only, the most certain first; needs labels, from the recipe's "
-      "data or from folders named by the classes");
-  predict
-      .add_option("--gallery", wanted.gallery,
-                  "write an HTML file with the images, their predictions and labels, errors first; without "
-                  "--format or --output no lines are printed")
-      ->type_name("FILE");
-  predict
-      .add_option(
-          "--images", wanted.images,
-          "write PNG files into this folder: an autoencoder's reconstructions (a new or empty folder) "
-          "or, with a class for each pixel, masks and overlays in the images' sizes")
-      ->type_name("DIRECTORY");
-}
-
-void add_predict_command(CLI::App& app, Arguments& arguments) {
-  CLI::App* predict = app.add_subcommand(
-      "predict", "apply a run's network to images: classes, labels, masks, reconstructions");
-  add_trained(*predict, arguments);
-  predict
-      ->add_option("words", arguments.inputs,
-                   "a run's directory (without --config), then images and folders of images; "
-                   "section.key=value overrides a key of the recipe")
-      ->type_name("FILE|KEY=VALUE");
-  CLI::Option* split =
-      predict
-          ->add_option("--split", arguments.split,
-                       "without images: the split of the recipe's data to classify, train or val")
-          ->default_str("val");
-  make_choice(*split, {"train", "val"});
-  CLI::Option* top = predict->add_option(
-      "--top", arguments.top, "classes to print (default: 5; with binary_cross_entropy or of pixels all)");
-  make_count(*top);
-  predict->add_flag("--all", arguments.all, "print the probability of every class, in class order")
-      ->excludes(top);
-  predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)")
-      ->type_name("FILE");
-  add_prediction_results(*predict, arguments.predict);
-}
-
-/// A number within bounds. CLI11's own checks accept "nan", which no comparison excludes.
-void make_number(CLI::Option& option, double least, double most) {
-  option.check(CLI::Validator(
-      [](std::string& text) {
-        const bool is_nan = text.find_first_of("nN") != std::string::npos;
-        return is_nan ? fmt::format("Value {} is not a number", text) : std::string();
-      },
-      ""));
-  option.check(CLI::Range(least, most).description(""));
-}
-
-void add_sampling(CLI::App& generate, GenerateArguments& wanted) {
-  CLI::Option* temperature = generate.add_option(
-      "--temperature", wanted.temperature, "divides the logits; 0 takes the likeliest token (default 1)");
-  make_number(*temperature->type_name("T"), 0, 1e6);
-  make_count(*generate.add_option("--top-k", wanted.top_k, "draw from the K likeliest tokens only"));
-  CLI::Option* top_p =
-      generate.add_option("--top-p", wanted.top_p,
-                          "draw from the fewest tokens whose probabilities add up to P (nucleus sampling)");
-  make_number(*top_p->type_name("P"), 0, 1);
-  generate.add_option("--seed", wanted.seed, "seed of the draws (default 0)")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->type_name("N");
-}
-
-void add_generate_command(CLI::App& app, Arguments& arguments) {
-  CLI::App* generate = app.add_subcommand("generate", "continue a text with a trained network of tokens");
-  add_trained(*generate, arguments);
-  generate
-      ->add_option("words", arguments.inputs,
-                   "a run's directory; section.key=value overrides a key of its recipe")
-      ->type_name("DIRECTORY|KEY=VALUE");
-  GenerateArguments& wanted = arguments.generate;
-  CLI::Option* prompt = generate->add_option("--prompt", wanted.prompt, "the text to continue");
-  prompt->type_name("TEXT");
-  generate->add_option("--prompts", wanted.prompts, "file with a prompt in each line (JSON Lines output)")
-      ->excludes(prompt)
-      ->type_name("FILE");
-  make_count(*generate->add_option("--tokens", wanted.tokens, "tokens to generate at most (default 100)"));
-  constexpr int64_t kMostSamples = int64_t{1} << 20;
-  CLI::Option* samples =
-      generate->add_option("--samples", wanted.samples, "continuations of each prompt (default 1)");
-  make_count(*samples);
-  samples->check(CLI::Range(int64_t{1}, kMostSamples).description(""));
-  add_sampling(*generate, wanted);
-  generate->add_flag("--keep-going", wanted.keep_going, "do not stop at the token that ends a text");
-  generate->add_flag("--json", wanted.json, "print a JSON object for each sample");
-}
-
-/// Whether a word overrides a key of the recipe: only characters of keys precede its first '='.
-bool is_override(const std::string& word) {
-  const size_t end = word.find('=');
-  if (end == 0 || end == std::string::npos) return false;
-  return word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]") == end;
-}
-
-/// Sorts the words of a command that uses a trained network: overrides, the run unless there is a recipe, and
-/// the rest.
-void finish_trained(const CLI::App& command, Arguments& arguments) {
-  std::vector<std::string> words;
-  words.swap(arguments.inputs);
-  for (std::string& word : words) {
-    if (is_override(word)) {
-      arguments.overrides.push_back(std::move(word));
-    } else if (arguments.config.empty() && arguments.run.empty()) {
-      arguments.run = std::move(word);
-    } else {
-      arguments.inputs.push_back(std::move(word));
-    }
-  }
-  if (!arguments.config.empty() || !arguments.run.empty()) return;
-  throw Error(ExitCode::usage, fmt::format("{0} needs a run's directory, or a recipe with --config; see "
-                                           "`trainer {0} --help`",
-                                           command.get_name()));
-}
-
-/// For commands that take no other words; the recipe refuses them as overrides.
-void finish_without_inputs(const CLI::App& command, Arguments& arguments) {
-  finish_trained(command, arguments);
-  std::ranges::move(arguments.inputs, std::back_inserter(arguments.overrides));
-  arguments.inputs.clear();
-}
-
-/// Gives the split of `predict` the value that it has without a word.
-void finish_predict(const CLI::App& predict, Arguments& arguments) {
-  finish_trained(predict, arguments);
-  arguments.predict.has_format = predict.count("--format") > 0;
-  if (predict.count("--split") == 0) {
-    arguments.split = "val";
-  } else if (!arguments.inputs.empty()) {
-    throw Error(ExitCode::usage,
-                fmt::format("predict takes images ('{}') or --split, not both", arguments.inputs[0]));
-  }
 }
 
 void add_watching_commands(CLI::App& app, Arguments& arguments) {
@@ -403,14 +153,19 @@ void add_notes(CLI::App& command, const std::string& path) {
     add_notes(*below, path.empty() ? below->get_name() : path + " " + below->get_name());
 }
 
-/// The words that lead to the help of the command that was called.
-std::string words_of_help(const CLI::App& app) {
+/// A mistake in the words of the command that was called, and where its help is. Words that it does not know
+/// may be keys of a recipe.
+[[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& wrong) {
+  const CLI::App* called = &app;
   std::string words = "trainer";
-  for (const CLI::App* called = &app; !called->get_subcommands().empty();) {
+  while (!called->get_subcommands().empty()) {
     called = called->get_subcommands().front();
     words += " " + called->get_name();
   }
-  return words + " --help";
+  const std::vector<std::string> unknown = app.remaining(true);
+  const bool takes_recipe = called->get_option_no_throw("--config") != nullptr;
+  const std::string key = takes_recipe && !unknown.empty() ? key_of_option(unknown[0]) : "";
+  throw Error(ExitCode::usage, fmt::format("{}{}; see `{} --help`", wrong.what(), key, words));
 }
 
 }  // namespace
@@ -483,13 +238,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
     reserve.require_untouched();
     print_to_output(text.str());
     return std::nullopt;
-  } catch (const CLI::ExtrasError& wrong) {
-    const std::vector<std::string> extras = app.remaining(true);
-    const std::string key = extras.empty() ? "" : key_of_option(extras[0]);
-    throw Error(ExitCode::usage,
-                fmt::format("{}{}", wrong.what(), key.empty() ? "; see `" + words_of_help(app) + "`" : key));
   } catch (const CLI::ParseError& wrong) {
-    throw Error(ExitCode::usage, fmt::format("{}; see `{}`", wrong.what(), words_of_help(app)));
+    refuse(app, wrong);
   }
   reserve.require_untouched();
   if (app.got_subcommand("init")) arguments.command = Arguments::Command::init;

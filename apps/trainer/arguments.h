@@ -88,7 +88,7 @@ struct Arguments {
   PredictArguments predict;
   GenerateArguments generate;
   std::string path;       ///< init, inspect, layers, runs, watch
-  std::string network;    ///< init: the name of a network or its file; empty: one that fits the data
+  std::string network;    ///< init: a network's name or file; empty: a network is chosen by the data
   std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };

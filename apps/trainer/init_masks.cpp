@@ -14,7 +14,7 @@ namespace {
 
 /// Values of a drawing's greys go this far up; numbers of classes seldom do.
 constexpr int64_t kBrightGrey = 64;
-/// Fewer than one class in so many numbers is present: the values are listed instead.
+/// If fewer than one in four values up to the highest occurs, the recipe lists the values.
 constexpr int64_t kFarApart = 4;
 
 /// Sets the classes of the values that masks have. In a drawing, such as of 0 and 255, 255 is a class, too.

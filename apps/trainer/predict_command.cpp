@@ -60,7 +60,7 @@ void write_to_output(std::span<const std::byte> bytes) {
   if (!write_at_once({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) throw ReaderGone{};
 }
 
-/// A file of the command line that must not be one that is read.
+/// The output file that the command line names. Throws Error if the command reads that file.
 std::optional<OutputFile> open_output(const std::string& path, const Recipe& recipe, const DataSource& source,
                                       const TrainedFiles& trained) {
   if (path.empty()) return std::nullopt;

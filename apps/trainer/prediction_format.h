@@ -39,7 +39,7 @@ std::unique_ptr<PredictionFormat> table_format(PredictionColumns columns);
 
 /// A class's name, or its number.
 std::string class_text(int64_t number, const std::vector<std::string>& names);
-/// A prediction in words: "cat 0.9812, dog 0.0122", of at most so many of the classes.
+/// A prediction in words: "cat 0.9812, dog 0.0122", with at most `most_classes` classes.
 std::string prediction_text(const PredictedSample& sample, const std::vector<std::string>& names,
                             size_t most_classes = std::numeric_limits<size_t>::max());
 /// The labels in words, or "".

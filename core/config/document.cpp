@@ -156,7 +156,7 @@ Value parse_yaml(const std::string& text, const std::string& file, Diagnostics& 
 
 namespace {
 
-/// "; did you mean 'cnn.yaml'?" for a file with nearly that name beside one that does not exist.
+/// For a missing file: "; did you mean 'cnn.yaml'?" if its folder has a file with a similar name.
 std::string nearest_file(const std::string& path) {
   constexpr size_t kMostFiles = 10'000;
   const std::filesystem::path wanted(path);

@@ -8,7 +8,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/base/printable.h"
 #include "core/config/environment.h"
 #include "core/config/messages.h"
 #include "core/config/networks.h"
@@ -17,35 +16,12 @@
 #include "core/data/formats.h"
 #include "core/data/images/masks.h"
 #include "core/data/tokens/formats.h"
+#include "core/recipe/run_name.h"
+#include "core/recipe/value_path.h"
 #include "core/tasks/metric.h"
 
 namespace trainer {
 namespace {
-
-/// The value at "a.b" below `root`, and the key's place.
-const Value::Entry* find_path(const Value& root, const std::string& path) {
-  const Value* at = &root;
-  const Value::Entry* found = nullptr;
-  size_t begin = 0;
-  while (begin <= path.size()) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    const std::string key = path.substr(begin, end - begin);
-    const auto entry = std::find_if(at->entries.begin(), at->entries.end(),
-                                    [&](const Value::Entry& candidate) { return candidate.key == key; });
-    if (entry == at->entries.end()) return nullptr;
-    found = &*entry;
-    at = &entry->value;
-    begin = end + 1;
-  }
-  return found;
-}
-
-Value* find_section(Value& root, const std::string& key) {
-  for (Value::Entry& entry : root.entries) {
-    if (entry.key == key) return &entry.value;
-  }
-  return nullptr;
-}
 
 /// If a network's file is missing, its keys are not reported one by one as well.
 void leave_out(Value& model) {
@@ -97,18 +73,6 @@ void include_model_templates(Value& root, Diagnostics& diagnostics) {
   if (Value* model = find_section(root, "model")) include_templates(*model, "model", diagnostics);
 }
 
-/// Paths of all keys with a single value: braces in a name may hold these.
-std::vector<std::string> scalar_paths(const Value& value, const std::string& path) {
-  if (value.kind == Value::Kind::scalar) return {path};
-  std::vector<std::string> paths;
-  for (const Value::Entry& entry : value.entries) {
-    const std::vector<std::string> below =
-        scalar_paths(entry.value, path.empty() ? entry.key : path + "." + entry.key);
-    paths.insert(paths.end(), below.begin(), below.end());
-  }
-  return paths;
-}
-
 /// Reports durations in tokens at and below a value.
 void refuse_tokens(const Value& value, const Location& where, const std::string& path,
                    Diagnostics& diagnostics) {
@@ -129,17 +93,6 @@ void add_files(const Value& value, std::set<std::string>& files) {
   for (const Value::Entry& entry : value.entries) add_files(entry.value, files);
 }
 
-/// Text that may be part of a directory's name without leading to another directory.
-void check_is_name(const std::string& text, const Origin& origin, Diagnostics& diagnostics) {
-  const bool leads_away =
-      text.find('/') != std::string::npos || text.find_first_not_of('.') == std::string::npos;
-  if (!leads_away && printable(text) == text && text.find('\n') == std::string::npos) return;
-  diagnostics.error(origin,
-                    fmt::format("expected a name that a directory's may contain, with more than dots and "
-                                "without '/' and control characters, found '{}'",
-                                shown(text)));
-}
-
 bool names_network(const std::string& argument) {
   return argument.starts_with("model.network=") || argument.starts_with("model=");
 }
@@ -151,34 +104,6 @@ void apply_overrides(Value& root, const std::vector<std::string>& overrides, boo
     if (names_network(overrides[i]) != network) continue;
     apply_override(root, overrides[i], static_cast<int>(i) + 1, diagnostics);
   }
-}
-
-/// The network's keys are now in the text itself, so the file and the templates are no longer needed.
-Value without_network_file(Value root) {
-  if (Value* model = find_section(root, "model")) {
-    std::erase_if(model->entries, [](const Value::Entry& entry) {
-      return entry.key == "network" || entry.key == "templates";
-    });
-  }
-  return root;
-}
-
-/// Values of environment variables are hidden, as in the rest of an identity.
-Value::Entry without_environment(Value::Entry entry) {
-  for (Value::Entry& inner : entry.value.entries) inner = without_environment(inner);
-  if (entry.value.entries.empty() && reads_environment(entry.value)) {
-    entry.value.raw = entry.value.text;
-    entry.value = hidden(entry.key, entry.value);
-  }
-  return entry;
-}
-
-/// Settings of evaluations that affect results: their interval, if they decide on the learning rate or the
-/// run's end, and the rule of the latter.
-void add_evaluations(Value& numbers, const Value& all, bool stops_early) {
-  Value& section = *find_section(numbers, "validation");
-  section.entries.push_back(without_environment(*find_path(all, "validation.interval")));
-  if (stops_early) section.entries.push_back(without_environment(*find_path(all, "validation.early_stop")));
 }
 
 }  // namespace
@@ -402,10 +327,6 @@ void Recipe::check_batches(Diagnostics& diagnostics) const {
   }
 }
 
-std::string Recipe::to_yaml(bool sources) const {
-  return trainer::to_yaml(without_network_file(fields_.resolved()), sources);
-}
-
 Value Recipe::value_of(const std::string& path) const {
   const Value all = fields_.resolved(Fields::Form::mathematics);
   const Value::Entry* found = find_path(all, path);
@@ -416,61 +337,6 @@ Value Recipe::value_of(const std::string& path) const {
 bool Recipe::is_left_to_samples(const std::string& path) const {
   const Value::Entry* given = find_path(given_, path);
   return given != nullptr && reads_environment(given->value);
-}
-
-bool Recipe::stratifies() const {
-  return data.val_fraction > 0 && data.images.stratify && model.kind() == InputKind::pixels &&
-         loss->target_kind() == TargetKind::label && !data.chosen_format().reads_masks();
-}
-
-RunIdentity Recipe::identity() const {
-  return identity_with(stratifies());
-}
-
-RunIdentity Recipe::identity_with(bool stratifies) const {
-  Value numbers = without_network_file(fields_.resolved(Fields::Form::identity));
-  if (!stratifies)
-    std::erase_if(find_section(numbers, "data")->entries,
-                  [](const Value::Entry& entry) { return entry.key == "stratify"; });
-  const bool stops_early = validation.stop_metric.has_value();
-  if (stops_early || lr_scheduler->plateau()) add_evaluations(numbers, fields_.resolved(), stops_early);
-  return identity_of(numbers);
-}
-
-Value Recipe::settings() const {
-  return without_network_file(fields_.resolved(Fields::Form::canonical));
-}
-
-std::string Recipe::output_directory_checked(const RunIdentity& identity, Diagnostics& diagnostics) const {
-  const Value all = fields_.resolved();
-  const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
-    if (name == "hash") return text_hash(identity.mathematics).substr(0, kShortHash);
-    const std::string key = under_new_name({name, ""}).path;
-    const Value::Entry* found = find_path(all, key);
-    if (found == nullptr || found->value.kind != Value::Kind::scalar) return std::nullopt;
-    const Value::Entry* given = find_path(given_, key);  // paths as they are written
-    const std::string& text = given == nullptr ? found->value.text : given->value.text;
-    if (key != "run.name") check_is_name(text, origin_of(key), diagnostics);
-    // Finds a directory again that was named by an old name of a key.
-    return key == name ? text : as_in_identities({key, text}).value;
-  };
-  return expand_name(expand_home(run.output_dir), lookup, origin_of("run.output_dir"), diagnostics,
-                     scalar_paths(all, ""));
-}
-
-std::string Recipe::output_directory() const {
-  Diagnostics diagnostics;
-  std::string directory = output_directory_checked(identity(), diagnostics);
-  diagnostics.throw_if_any();
-  return directory;
-}
-
-std::optional<Recipe::EarlierRun> Recipe::earlier_run() const {
-  if (!stratifies() || find_path(given_, "data.stratify") != nullptr) return std::nullopt;
-  Diagnostics ignored;
-  RunIdentity before = identity_with(false);
-  std::string directory = output_directory_checked(before, ignored);
-  return EarlierRun{std::move(directory), std::move(before)};
 }
 
 std::vector<std::string> Recipe::files() const {

@@ -8,11 +8,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <type_traits>
 
-#include "tests/cuda_standin/epilogue.h"
-#include "tests/cuda_standin/products.h"
-#include "tests/cuda_standin/runtime.h"
+#include "tests/cuda_standin/matmul.h"
 
 // cuBLASLt, as far as the CUDA backend calls it. Its algorithms all compute the same, and differ in their
 // requirements: a workspace or none, and the full alignment that the caller promised.
@@ -20,30 +17,6 @@
 using namespace trainer::standin;  // NOLINT(google-build-using-namespace): what follows is C's
 
 namespace {
-
-constexpr int32_t kTypeOfD = -1;
-
-struct Descriptor {
-  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-  int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  int32_t bias_type = kTypeOfD;
-  void* bias = nullptr;
-  int64_t kept_leading = 0;
-  void* kept = nullptr;
-};
-
-struct Layout {
-  cudaDataType_t type;
-  int64_t rows, columns;  // column by column
-  int32_t batch = 1;
-  int64_t stride = 0;      // elements from a matrix of the batch to the next
-  int64_t leading = rows;  // elements from a column to the next
-  int64_t count() const { return rows * columns; }
-  int64_t spread() const { return (columns - 1) * leading + rows; }
-  size_t bytes() const { return static_cast<size_t>((batch - 1) * stride + spread()) * element_bytes(type); }
-  int64_t bytes_to_next() const { return stride * static_cast<int64_t>(element_bytes(type)); }
-};
 
 struct Preference {
   uint64_t workspace = 0;
@@ -60,7 +33,7 @@ struct Algorithm {
 
   /// Only this one can split sums.
   bool can_split() const { return number == 1; }
-  uint64_t workspace_for(const Layout& d) const {
+  uint64_t workspace_for(const MatrixLayout& d) const {
     constexpr uint64_t kPart = sizeof(float);
     return workspace +
            (parts > 1 ? static_cast<uint64_t>(parts) * static_cast<uint64_t>(d.count()) * kPart : 0);
@@ -95,35 +68,28 @@ cublasStatus_t not_supported(const std::string& reason) {
 }
 
 /// One number for all properties that determine the choice of an algorithm.
-uint64_t product_of(const Descriptor& how, const Layout& a, const Layout& b, const Layout& d) {
+uint64_t product_of(const MatmulDescriptor& how, const MatrixLayout& a, const MatrixLayout& b,
+                    const MatrixLayout& d) {
   std::string text = fmt::format("{} {} {} {} {} {}", int{how.compute}, how.transpose_a, how.transpose_b,
                                  int{how.epilogue}, how.bias_type, how.kept_leading);
-  for (const Layout* matrix : {&a, &b, &d}) {
+  for (const MatrixLayout* matrix : {&a, &b, &d}) {
     text += fmt::format(" {}x{} {} {} {} {}", matrix->rows, matrix->columns, int{matrix->type}, matrix->batch,
                         matrix->stride, matrix->leading);
   }
   return std::hash<std::string>()(text);
 }
 
-Epilogue epilogue_of(const Descriptor& how, const Layout& d) {
-  return {how.epilogue, d.type, d.rows, d.columns, how.kept_leading, how.kept};
-}
-
-cudaDataType_t bias_type_of(const Descriptor& how, const Layout& d) {
-  return how.bias_type == kTypeOfD ? d.type : static_cast<cudaDataType_t>(how.bias_type);
-}
-
 /// As cublasLt.h has it (CUBLASLT_MATMUL_DESC_BIAS_POINTER and BIAS_DATA_TYPE).
-bool has_other_bias(const Descriptor& how, const Layout& d) {
+bool has_other_bias(const MatmulDescriptor& how, const MatrixLayout& d) {
   const Epilogue epilogue = epilogue_of(how, d);
   return (epilogue.has_bias() || epilogue.is_of_bias()) && bias_type_of(how, d) != d.type;
 }
 
-bool is_supported(const Descriptor& how, const Layout& d) {
+bool is_supported(const MatmulDescriptor& how, const MatrixLayout& d) {
   return (d.batch == 1 || how.epilogue == CUBLASLT_EPILOGUE_DEFAULT) && epilogue_of(how, d).is_supported();
 }
 
-bool adds_in_low(const Preference& wanted, const Layout& d) {
+bool adds_in_low(const Preference& wanted, const MatrixLayout& d) {
   const uint32_t in_type_of_d = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   return d.type != CUDA_R_32F && (wanted.reductions & in_type_of_d) != 0;
 }
@@ -132,120 +98,8 @@ bool is_aligned(const void* address, uint64_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;
 }
 
-/// A matrix's elements column by column, without the gaps between columns.
-std::vector<float> load_matrix(const Layout& layout, const void* data) {
-  std::vector<float> values;
-  for (int64_t c = 0; c < layout.columns; ++c) {
-    const auto* column = static_cast<const char*>(data) +
-                         c * layout.leading * static_cast<int64_t>(element_bytes(layout.type));
-    const std::vector<float> more = load(layout.type, column, layout.rows);
-    values.insert(values.end(), more.begin(), more.end());
-  }
-  return values;
-}
-
-void store_matrix(const Layout& layout, const std::vector<float>& values, void* data) {
-  for (int64_t c = 0; c < layout.columns; ++c) {
-    const auto begin = values.begin() + c * layout.rows;
-    auto* column =
-        static_cast<char*>(data) + c * layout.leading * static_cast<int64_t>(element_bytes(layout.type));
-    store(layout.type, std::vector<float>(begin, begin + layout.rows), column);
-  }
-}
-
-/// op(a) of (rows, columns) row by row: as stored, column by column, it is its transpose.
-std::vector<float> operand(const Layout& layout, const void* data, bool is_transposed) {
-  std::vector<float> values = load_matrix(layout, data);
-  return is_transposed ? values : transposed(layout.columns, layout.rows, values);
-}
-
-struct Product {
-  Descriptor how;
-  Layout a, b, d;
-  const void *a_data, *b_data, *c_data;  ///< c, if given, is like d
-  void* d_data;
-  float beta;
-
-  void run() const {
-    const auto at = [](auto* data, const Layout& layout, int64_t n) {
-      using Byte =
-          std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>, const char, char>;
-      return static_cast<Byte*>(data) + n * layout.bytes_to_next();
-    };
-    for (int64_t n = 0; n < d.batch; ++n) {
-      const void* c_matrix = c_data == nullptr ? nullptr : at(c_data, d, n);
-      multiply(at(a_data, a, n), at(b_data, b, n), c_matrix, at(d_data, d, n));
-    }
-  }
-
-  /// One product of the batch.
-  void multiply(const void* a_matrix, const void* b_matrix, const void* c_matrix, void* d_matrix) const {
-    const bool transpose_a = how.transpose_a == CUBLAS_OP_T, transpose_b = how.transpose_b == CUBLAS_OP_T;
-    const int64_t k = terms();
-    const std::vector<float> left = operand(a, a_matrix, transpose_a),
-                             right = operand(b, b_matrix, transpose_b);
-    std::vector<float> sums(static_cast<size_t>(d.count()));
-    multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
-    if (c_matrix != nullptr) add(transposed(d.columns, d.rows, load_matrix(d, c_matrix)), beta, sums);
-    const cudaDataType_t bias_type = bias_type_of(how, d);
-    const Epilogue epilogue = epilogue_of(how, d);
-    if (epilogue.has_bias()) add_bias(load(bias_type, how.bias, d.rows), sums);
-    epilogue.activate(sums);
-    const std::vector<float> ones(static_cast<size_t>(k), 1.0f);
-    if (how.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
-      std::vector<float> rows(static_cast<size_t>(d.rows));
-      multiply_add(d.rows, 1, k, left.data(), ones.data(), rows.data());
-      store(bias_type, rows, how.bias);
-    }
-    if (how.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
-      std::vector<float> columns(static_cast<size_t>(d.columns));
-      multiply_add(1, d.columns, k, ones.data(), right.data(), columns.data());
-      store(bias_type, columns, how.bias);
-    }
-    store_matrix(d, transposed(d.rows, d.columns, sums), d_matrix);
-  }
-
-  int64_t terms() const { return how.transpose_a == CUBLAS_OP_T ? a.rows : a.columns; }
-
-  static void add(const std::vector<float>& more, float factor, std::vector<float>& sums) {
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += factor * more[i];
-  }
-
-  /// An element for each row of d.
-  void add_bias(const std::vector<float>& bias, std::vector<float>& sums) const {
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i / static_cast<size_t>(d.columns)];
-  }
-
-  static constexpr int kRangeOfD = 2;
-  std::vector<Range> ranges() const {
-    std::vector<Range> found{{a_data, a.bytes()}, {b_data, b.bytes()}, {d_data, d.bytes()}};
-    if (c_data != nullptr) found.push_back({c_data, d.bytes()});
-    const int64_t count = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns : d.rows;
-    const Epilogue epilogue = epilogue_of(how, d);
-    if (epilogue.has_kept()) found.push_back({how.kept, epilogue.kept_bytes()});
-    if (epilogue.has_bias() || epilogue.is_of_bias()) {
-      const size_t bytes = element_bytes(bias_type_of(how, d));
-      found.push_back({how.bias, static_cast<size_t>(count) * bytes});
-    }
-    return found;
-  }
-};
-
-/// Whether d overlaps something else that the product reads or writes. It may be in c's memory.
-bool overlaps(const Product& product) {
-  Product without_c = product;
-  if (product.c_data == product.d_data) without_c.c_data = nullptr;
-  std::vector<Range> others = without_c.ranges();
-  others.erase(others.begin() + Product::kRangeOfD);
-  const auto *first = static_cast<const char*>(product.d_data), *end = first + product.d.bytes();
-  return std::ranges::any_of(others, [&](const Range& other) {
-    const auto* begin = static_cast<const char*>(other.begin);
-    return begin < end && first < begin + other.bytes;
-  });
-}
-
 /// An algorithm's requirements for addresses; the reason for a refusal, or empty.
-std::string complaint(const Algorithm& algorithm, const Product& product, const void* workspace,
+std::string complaint(const Algorithm& algorithm, const Matmul& product, const void* workspace,
                       size_t bytes) {
   if (algorithm.product != product_of(product.how, product.a, product.b, product.d))
     return "an algorithm for another product";
@@ -270,7 +124,7 @@ std::string complaint(const Algorithm& algorithm, const Product& product, const 
 
 /// The invented time: faster than any engine of cuDNN's stand-in but for sums of bias gradients over many
 /// rows. Split sums are the fastest.
-double seconds_of(const Algorithm& algorithm, const Product& product) {
+double seconds_of(const Algorithm& algorithm, const Matmul& product) {
   constexpr int64_t kManyRows = 1 << 15;
   if (epilogue_of(product.how, product.d).is_of_bias() && product.terms() >= kManyRows) return 8 * kShortest;
   return kShortest / static_cast<double>(algorithm.parts > 1 ? 4 : algorithm.number == 1 ? 2 : 1);
@@ -300,17 +154,17 @@ const char* cublasLtGetStatusString(cublasStatus_t) {
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
                                         cudaDataType_t) {
-  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new Descriptor{.compute = compute});
+  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new MatmulDescriptor{.compute = compute});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) {
-  delete object<Descriptor>(handle);
+  delete object<MatmulDescriptor>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
                                               cublasLtMatmulDescAttributes_t attribute, const void* value,
                                               size_t bytes) {
-  auto& how = *object<Descriptor>(handle);
+  auto& how = *object<MatmulDescriptor>(handle);
   switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
       return set(how.transpose_a, value, bytes);
@@ -334,7 +188,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows,
                                           uint64_t columns, int64_t leading) {
   if (leading < static_cast<int64_t>(rows)) return refused("a matrix with columns that overlap");
-  auto* layout = new Layout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)};
+  auto* layout = new MatrixLayout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)};
   layout->leading = leading;
   *made = reinterpret_cast<cublasLtMatrixLayout_t>(layout);
   return CUBLAS_STATUS_SUCCESS;
@@ -342,7 +196,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaData
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
                                                 cublasLtMatrixLayoutAttribute_t attribute, const void* value,
                                                 size_t bytes) {
-  auto& layout = *object<Layout>(handle);
+  auto& layout = *object<MatrixLayout>(handle);
   switch (attribute) {
     case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
       return set(layout.batch, value, bytes);
@@ -353,7 +207,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
   }
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) {
-  delete object<Layout>(handle);
+  delete object<MatrixLayout>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -383,29 +237,29 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t results[], int* count) {
   const std::lock_guard lock(library_mutex());
   log_call("cublasLtMatmulAlgoGetHeuristic");
-  const auto& how = constant<Descriptor>(handle);
+  const auto& how = constant<MatmulDescriptor>(handle);
   const auto& wanted = constant<Preference>(preference);
   *count = 0;
   if (Streams::all().is_capturing()) {
     Streams::all().invalidate_captures();
     return refused("heuristics are asked while a stream is captured");
   }
-  if (has_other_bias(how, constant<Layout>(d)))
+  if (has_other_bias(how, constant<MatrixLayout>(d)))
     return not_supported("a bias, or its gradient, of another type than the product");
-  if (!is_supported(how, constant<Layout>(d))) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (adds_in_low(wanted, constant<Layout>(d)))
+  if (!is_supported(how, constant<MatrixLayout>(d))) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (adds_in_low(wanted, constant<MatrixLayout>(d)))
     return refused("a sum may be split, and its parts added up in a low type");
   constexpr uint64_t kWorkspaces[] = {1 << 20, 0, 8 << 20, 0};
   for (; *count < std::min(most, 4); ++*count) {
     auto& result = results[*count];
     result = {};
-    const Algorithm algorithm{
-        .number = static_cast<uint64_t>(*count),
-        .workspace = std::min(wanted.workspace, kWorkspaces[*count]),
-        .product = product_of(how, constant<Layout>(a), constant<Layout>(b), constant<Layout>(d)),
-        .alignments = wanted.alignments,
-        .parts = 1,
-        .reduction = CUBLASLT_REDUCTION_SCHEME_NONE};
+    const Algorithm algorithm{.number = static_cast<uint64_t>(*count),
+                              .workspace = std::min(wanted.workspace, kWorkspaces[*count]),
+                              .product = product_of(how, constant<MatrixLayout>(a), constant<MatrixLayout>(b),
+                                                    constant<MatrixLayout>(d)),
+                              .alignments = wanted.alignments,
+                              .parts = 1,
+                              .reduction = CUBLASLT_REDUCTION_SCHEME_NONE};
     static_assert(sizeof algorithm <= sizeof result.algo.data);
     std::memcpy(result.algo.data, &algorithm, sizeof algorithm);
     result.algo.data[7] = static_cast<uint64_t>(getpid());  // as cuBLASLt, which leaves some bytes unset
@@ -448,11 +302,11 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t ha
                                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t* algorithm,
                                        cublasLtMatmulHeuristicResult_t* result) {
-  const auto& how = constant<Descriptor>(handle);
-  const auto& of_d = constant<Layout>(d);
+  const auto& how = constant<MatmulDescriptor>(handle);
+  const auto& of_d = constant<MatrixLayout>(d);
   Algorithm known{};
   std::memcpy(&known, algorithm->data, sizeof known);
-  if (known.product != product_of(how, constant<Layout>(a), constant<Layout>(b), of_d))
+  if (known.product != product_of(how, constant<MatrixLayout>(a), constant<MatrixLayout>(b), of_d))
     return refused("an algorithm for another product");
   if ((known.parts > 1) != (known.reduction != CUBLASLT_REDUCTION_SCHEME_NONE))
     return refused("a split sum without a way to add up its parts, or the reverse");
@@ -471,15 +325,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const 
   const std::lock_guard lock(library_mutex());
   const float share = constant<float>(beta);
   if (constant<float>(alpha) != 1) return refused("a factor of the product other than 1");
-  const Product product{constant<Descriptor>(how),
-                        constant<Layout>(a_layout),
-                        constant<Layout>(b_layout),
-                        constant<Layout>(d_layout),
-                        a,
-                        b,
-                        share == 0 ? nullptr : c,
-                        d,
-                        share};
+  const Matmul product{constant<MatmulDescriptor>(how),
+                       constant<MatrixLayout>(a_layout),
+                       constant<MatrixLayout>(b_layout),
+                       constant<MatrixLayout>(d_layout),
+                       a,
+                       b,
+                       share == 0 ? nullptr : c,
+                       d,
+                       share};
   Algorithm algorithm{};
   std::memcpy(&algorithm, chosen->data, sizeof algorithm);
   const std::string problem = complaint(algorithm, product, workspace, bytes);

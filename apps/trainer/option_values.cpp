@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/option_values.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+namespace trainer {
+
+void make_count(CLI::Option& option) {
+  option.check(CLI::PositiveNumber.description(""))->type_name("N");
+}
+
+void make_choice(CLI::Option& option, const std::vector<std::string>& names) {
+  option.check(CLI::IsMember(names).description(""))->type_name(fmt::format("{}", fmt::join(names, "|")));
+}
+
+}  // namespace trainer

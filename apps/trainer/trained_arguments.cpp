@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/trained_arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "apps/trainer/option_values.h"
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+/// The run or the recipe of a trained network, and its weights. Words that are no options are sorted by
+/// finish_trained().
+void add_trained(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--config,-c", arguments.config,
+                  "the recipe, a YAML file, of whose own run the weights are")
+      ->type_name("FILE");
+  command
+      .add_option(
+          "--weights", arguments.weights,
+          "weights to use: a run's directory, a checkpoint or a .safetensors file (default: the run's "
+          "best, else its last)")
+      ->type_name("FILE");
+  CLI::Option* trained =
+      command.add_flag("--as-trained", arguments.as_trained,
+                       "use the transforms that the weights were trained with, not the recipe's");
+  command
+      .add_flag(
+          "--as-written", arguments.as_written,
+          "use the recipe's transforms, classes and tokenizer though the weights were trained with others")
+      ->excludes(trained);
+}
+
+void add_prediction_results(CLI::App& predict, PredictArguments& wanted) {
+  CLI::Option* format =
+      predict.add_option("--format", wanted.format, "form of the output")->default_str("jsonl");
+  make_choice(*format, {"jsonl", "csv", "table"});
+  CLI::Option* tta = predict.add_option(
+      "--tta", wanted.tta,
+      "test-time augmentation: average the probabilities of each image and of its mirror image");
+  make_choice(*tta, {"flip"});
+  predict.add_flag(
+      "--errors-only", wanted.errors_only,
+      "print misclassified samples only, the most certain first; needs labels, from the recipe's "
+      "data or from folders named by the classes");
+  predict
+      .add_option("--gallery", wanted.gallery,
+                  "write an HTML file with the images, their predictions and labels, errors first; without "
+                  "--format or --output no lines are printed")
+      ->type_name("FILE");
+  predict
+      .add_option(
+          "--images", wanted.images,
+          "write PNG files into this folder: an autoencoder's reconstructions (a new or empty folder) "
+          "or, with a class for each pixel, masks and overlays in the images' sizes")
+      ->type_name("DIRECTORY");
+}
+
+/// A number within bounds. CLI11's own checks accept "nan", which no comparison excludes.
+void make_number(CLI::Option& option, double least, double most) {
+  option.check(CLI::Validator(
+      [](std::string& text) {
+        const bool is_nan = text.find_first_of("nN") != std::string::npos;
+        return is_nan ? fmt::format("Value {} is not a number", text) : std::string();
+      },
+      ""));
+  option.check(CLI::Range(least, most).description(""));
+}
+
+void add_sampling(CLI::App& generate, GenerateArguments& wanted) {
+  CLI::Option* temperature = generate.add_option(
+      "--temperature", wanted.temperature, "divides the logits; 0 takes the likeliest token (default 1)");
+  make_number(*temperature->type_name("T"), 0, 1e6);
+  make_count(*generate.add_option("--top-k", wanted.top_k, "draw from the K likeliest tokens only"));
+  CLI::Option* top_p =
+      generate.add_option("--top-p", wanted.top_p,
+                          "draw from the fewest tokens whose probabilities add up to P (nucleus sampling)");
+  make_number(*top_p->type_name("P"), 0, 1);
+  generate.add_option("--seed", wanted.seed, "seed of the draws (default 0)")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("N");
+}
+
+/// Whether a word overrides a key of the recipe: only characters of keys precede its first '='.
+bool is_override(const std::string& word) {
+  const size_t end = word.find('=');
+  if (end == 0 || end == std::string::npos) return false;
+  return word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]") == end;
+}
+
+/// Sorts the words of a command that uses a trained network: overrides, the run unless there is a recipe, and
+/// the rest.
+void finish_trained(const CLI::App& command, Arguments& arguments) {
+  std::vector<std::string> words;
+  words.swap(arguments.inputs);
+  for (std::string& word : words) {
+    if (is_override(word)) {
+      arguments.overrides.push_back(std::move(word));
+    } else if (arguments.config.empty() && arguments.run.empty()) {
+      arguments.run = std::move(word);
+    } else {
+      arguments.inputs.push_back(std::move(word));
+    }
+  }
+  if (!arguments.config.empty() || !arguments.run.empty()) return;
+  throw Error(ExitCode::usage, fmt::format("{0} needs a run's directory, or a recipe with --config; see "
+                                           "`trainer {0} --help`",
+                                           command.get_name()));
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* eval = app.add_subcommand("eval", "evaluate a run's weights on its data.val");
+  add_trained(*eval, arguments);
+  eval->add_option("words", arguments.inputs,
+                   "a run's directory; section.key=value overrides a key of its recipe")
+      ->type_name("DIRECTORY|KEY=VALUE");
+  eval->add_flag("--json", arguments.json, "print one JSON object instead");
+}
+
+void add_predict_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* predict = app.add_subcommand(
+      "predict", "apply a run's network to images: classes, labels, masks, reconstructions");
+  add_trained(*predict, arguments);
+  predict
+      ->add_option("words", arguments.inputs,
+                   "a run's directory (without --config), then images and folders of images; "
+                   "section.key=value overrides a key of the recipe")
+      ->type_name("FILE|KEY=VALUE");
+  CLI::Option* split =
+      predict
+          ->add_option("--split", arguments.split,
+                       "without images: the split of the recipe's data to classify, train or val")
+          ->default_str("val");
+  make_choice(*split, {"train", "val"});
+  CLI::Option* top = predict->add_option(
+      "--top", arguments.top, "classes to print (default: 5; with binary_cross_entropy or of pixels all)");
+  make_count(*top);
+  predict->add_flag("--all", arguments.all, "print the probability of every class, in class order")
+      ->excludes(top);
+  predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)")
+      ->type_name("FILE");
+  add_prediction_results(*predict, arguments.predict);
+}
+
+void add_generate_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* generate = app.add_subcommand("generate", "continue a text with a trained network of tokens");
+  add_trained(*generate, arguments);
+  generate
+      ->add_option("words", arguments.inputs,
+                   "a run's directory; section.key=value overrides a key of its recipe")
+      ->type_name("DIRECTORY|KEY=VALUE");
+  GenerateArguments& wanted = arguments.generate;
+  CLI::Option* prompt = generate->add_option("--prompt", wanted.prompt, "the text to continue");
+  prompt->type_name("TEXT");
+  generate->add_option("--prompts", wanted.prompts, "file with a prompt in each line (JSON Lines output)")
+      ->excludes(prompt)
+      ->type_name("FILE");
+  make_count(*generate->add_option("--tokens", wanted.tokens, "tokens to generate at most (default 100)"));
+  constexpr int64_t kMostSamples = int64_t{1} << 20;
+  CLI::Option* samples =
+      generate->add_option("--samples", wanted.samples, "continuations of each prompt (default 1)");
+  make_count(*samples);
+  samples->check(CLI::Range(int64_t{1}, kMostSamples).description(""));
+  add_sampling(*generate, wanted);
+  generate->add_flag("--keep-going", wanted.keep_going, "do not stop at the token that ends a text");
+  generate->add_flag("--json", wanted.json, "print a JSON object for each sample");
+}
+
+void finish_without_inputs(const CLI::App& command, Arguments& arguments) {
+  finish_trained(command, arguments);
+  std::ranges::move(arguments.inputs, std::back_inserter(arguments.overrides));
+  arguments.inputs.clear();
+}
+
+void finish_predict(const CLI::App& predict, Arguments& arguments) {
+  finish_trained(predict, arguments);
+  arguments.predict.has_format = predict.count("--format") > 0;
+  if (predict.count("--split") == 0) {
+    arguments.split = "val";
+  } else if (!arguments.inputs.empty()) {
+    throw Error(ExitCode::usage,
+                fmt::format("predict takes images ('{}') or --split, not both", arguments.inputs[0]));
+  }
+}
+
+}  // namespace trainer
