@@ -90,6 +90,15 @@ std::string machine_of(const std::string& gpu) {
                      cudnnGetVersion(), cublasLtGetVersion());
 }
 
+struct MemoryInfo {
+  size_t free = 0, total = 0;
+};
+MemoryInfo memory_info() {
+  MemoryInfo info;
+  check(cudaMemGetInfo(&info.free, &info.total), "reading the GPU's free memory");
+  return info;
+}
+
 std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
                                      const cudaDeviceProp& properties) {
   auto gpu = std::make_shared<Gpu>();
@@ -109,16 +118,8 @@ std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
   gpu->cache = request.cache;
   gpu->cudnn = cudnn::Library::on_device(gpu->stream.get(), gpu->name, gpu->cache, gpu->machine);
   if (request.group != nullptr) gpu->collectives = make_nccl_collectives(*request.group, gpu->stream.get());
+  gpu->free_at_start = static_cast<int64_t>(memory_info().free);
   return gpu;
-}
-
-struct MemoryInfo {
-  size_t free = 0, total = 0;
-};
-MemoryInfo memory_info() {
-  MemoryInfo info;
-  check(cudaMemGetInfo(&info.free, &info.total), "reading the GPU's free memory");
-  return info;
 }
 
 /// Throws Error (exit 71) if the GPU's free memory is all needed by libraries.
@@ -163,9 +164,12 @@ class CudaPlanner final : public GpuPlanner {
  public:
   using GpuPlanner::GpuPlanner;
 
-  /// Free bytes and those of its buffers, without the reserve.
+  /// Free bytes and those of its buffers, without the reserve. Timings launch kernels before a plan is made:
+  /// CUDA's memory for them is part of the reserve and is not subtracted twice.
   int64_t memory_bytes() const override {
-    return static_cast<int64_t>(memory_info().free) + *gpu().held - reserve_of(gpu());
+    const int64_t free = static_cast<int64_t>(memory_info().free) + *gpu().held;
+    const int64_t reserve = reserve_of(gpu());
+    return free - reserve + std::clamp<int64_t>(gpu().free_at_start - free, 0, reserve);
   }
   /// Ranks take GPUs in turn. If only one is visible, the launcher has given each rank its own: NCCL refuses
   /// two ranks on one GPU.

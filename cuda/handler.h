@@ -53,6 +53,8 @@ struct Gpu {
   /// Bytes in buffers, which may outlive everything else here.
   std::shared_ptr<int64_t> held = std::make_shared<int64_t>(0);
 
+  int64_t free_at_start = 0;  ///< bytes, when the libraries had started and no kernel had been launched
+
   bool described() const { return stream == nullptr; }
   /// Whether all choices are timed: runtime.autotune.
   bool times_all() const { return tuning != nullptr && tuning->times_all; }
