@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <latch>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "cpu/monitor.h"
 #include "cpu/onednn.h"
 #include "cpu/onednn_memory.h"
 #include "cpu/parallel.h"
@@ -171,7 +173,8 @@ class CpuPlanner final : public Planner {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(std::shared_ptr<const cpu::Handlers> handlers) : handlers_(std::move(handlers)) {
+  explicit CpuDevice(std::shared_ptr<const cpu::Handlers> handlers)
+      : handlers_(std::move(handlers)), monitor_(std::make_unique<cpu::Monitor>(omp_get_max_threads())) {
     generate_products();
   }
 
@@ -194,8 +197,15 @@ class CpuDevice final : public Device {
     return std::make_unique<SmallKernel>(std::move(kernel));
   }
 
+  DeviceReading read_device() const override {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return monitor_->read(std::chrono::duration<double>(now).count());
+  }
+  std::vector<std::string> missing_readings() const override { return monitor_->missing(); }
+
  private:
   std::shared_ptr<const cpu::Handlers> handlers_;
+  std::unique_ptr<cpu::Monitor> monitor_;
 };
 
 }  // namespace

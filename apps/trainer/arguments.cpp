@@ -201,7 +201,10 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   layers->add_option("name", arguments.path, "one of them, such as conv2d: print only this one")
       ->type_name("NAME");
   CLI::App* schema = app.add_subcommand("schema", "print a JSON Schema of recipes, for editors");
-  schema->add_flag("--markdown", arguments.markdown, "print a reference of all keys instead");
+  CLI::Option* markdown =
+      schema->add_flag("--markdown", arguments.markdown, "print a reference of all keys instead");
+  schema->add_flag("--metrics", arguments.metrics, "print a reference of the keys of metrics.jsonl instead")
+      ->excludes(markdown);
 
   CLI::App* doctor =
       app.add_subcommand("doctor", "show this machine's processor, memory, GPUs and libraries");

@@ -85,6 +85,7 @@ struct Arguments {
   int64_t top = 0;        ///< predict: classes with their probability; 0: the task's default
   bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema
+  bool metrics = false;   ///< schema
   PredictArguments predict;
   GenerateArguments generate;
   std::string path;       ///< init, inspect, layers, runs, watch

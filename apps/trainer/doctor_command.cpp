@@ -29,8 +29,10 @@ void print_cpu() {
   print("processor", processor_name());
   print("threads", fmt::format("{} may be used", available_threads()));
   print("they wait", waiting_policy());
-  print("memory", human_bytes(make_cpu_backend(0).planner->memory_bytes()));
+  const Backend cpu = make_cpu_backend(0);
+  print("memory", human_bytes(cpu.planner->memory_bytes()));
   print("oneDNN", onednn_version());
+  for (const std::string& missing : cpu.device->missing_readings()) print("not measured", missing);
 }
 
 /// The CUDA library's answers, or only a `problem` if it cannot be opened.

@@ -3,10 +3,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 #include <utility>
 
 namespace trainer {
+namespace {
+
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+}  // namespace
 
 int64_t DataPipeline::slot_count(const Loading& loading) {
   // One batch may be ready while each worker makes another. Without workers nothing is made ahead.
@@ -62,6 +72,11 @@ bool DataPipeline::can_claim() const {
   return !is_paused_ && claimed_ < maker_.end() && claimed_ < released_ + slots;
 }
 
+MadeBatches DataPipeline::made() {
+  const std::lock_guard lock(mutex_);
+  return made_so_far_;
+}
+
 void DataPipeline::work(const std::stop_token& stop, RowMemory& memory) {
   std::unique_lock lock(mutex_);
   while (can_make_.wait(lock, stop, [this] { return can_claim(); }) && !stop.stop_requested()) {
@@ -70,12 +85,18 @@ void DataPipeline::work(const std::stop_token& stop, RowMemory& memory) {
     lock.unlock();
     Slot& mine = slot(number);
     std::exception_ptr error;
+    const double began = seconds_of(CLOCK_MONOTONIC), computed = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     try {
       maker_.make(number, mine.batch, memory, interrupt_);
     } catch (...) {
       error = std::current_exception();
     }
+    const double took = seconds_of(CLOCK_MONOTONIC) - began;
+    const double used = seconds_of(CLOCK_THREAD_CPUTIME_ID) - computed;
     lock.lock();
+    ++made_so_far_.batches;
+    made_so_far_.seconds += took;
+    made_so_far_.processor_seconds += used;
     mine.error = std::move(error);
     mine.made = number;
     --making_;

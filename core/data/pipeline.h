@@ -27,6 +27,13 @@ struct BatchRing {
   DataPipeline* user = nullptr;
 };
 
+/// What worker threads have made, and how long that took them.
+struct MadeBatches {
+  int64_t batches = 0;
+  double seconds = 0;            ///< of workers, all together
+  double processor_seconds = 0;  ///< of these, those in which they computed: the rest waited for a disk
+};
+
 /// Threads and ring of a pipeline. Batches are bitwise identical for all values.
 struct Loading {
   int64_t workers = 1;   ///< 0: next() makes each batch on the caller's thread
@@ -55,6 +62,9 @@ class DataPipeline {
   /// Waits at most `time` for the next batch, another pipeline's last reads included. Returns whether it is
   /// ready.
   bool ready_within(std::chrono::milliseconds time);
+
+  /// By this pipeline's worker threads so far.
+  MadeBatches made();
 
   int64_t rows() const { return maker_.rows(); }
   /// The contents of each batch.
@@ -101,6 +111,7 @@ class DataPipeline {
   int64_t claimed_;   // batches below it are made or in the making
   int64_t released_;  // batches below it are no longer in use by the consumer
   int64_t making_ = 0;
+  MadeBatches made_so_far_;
   bool is_paused_;  // nothing is started: another pipeline has the ring, or this one is being restarted
   std::condition_variable_any can_make_;
   std::condition_variable made_;

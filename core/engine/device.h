@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/engine/buffer.h"
+#include "core/engine/device_reading.h"
 #include "core/engine/planner.h"
 
 namespace trainer {
@@ -46,14 +47,6 @@ class Stopwatch {
   virtual void mark(size_t i) = 0;
   /// From mark i to mark i + 1, which the device must have reached.
   virtual double seconds(size_t i) const = 0;
-};
-
-/// A device's condition at one moment; values that it does not report are absent.
-struct DeviceReading {
-  std::optional<double> utilization;  ///< 0 to 1
-  std::optional<double> memory_bytes, power_w, temperature_c, clock_mhz;
-  std::optional<double> energy_j;         ///< since the device was started
-  std::vector<std::string> throttled_by;  ///< why it runs slower than it could
 };
 
 /// Half of a backend: memory, copies, events and kernels. Work runs in the order in which it is enqueued: on
@@ -108,6 +101,8 @@ class Device {
 
   /// Queries the device; takes up to a few milliseconds.
   virtual DeviceReading read_device() const { return {}; }
+  /// Which of the readings this machine does not give, each with the reason.
+  virtual std::vector<std::string> missing_readings() const { return {}; }
 };
 
 }  // namespace trainer

@@ -117,6 +117,16 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
   }
 }
 
+void announce_time(const LoopResult& result, int64_t cores, Log& log) {
+  TimeFacts facts = result.facts;
+  facts.cores = cores;
+  const std::string advice = time_advice(result.time, facts);
+  log.info(fmt::format("time: {}{}{}", time_text(result.time), advice.empty() ? "" : ": ", advice));
+  if (result.joules_per_sample > 0)
+    log.info(fmt::format("energy: {:.3g} J a sample", result.joules_per_sample));
+  if (!result.throttling.empty()) log.warn("the device was " + result.throttling);
+}
+
 std::vector<std::string> next_commands(const Job& job, const std::filesystem::path& run) {
   const std::string name = directory_word(run);
   std::vector<std::string> commands = {"trainer report " + name};
@@ -137,6 +147,7 @@ Summary summary_of(const Job& job, const LoopState& state, const LoopResult& res
                      {"data.unreadable_samples", unreadable_samples},
                      {"memory.planned_bytes", job.memory.total()},
                      {"memory.peak_bytes", peak_resident_bytes()}};
+  for (const TimePart& part : kTimeParts) summary.emplace_back(summary_key(part), result.time.*part.seconds);
   if (result.joules_per_sample > 0)
     summary.emplace_back("device.joules_per_sample", result.joules_per_sample);
   if (result.device_memory_bytes > 0) summary.emplace_back("device.memory_bytes", result.device_memory_bytes);

@@ -28,6 +28,9 @@ std::string ending_of(const Job& job, const LoopState& state);
 std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result,
                          const BestEvaluation& best);
 
+/// Logs where the time and the energy of a run went, and what could save time.
+void announce_time(const LoopResult& result, int64_t cores, Log& log);
+
 /// The commands that use a finished run, for a shell: its report, and its best weights evaluated and applied.
 std::vector<std::string> next_commands(const Job& job, const std::filesystem::path& run);
 

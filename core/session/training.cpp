@@ -122,7 +122,7 @@ void finish(const RunParts& run, const Executable& executable, const TrainingLoo
   write_summary(directory.file("summary.json"),
                 summary_of(run.job, loop.state(), result, best, unreadable.size()));
   run.log.info(closing_line(run.job, loop.state(), result, best));
-  if (!result.throttling.empty()) run.log.warn("the device was " + result.throttling);
+  announce_time(result, cores_of_process(run.job.spec.ranks_on_host()), run.log);
   run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
   const bool has_best = !best.metric.empty() && is_there(directory.file(kBestFile));
   const std::filesystem::path weights = directory.file(has_best ? kBestFile : kModelFile);

@@ -4,28 +4,38 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace trainer {
 
 std::vector<std::pair<std::string, double>> DeviceWatch::note(const DeviceReading& reading) {
   std::vector<std::pair<std::string, double>> numbers;
-  auto add = [&](const char* name, const std::optional<double>& value) {
-    if (value) numbers.emplace_back(name, *value);
-  };
-  add("device_utilization", reading.utilization);
-  add("device_memory_bytes", reading.memory_bytes);
-  add("device_power_w", reading.power_w);
-  add("device_temperature_c", reading.temperature_c);
-  add("device_clock_mhz", reading.clock_mhz);
-  most_memory_ = std::max(most_memory_, reading.memory_bytes.value_or(0));
-  if (reading.energy_j) {
-    if (readings_ == 0) first_joules_ = *reading.energy_j;
-    last_joules_ = *reading.energy_j;
+  for (const DeviceNumber& number : kDeviceNumbers) {
+    const std::optional<double>& now = reading.*number.value;
+    std::optional<double>& last = last_.*number.value;
+    if (!now) continue;
+    if (!number.is_count) numbers.emplace_back(number.key, *now);
+    if (number.is_count && last) numbers.emplace_back(number.key, *now - *last);
+    if (number.error != nullptr && last && *now > *last)
+      warnings_.push_back(fmt::format("the device reports {:.0f} new {}", *now - *last, number.error));
+    last = now;
   }
-  ++readings_;
-  throttled_ += reading.throttled_by.empty() ? 0 : 1;
-  for (const std::string& reason : reading.throttled_by) ++reasons_[reason];
+  most_memory_ = std::max(most_memory_, reading.memory_bytes.value_or(0));
+  if (!first_joules_) first_joules_ = reading.energy_j;
+  if (!numbers.empty()) note_throttling(reading.throttled_by);
   return numbers;
+}
+
+void DeviceWatch::note_throttling(const std::vector<std::string>& reasons) {
+  ++readings_;
+  throttled_ += reasons.empty() ? 0 : 1;
+  for (const std::string& reason : reasons) {
+    if (++reasons_[reason] == 1) warnings_.push_back("the device runs slower than it could: " + reason);
+  }
+}
+
+std::vector<std::string> DeviceWatch::warnings() {
+  return std::exchange(warnings_, {});
 }
 
 std::string DeviceWatch::throttling() const {

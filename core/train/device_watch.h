@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,18 +16,26 @@ class DeviceWatch {
  public:
   /// The numbers of a reading for a line of metrics: "device_power_w", …
   std::vector<std::pair<std::string, double>> note(const DeviceReading& reading);
+  /// Sentences about what the last reading has that those before had not: memory errors, throttling. Each
+  /// reason to throttle is told once.
+  std::vector<std::string> warnings();
 
   /// Joules since the first reading; 0 if the device does not report it.
-  double joules() const { return last_joules_ - first_joules_; }
+  double joules() const { return last_.energy_j.value_or(0) - first_joules_.value_or(0); }
   /// The most memory in use at any reading; 0 if the device does not report it.
   double most_memory_bytes() const { return most_memory_; }
   /// "throttled 12 % of the time: power cap"; empty if it was not.
   std::string throttling() const;
 
  private:
+  void note_throttling(const std::vector<std::string>& reasons);
+
+  DeviceReading last_;  ///< of each number, the last that was there
   int64_t readings_ = 0, throttled_ = 0;
-  double first_joules_ = 0, last_joules_ = 0, most_memory_ = 0;
+  std::optional<double> first_joules_;
+  double most_memory_ = 0;
   std::map<std::string, int64_t> reasons_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace trainer

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -57,13 +58,23 @@ std::string TrainingLoop::run(const LoopState& state) {
   return done ? "" : stopped_for_;
 }
 
+LoopResult TrainingLoop::result() {
+  LoopResult result = recorder_.finish();
+  const MadeBatches made = runner_.made();
+  const auto batches = static_cast<double>(std::max<int64_t>(1, made.batches));
+  result.facts.workers = settings_.data_workers;
+  result.facts.made_seconds = made.seconds / batches;
+  result.facts.made_busy = made.seconds > 0 ? made.processor_seconds / made.seconds : 1;
+  return result;
+}
+
 /// Whether it came to the end, its last step or an early one.
 bool TrainingLoop::train() {
   // A run may have been stopped between a step and its evaluation; the state that it resumed from lacks that.
   if (is_validation_due(state().step) && state().validated < state().step) {
     if (!evaluate()) return false;
     save_now(Activity::saving);
-    recorder_.resume_clock();
+    recorder_.resume_clock(&TimeShares::saving);
   }
   if (recorder_.stops_early()) {
     recorder_.stop_early();
@@ -100,7 +111,7 @@ bool TrainingLoop::train() {
       agreement_.group().set_activity(step, Activity::saving);
       verify(step);
       attempt([this] { checkpoints_->save(state()); });
-      recorder_.resume_clock();
+      recorder_.resume_clock(&TimeShares::saving);
     }
     attempt([this] { checkpoints_->report(); });
   }

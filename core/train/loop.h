@@ -35,7 +35,8 @@ class TrainingLoop {
   std::string run(const LoopState& state);
 
   const LoopState& state() const { return recorder_.state(); }
-  LoopResult result() { return recorder_.finish(); }
+  /// Ends the run's clock.
+  LoopResult result();
 
  private:
   bool train();

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "core/engine/process_group.h"
 #include "core/metrics/metrics.h"
 
@@ -13,8 +18,26 @@ struct RankTimes {
   double waited = 0;     ///< for the other ranks: communication that is not hidden behind computation
 };
 
+/// Those of all ranks, in their order. Every rank calls it at once. Empty for one rank.
+std::vector<RankTimes> times_of_ranks(ProcessGroup& group, const RankTimes& own);
+
 /// Numbers about all ranks for a line of metrics: their number, the average wait for each other, the slowest,
-/// and the times of each. Every rank calls it at once. Empty for one rank.
-NamedNumbers numbers_of_ranks(ProcessGroup& group, const RankTimes& own);
+/// and the times of each. Empty for none.
+NamedNumbers numbers_of(const std::vector<RankTimes>& ranks);
+
+/// Sums over a run.
+class RankSums {
+ public:
+  void add(const std::vector<RankTimes>& ranks, int64_t steps);
+
+  /// Seconds that an average rank waited for others.
+  double waited() const;
+  /// The rank that computes longest, and its time as a multiple of the others' average. Nothing if there are
+  /// no others.
+  std::optional<std::pair<int64_t, double>> slowest() const;
+
+ private:
+  std::vector<RankTimes> sums_;  ///< in milliseconds
+};
 
 }  // namespace trainer

@@ -44,7 +44,9 @@ void Recorder::start(const LoopState& state) {
   first_step_ = state.step + 1;
   uncounted_skips_ = state.step - state.updates - counted_skips(executable_);
   watch_.note(executable_.device().read_device());
-  resume_clock();
+  since_ = steady_seconds();
+  waited_before_ = group_.seconds_waited();
+  time_.starting = seconds_since_process_start();
 }
 
 /// Steps so far that changed nothing, whichever guards the run had then.
@@ -53,9 +55,19 @@ std::optional<int64_t> Recorder::skipped(const StepReport& step) const {
   return step.skipped().value_or(0) + uncounted_skips_;
 }
 
-void Recorder::resume_clock() {
-  since_ = steady_seconds();
+void Recorder::resume_clock(double TimeShares::*part) {
+  const double now = steady_seconds(), waited = group_.seconds_waited() - waited_before_;
+  time_.*part += now - since_ - waited;
+  time_.ranks += waited;
+  since_ = now;
   waited_before_ = group_.seconds_waited();
+}
+
+/// Steps in flight overlap, so what they computed is what is left of their time.
+TimeShares Recorder::time() const {
+  TimeShares time = time_;
+  time.computing = std::max(0.0, time_.computing - time_.stolen);
+  return time;
 }
 
 void Recorder::add(const StepResult& result) {
@@ -74,12 +86,17 @@ void Recorder::add(const StepResult& result) {
   note_unreadable();
   const double until = steady_seconds();
   ++interval_.steps;
-  interval_.seconds += until - since_;
-  result_.training_seconds += until - since_;
+  const double step_seconds = until - since_;
+  interval_.seconds += step_seconds;
+  result_.training_seconds += step_seconds;
   since_ = until;
-  interval_.waited += group_.seconds_waited() - waited_before_;
+  const double waited = group_.seconds_waited() - waited_before_;
+  interval_.waited += waited;
   waited_before_ = group_.seconds_waited();
   interval_.data_wait += result.data_wait;
+  time_.data += result.data_wait;
+  time_.ranks += waited;
+  time_.computing += step_seconds - result.data_wait - waited;
   interval_.host += result.host;
   if (result.phases) {
     ++interval_.timed_steps;
@@ -149,17 +166,35 @@ void Recorder::write_interval(const StepReport& step) {
   }
   record.memory_bytes = resident_bytes();
   if (executable_.plan().is_async) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
-  for (const auto& number : watch_.note(executable_.device().read_device())) record.metrics.push_back(number);
-  const double ms = 1e3 / steps;
-  for (const auto& number : numbers_of_ranks(group_, {.step = ms * interval_.seconds,
-                                                     .data_wait = ms * interval_.data_wait,
-                                                     .waited = ms * interval_.waited}))
-    record.metrics.push_back(number);
+  note_device(record);
+  for (const auto& number : trainer::numbers_of(time() - told_)) record.metrics.push_back(number);
+  told_ = time();
+  note_ranks(record);
   record.loss_scale = step.loss_scale;
   record.skipped = skipped(step);
   out_.metrics.append(record);
   warn_if_input_bound();
   interval_ = {};
+}
+
+/// What others stole is part of what was taken for computing since the reading before.
+void Recorder::note_device(MetricsRecord& record) {
+  const DeviceReading reading = executable_.device().read_device();
+  if (reading.stolen) {
+    time_.stolen += *reading.stolen * std::max(0.0, time_.computing - judged_);
+    judged_ = time_.computing;
+  }
+  for (const auto& number : watch_.note(reading)) record.metrics.push_back(number);
+  for (const std::string& warning : watch_.warnings()) out_.log.warn(warning);
+}
+
+void Recorder::note_ranks(MetricsRecord& record) {
+  const double ms = 1e3 / static_cast<double>(interval_.steps);
+  const std::vector<RankTimes> ranks = times_of_ranks(group_, {.step = ms * interval_.seconds,
+                                                               .data_wait = ms * interval_.data_wait,
+                                                               .waited = ms * interval_.waited});
+  for (const auto& number : trainer::numbers_of(ranks)) record.metrics.push_back(number);
+  ranks_.add(ranks, interval_.steps);
 }
 
 /// Reports once that the device waits for data, for an interval long enough to judge.
@@ -205,7 +240,7 @@ void Recorder::go_back(const LoopState& state, const GuardDecision& decision, co
   out_.metrics.append(record);
   out_.log.warn(decision.text);
   out_.log.warn(fmt::format("resuming after step {}", state.step));
-  resume_clock();
+  resume_clock(&TimeShares::starting);
 }
 
 void Recorder::add_evaluation(const std::map<std::string, double>& values) {
@@ -223,7 +258,7 @@ void Recorder::add_evaluation(const std::map<std::string, double>& values) {
   out_.metrics.append(record);
   out_.log.info(validation_line(values) + (is_new_best ? "  best" : ""));
   follow_metrics(values);
-  resume_clock();
+  resume_clock(&TimeShares::evaluating);
 }
 
 /// "step  54 epoch 1.50: validation loss 0.3807 top1 0.8621", in columns with the run's other lines.
@@ -296,6 +331,11 @@ LoopResult Recorder::finish() {
   result_.joules_per_sample = watch_.joules() / static_cast<double>(std::max<int64_t>(1, samples));
   result_.device_memory_bytes = watch_.most_memory_bytes();
   result_.throttling = watch_.throttling();
+  resume_clock(&TimeShares::saving);
+  result_.time = time();
+  result_.facts.waited = ranks_.waited();
+  result_.facts.slowest = ranks_.slowest();
+  result_.facts.batches = (state_.step + 1 - first_step_) * settings_.batch.micro_batches();
   out_.progress.finish();
   return result_;
 }

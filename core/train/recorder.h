@@ -14,6 +14,7 @@
 #include "core/train/loop_state.h"
 #include "core/train/rank_times.h"
 #include "core/train/step_runner.h"
+#include "core/train/time_shares.h"
 #include "core/train/unreadable_list.h"
 
 namespace trainer {
@@ -25,6 +26,8 @@ struct LoopResult {
   double joules_per_sample = 0;    ///< 0 if the device does not report it
   double device_memory_bytes = 0;  ///< the most in use, by any process; 0 if the device does not report it
   std::string throttling;          ///< in words; empty if the device was not slowed down
+  TimeShares time;                 ///< of this process, since it was started
+  TimeFacts facts;                 ///< about that, as far as the loop knows them
 };
 
 /// Where results are written.
@@ -45,8 +48,8 @@ class Recorder {
 
   /// Goes on from there.
   void start(const LoopState& state);
-  /// The time of the next step begins now.
-  void resume_clock();
+  /// The time since the last step was spent on `part`; that of the next step begins now.
+  void resume_clock(double TimeShares::*part);
   void add(const StepResult& result);
   /// The guard's decision about the step added last, and its state.
   void add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard);
@@ -76,6 +79,9 @@ class Recorder {
   std::optional<int64_t> skipped(const StepReport& step) const;
   void note_unreadable();
   void show(double loss);
+  void note_device(MetricsRecord& record);
+  void note_ranks(MetricsRecord& record);
+  TimeShares time() const;
   bool follow_best(const std::map<std::string, double>& values);
   void follow_metrics(const std::map<std::string, double>& values);
   void write_interval(const StepReport& step);
@@ -92,6 +98,10 @@ class Recorder {
   Interval interval_;
   StepReport last_;  ///< step
   DeviceWatch watch_;
+  TimeShares time_;    ///< so far; what steps took is all in `computing`
+  TimeShares told_;    ///< in lines of metrics
+  double judged_ = 0;  ///< seconds of computing until the device's last reading
+  RankSums ranks_;
   int64_t first_step_ = 1;                ///< of this process
   int64_t uncounted_skips_ = 0;           ///< before that, under guards that the program no longer has
   std::map<std::string, size_t> widths_;  ///< of the metrics in lines so far, so that these align

@@ -49,6 +49,8 @@ class StepRunner {
   /// afterwards. Errors are only reported: they must not hide the reason for the search.
   std::string find_non_finite(int64_t step);
 
+  MadeBatches made() const { return feed_.pipeline().made(); }
+
   /// Notes waits for data, until it is null.
   void follow(Trace* trace) { trace_ = trace; }
 

@@ -42,6 +42,7 @@ const std::vector<std::string>& printing_commands() {
                                                  "layers",
                                                  "schema",
                                                  "schema --markdown",
+                                                 "schema --metrics",
                                                  "doctor",
                                                  "--help",
                                                  "--version"};

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -53,6 +56,32 @@ TEST_CASE("a run learns and leaves what it promises") {
     INFO(key);
     CHECK(record.contains(key));
   }
+  // The page of keys, and that it has all of them.
+  const std::string page = run_trainer({"schema", "--metrics"}, workspace.path()).output;
+  std::ifstream kept(TRAINER_SOURCE_DIR "/docs/metrics-reference.md");
+  INFO("run: trainer schema --metrics > docs/metrics-reference.md");
+  CHECK(page == std::string((std::istreambuf_iterator<char>(kept)), {}));
+  const auto is_described = [&](const std::string& key) {
+    return page.find("| `" + key + "` |") != std::string::npos;
+  };
+  for (const std::string& each : lines_of(workspace.read("runs/a/metrics.jsonl"))) {
+    const auto found = nlohmann::json::parse(each);
+    for (const auto& [key, value] : found.items()) {
+      INFO(key);
+      CHECK((is_described(key) || key.starts_with("top")));
+    }
+  }
+  const auto flat = summary.flatten();
+  for (const auto& [pointer, value] : flat.items()) {
+    std::string key = pointer.substr(1);
+    std::ranges::replace(key, '/', '.');
+    INFO(key);
+    CHECK((is_described(key) || key.starts_with("validation.")));
+  }
+  // What the time was spent on adds up to the time between start and end.
+  double spent = 0;
+  for (const auto& [part, seconds] : summary["time"].items()) spent += seconds.get<double>();
+  CHECK(spent >= summary["training"]["seconds"].get<double>());
 }
 
 TEST_CASE("a profile times every operation of the steps asked for, and changes nothing") {

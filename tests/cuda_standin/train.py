@@ -84,7 +84,7 @@ class Run:
             sys.exit(f'{recipe}: device.index=1 is another GPU')
         lines = [json.loads(line) for line in (out / 'metrics.jsonl').read_text().splitlines()]
         self.losses = [line['loss'] for line in lines if line['split'] == 'train']
-        kept = [{key: value for key, value in line.items() if not TIMINGS.match(key) and not key.startswith('gpu')}
+        kept = [{key: value for key, value in line.items() if not TIMINGS.match(key)}
                 for line in lines]
         self.bits = hashlib.sha256((out / 'model.safetensors').read_bytes() + json.dumps(kept).encode()).hexdigest()
 

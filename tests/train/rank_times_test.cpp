@@ -18,7 +18,7 @@ TEST_CASE("a line of metrics has the computing time of each rank, and the slowes
       // All take as long, but the second waits least for the others.
       const RankTimes times{
           .step = 10, .data_wait = 0.5 * static_cast<double>(rank), .waited = rank == 1 ? 1.0 : 4.0};
-      numbers[rank] = numbers_of_ranks(own, times);
+      numbers[rank] = numbers_of(times_of_ranks(own, times));
     });
   }
   for (std::thread& each : threads) each.join();
@@ -31,5 +31,18 @@ TEST_CASE("a line of metrics has the computing time of each rank, and the slowes
 
 TEST_CASE("one rank alone has no such numbers") {
   SingleProcess alone;
-  CHECK(numbers_of_ranks(alone, {.step = 1}).empty());
+  CHECK(times_of_ranks(alone, {.step = 1}).empty());
+  CHECK(numbers_of(std::vector<RankTimes>{}).empty());
+  CHECK_FALSE(RankSums().slowest());
+}
+
+TEST_CASE("sums over a run name the slowest rank and by how much") {
+  RankSums sums;
+  sums.add({{.step = 10, .waited = 6}, {.step = 10, .waited = 4}, {.step = 10, .waited = 0}}, 100);
+  sums.add({{.step = 20, .waited = 12}, {.step = 20, .waited = 14}, {.step = 20, .waited = 0}}, 50);
+  // They computed for 4 * 100 + 8 * 50, 6 * 100 + 6 * 50 and 10 * 100 + 20 * 50 ms.
+  REQUIRE(sums.slowest());
+  CHECK(sums.slowest()->first == 2);
+  CHECK(sums.slowest()->second == Approx(2000 / ((800 + 900) / 2.0)));
+  CHECK(sums.waited() == Approx((600 + 400 + 0 + 600 + 700 + 0) / 3.0 * 1e-3));
 }
