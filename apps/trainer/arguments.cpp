@@ -75,6 +75,27 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
       ->type_name("N");
 }
 
+/// Of `trainer plan`: devices beside each other.
+void add_comparison_options(CLI::App& plan, Arguments& arguments) {
+  CLI::Option* devices =
+      plan.add_option("--devices", arguments.devices,
+                      "compare devices by time, energy, cost and memory of the whole run: GPUs as in "
+                      "device.model and cpu, with commas between");
+  devices->type_name("NAME,...")->excludes("--dump");
+  plan.add_option("--price", arguments.prices,
+                  "of --devices, for one device and hour, as in h100=2.5,a100=1.2 (may be repeated)")
+      ->allow_extra_args(false)
+      ->needs(devices)
+      ->type_name("NAME=PRICE,...");
+  plan.add_option(
+          "--measured", arguments.measured,
+          "of --devices: the directory of a run that has measured cpu, whose speed is not predicted, or "
+          "another NAME (may be repeated)")
+      ->allow_extra_args(false)
+      ->needs(devices)
+      ->type_name("[NAME=]RUN");
+}
+
 void add_init_command(CLI::App& app, Arguments& arguments) {
   CLI::App* init = app.add_subcommand("init", "write a first recipe for the samples in a folder or file");
   init->add_option("path", arguments.path, "folders of images, the files of CIFAR or MNIST, or a record file")
@@ -191,10 +212,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
                    "print `program`, `program:after=PASS` (`loss`: the forward part alone) or `plan` (each "
                    "operation's implementation and layouts)")
       ->type_name("program|program:after=PASS|plan");
-  plan->add_option("--devices", arguments.devices,
-                   "compare GPUs by predicted time and memory: names as in device.model, with commas between")
-      ->type_name("NAME,...")
-      ->excludes("--dump");
+  add_comparison_options(*plan, arguments);
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   CLI::App* layers = app.add_subcommand(
       "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");

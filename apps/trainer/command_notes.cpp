@@ -56,7 +56,7 @@ const std::map<std::string, Notes>& all_notes() {
       {"plan",
        {"",
         "trainer plan --config resnet.yaml training.global_batch_size=256\n"
-        "trainer plan --config resnet.yaml --devices a100,h100,h200",
+        "trainer plan --config resnet.yaml --devices a100,h100,cpu --price a100=1.2,h100=2.5",
         {65, 69, 71, 74, 78}}},
       {"layers", {"", "trainer layers | less\ntrainer layers conv2d", {71, 74}}},
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},

@@ -10,10 +10,6 @@
 namespace trainer {
 namespace {
 
-bool has_cuda() {
-  return std::filesystem::exists(std::filesystem::path(TRAINER_BINARY).parent_path() / "libtrainer_cuda.so");
-}
-
 nlohmann::json plan_of(const Workspace& workspace, const std::vector<std::string>& arguments) {
   return nlohmann::json::parse(plan_text(workspace, arguments));
 }
