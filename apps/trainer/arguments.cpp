@@ -55,6 +55,8 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
   CLI::App* stats =
       data.add_subcommand("stats", "check the recipe's samples; print counts, sizes, mean and deviation");
   add_recipe(*stats, arguments);
+  stats->add_flag("--time", arguments.time,
+                  "only measure how many training samples one core decodes and augments in a second");
   stats->add_flag("--json", arguments.json, "print the report as JSON");
   CLI::App* pack =
       data.add_subcommand("pack", "copy the samples of a split into one file, for data.format: record");
@@ -213,6 +215,11 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
                    "operation's implementation and layouts)")
       ->type_name("program|program:after=PASS|plan");
   add_comparison_options(*plan, arguments);
+  plan->add_option("--decode-rate", arguments.decode_rate,
+                   "samples that one core decodes and augments in a second, as `data stats --time` measures: "
+                   "print how many cores a GPU needs")
+      ->check(CLI::Range(1e-6, 1e12).description(""))
+      ->type_name("SAMPLES/S");
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   CLI::App* layers = app.add_subcommand(
       "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");

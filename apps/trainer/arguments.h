@@ -71,6 +71,8 @@ struct Arguments {
   std::string devices;                ///< plan: those to compare, "a100,cpu"; empty: the recipe's device
   std::vector<std::string> prices;    ///< plan: "h100=2.5", perhaps several with commas between
   std::vector<std::string> measured;  ///< plan: "runs/x" or "h100=runs/x"
+  double decode_rate = 0;             ///< plan: samples that a core makes in a second; 0: not known
+  bool time = false;                  ///< data stats: measure that number
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;                         ///< plan, eval, data stats, inspect, runs, runs compare

@@ -62,7 +62,11 @@ const std::map<std::string, Notes>& all_notes() {
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
       {"doctor", {"", "trainer doctor --device-json gpu.json", {69, 71, 74}}},
       {"data", {"", "trainer data stats --config resnet.yaml", {65, 71, 74, 78}}},
-      {"data stats", {"", "trainer data stats --config resnet.yaml --json", {65, 71, 74, 78}}},
+      {"data stats",
+       {"",
+        "trainer data stats --config resnet.yaml --json\n"
+        "trainer data stats --config resnet.yaml --time",
+        {65, 71, 74, 78}}},
       {"data pack", {"", "trainer data pack --config resnet.yaml --out train.rec", {65, 71, 74, 78}}},
       {"data tokenize", {"", "trainer data tokenize --config text.yaml --out shards", {65, 71, 74, 78}}},
       {"inspect", {"", "trainer inspect runs/resnet-1f7b5899", {65, 71, 74}}},

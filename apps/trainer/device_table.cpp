@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/trainer/device_models.h"
 #include "apps/trainer/device_row.h"
+#include "apps/trainer/loading_report.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
 #include "core/base/split.h"
@@ -70,6 +72,10 @@ std::string text_of(const DeviceRow& row, const Arguments& arguments) {
       std::to_string(row.micro_batch), seconds ? number(1e3 * *seconds, 2) + " ms" : "-",
       number(row.samples_per_second, 0), number(row.hours(), 2), number(row.kilowatt_hours(), 2)};
   if (!arguments.prices.empty()) cells.push_back(number(row.cost(), 2));
+  if (arguments.decode_rate > 0) {
+    const std::optional<int64_t> cores = cores_to_load(row.samples_per_second, arguments);
+    cells.push_back(cores ? std::to_string(*cores) : "-");
+  }
   return line(one_line(row.name), cells,
               fmt::format("{} of {}", human_bytes(row.bytes), human_bytes(row.available)), fit_text(row));
 }
@@ -105,6 +111,9 @@ std::string notes(const std::vector<DeviceRow>& rows, const Arguments& arguments
         "kWh are an upper bound: the devices at their power limits all the time. Their host is not "
         "counted.\n";
   if (!arguments.prices.empty()) text += "Cost is hours times devices times the price of --price.\n";
+  if (arguments.decode_rate > 0)
+    text += fmt::format("Cores are those that make {:g} samples/s each, so that the devices need not wait.\n",
+                        arguments.decode_rate);
   return text;
 }
 
@@ -128,13 +137,19 @@ void print_device_table(const Arguments& arguments) {
   for (const std::string& name : names) rows.push_back(plan_device(arguments, name, prices, measured));
   if (arguments.json) {
     Json all = Json::array();
-    for (const DeviceRow& row : rows) all.push_back(to_json(row));
+    for (const DeviceRow& row : rows) {
+      Json json = to_json(row);
+      if (const std::optional<int64_t> cores = cores_to_load(row.samples_per_second, arguments))
+        json["cores_to_load"] = *cores;
+      all.push_back(std::move(json));
+    }
     // A path need not be UTF-8, JSON must.
     print_to_output(all.dump(2, Json::NotUtf8::replace) + "\n");
     return;
   }
   std::vector<std::string> titles{"micro-batch", "step", "samples/s", "hours", "kWh"};
   if (!arguments.prices.empty()) titles.emplace_back("cost");
+  if (arguments.decode_rate > 0) titles.emplace_back("cores");
   std::string text = line("device", titles, "memory", "fits");
   for (const DeviceRow& row : rows) text += text_of(row, arguments);
   print_to_output(text + notes(rows, arguments));

@@ -103,6 +103,53 @@ TEST_CASE("the length of a run without data is known in batches, not in epochs")
              ContainsSubstring("Hours are not known without the data, unless"));
 }
 
+TEST_CASE("the cores that feed a device follow from the rate of one") {
+  const Table table;
+  write_run(table.workspace(), {1000});
+  const std::vector<std::string> words{"--devices", "cpu", "--measured", "run", "--decode-rate"};
+  const auto cores_at = [&](const std::string& rate) {
+    std::vector<std::string> all = words;
+    all.push_back(rate);
+    return table.rows(all)[0]["cores_to_load"];
+  };
+  CHECK(cores_at("400") == 3);
+  CHECK(cores_at("500") == 2);
+  CHECK(cores_at("1e6") == 1);
+  std::vector<std::string> text = words;
+  text.emplace_back("400");
+  CHECK_THAT(table.print(text).output, ContainsSubstring("Cores are those that make 400 samples/s each"));
+  for (const char* rate : {"0", "-1", "nan", "x", "1e20"}) {
+    INFO(rate);
+    std::vector<std::string> wrong = words;
+    wrong.emplace_back(rate);
+    CHECK(table.print(wrong).code == 64);
+  }
+}
+
+TEST_CASE("a plan for a GPU names the cores that it needs, or the command that measures one") {
+  if (!has_cuda()) return;
+  const Table table;
+  table.workspace().write("digits.yaml", std::string(kSmallRecipe) + "device: {type: cuda, model: h200}\n");
+  const std::vector<std::string> words{"plan", "--config", "digits.yaml"};
+  const auto plan = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run_trainer(all, table.workspace().path());
+    INFO(outcome.errors);
+    CHECK(outcome.code == 0);
+    return outcome;
+  };
+  const std::vector<std::string> files{"data.format=idx", "data.train=nowhere", "data.val=null"};
+  CHECK_THAT(plan(files).output, ContainsSubstring("`trainer data stats --time --config digits.yaml`"));
+  CHECK_THAT(plan({}).output, !ContainsSubstring("loading"));  // made-up samples
+  const Outcome slow = plan({"--decode-rate", "1"});
+  CHECK_THAT(slow.output, ContainsSubstring("cores that make 1 samples/s each (--decode-rate)"));
+  CHECK_THAT(slow.errors, ContainsSubstring("warning: the GPU would wait for data: "));
+  const Outcome fast = plan({"--decode-rate", "1e9", "--json"});
+  CHECK(fast.errors.empty());
+  CHECK(nlohmann::json::parse(fast.output)["loading"]["cores"] == 1);
+}
+
 TEST_CASE("wrong prices, devices and measurements are refused by name") {
   const Table table;
   const auto refused = [&](const std::vector<std::string>& words, int code) {
