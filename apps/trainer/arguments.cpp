@@ -215,11 +215,11 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
                    "operation's implementation and layouts)")
       ->type_name("program|program:after=PASS|plan");
   add_comparison_options(*plan, arguments);
-  plan->add_option("--decode-rate", arguments.decode_rate,
-                   "samples that one core decodes and augments in a second, as `data stats --time` measures: "
-                   "print how many cores a GPU needs")
-      ->check(CLI::Range(1e-6, 1e12).description(""))
-      ->type_name("SAMPLES/S");
+  CLI::Option* rate = plan->add_option(
+      "--decode-rate", arguments.decode_rate,
+      "samples that one core decodes and augments in a second, as `data stats --time` measures: "
+      "print how many cores a GPU needs");
+  make_number(*rate->type_name("SAMPLES/S"), 1e-6, 1e12);
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   CLI::App* layers = app.add_subcommand(
       "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");

@@ -15,8 +15,9 @@ void write_run(const Workspace& workspace, const std::vector<int>& speeds) {
   std::filesystem::create_directories(workspace.path() / "run");
   std::string lines;
   for (size_t i = 0; i < speeds.size(); ++i) {
-    const nlohmann::json line = {
-        {"step", i + 1}, {"split", "train"}, {"loss", 1.0}, {"samples_per_s", speeds[i]}};
+    const nlohmann::json line = {{"step", i + 1},    {"updates", i + 1}, {"epoch", 0.5},
+                                 {"split", "train"}, {"loss", 1.0},      {"samples_per_s", speeds[i]},
+                                 {"time", 1.0}};
     lines += line.dump() + "\n";
   }
   workspace.write("run/metrics.jsonl", lines);
@@ -71,7 +72,7 @@ TEST_CASE("hours and cost of a whole run follow from the speed that a run has me
   CHECK(row["cost"].get<double>() == Approx(1.25));
   CHECK_FALSE(row.contains("kilowatt_hours_at_power_limit"));  // a processor's limit is not known
   const Outcome text = table.print(words);
-  CHECK_THAT(text.output, ContainsSubstring("    100.00 ms         500        1.00           -        1.25"));
+  CHECK_THAT(text.output, ContainsSubstring("   100.00 ms         500        1.00           -        1.25"));
   CHECK_THAT(text.output, ContainsSubstring("cpu: measured in run."));
   CHECK_THAT(text.output, ContainsSubstring("Hours are those of 36000 training steps;"));
   CHECK_THAT(text.output, !ContainsSubstring("predicted"));
