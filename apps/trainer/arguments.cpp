@@ -55,6 +55,8 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
   CLI::App* stats =
       data.add_subcommand("stats", "check the recipe's samples; print counts, sizes, mean and deviation");
   add_recipe(*stats, arguments);
+  stats->add_flag("--time", arguments.time,
+                  "only measure how many training samples one core decodes and augments in a second");
   stats->add_flag("--json", arguments.json, "print the report as JSON");
   CLI::App* pack =
       data.add_subcommand("pack", "copy the samples of a split into one file, for data.format: record");
@@ -73,6 +75,27 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
                    "most tokens of a shard; the shards go into the folder --out (default: 100000000)")
       ->check(CLI::Range(int64_t{1}, int64_t{2147483647}).description(""))
       ->type_name("N");
+}
+
+/// Of `trainer plan`: devices beside each other.
+void add_comparison_options(CLI::App& plan, Arguments& arguments) {
+  CLI::Option* devices =
+      plan.add_option("--devices", arguments.devices,
+                      "compare devices by time, energy, cost and memory of the whole run: GPUs as in "
+                      "device.model and cpu, with commas between");
+  devices->type_name("NAME,...")->excludes("--dump");
+  plan.add_option("--price", arguments.prices,
+                  "of --devices, for one device and hour, as in h100=2.5,a100=1.2 (may be repeated)")
+      ->allow_extra_args(false)
+      ->needs(devices)
+      ->type_name("NAME=PRICE,...");
+  plan.add_option(
+          "--measured", arguments.measured,
+          "of --devices: the directory of a run that has measured cpu, whose speed is not predicted, or "
+          "another NAME (may be repeated)")
+      ->allow_extra_args(false)
+      ->needs(devices)
+      ->type_name("[NAME=]RUN");
 }
 
 void add_init_command(CLI::App& app, Arguments& arguments) {
@@ -191,10 +214,12 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
                    "print `program`, `program:after=PASS` (`loss`: the forward part alone) or `plan` (each "
                    "operation's implementation and layouts)")
       ->type_name("program|program:after=PASS|plan");
-  plan->add_option("--devices", arguments.devices,
-                   "compare GPUs by predicted time and memory: names as in device.model, with commas between")
-      ->type_name("NAME,...")
-      ->excludes("--dump");
+  add_comparison_options(*plan, arguments);
+  CLI::Option* rate = plan->add_option(
+      "--decode-rate", arguments.decode_rate,
+      "samples that one core decodes and augments in a second, as `data stats --time` measures: "
+      "print how many cores a GPU needs");
+  make_number(*rate->type_name("SAMPLES/S"), 1e-6, 1e12);
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   CLI::App* layers = app.add_subcommand(
       "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");

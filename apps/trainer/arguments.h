@@ -67,8 +67,12 @@ struct Arguments {
   bool as_trained = false, as_written = false;  ///< eval, predict, generate: whose settings count
   std::vector<std::string> overrides;
   bool dump_config = false;
-  std::optional<std::string> dump;  ///< plan: "program", "program:after=PASS" or "plan"
-  std::string devices;              ///< plan: GPUs to compare, "a100,h200"; empty: the recipe's device
+  std::optional<std::string> dump;    ///< plan: "program", "program:after=PASS" or "plan"
+  std::string devices;                ///< plan: those to compare, "a100,cpu"; empty: the recipe's device
+  std::vector<std::string> prices;    ///< plan: "h100=2.5", perhaps several with commas between
+  std::vector<std::string> measured;  ///< plan: "runs/x" or "h100=runs/x"
+  double decode_rate = 0;             ///< plan: samples that a core makes in a second; 0: not known
+  bool time = false;                  ///< data stats: measure that number
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;                         ///< plan, eval, data stats, inspect, runs, runs compare

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/decode_rate.h"
 #include "apps/trainer/inputs.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/json.h"
@@ -140,6 +141,10 @@ void tell_tokens(const RunSpec& spec, Split split, const std::string& name, bool
 }  // namespace
 
 int data_stats_command(const Arguments& arguments) {
+  if (arguments.time) {
+    print_decode_rate(arguments);
+    return 0;
+  }
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   require_data(*recipe);
   Json report;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "core/base/error.h"
 #include "core/config/file_path.h"
 #include "core/engine/device_description.h"
@@ -9,6 +12,9 @@ namespace trainer {
 
 /// The GPU that is planned for if none is present.
 constexpr const char* kDefaultModel = "h200";
+
+/// The names of the GPUs in configs/devices/.
+std::vector<std::string> device_names();
 
 /// The description of a GPU, by its name in configs/devices/ or from a file with the ending ".json".
 /// Throws Error: at `origin` for an unknown name, exit 65 if the file is not a description.

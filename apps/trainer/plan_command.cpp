@@ -6,6 +6,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/device_table.h"
 #include "apps/trainer/devices.h"
+#include "apps/trainer/loading_report.h"
 #include "apps/trainer/plan_report.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/session/device.h"
@@ -75,10 +76,12 @@ int plan_command(const Arguments& arguments) {
   for (const auto& [key, file] : missing_data(*recipe)) {
     print_warning(fmt::format("there is no file {}: steps and the samples' memory are unknown", file));
   }
+  const std::string slow = arguments.dump ? "" : loading_warning(planner, job, arguments);
+  if (!slow.empty()) print_warning(slow);
   if (arguments.dump) {
     print_to_output(*arguments.dump == "plan" ? to_text(job.plan, planner.rates()) : snapshot.text());
   } else {
-    print_to_output(arguments.json ? plan_json(planner, job) : plan_text(planner, job));
+    print_to_output(arguments.json ? plan_json(planner, job, arguments) : plan_text(planner, job, arguments));
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "apps/trainer/communication_report.h"
+#include "apps/trainer/loading_report.h"
 #include "apps/trainer/time_report.h"
 #include "core/base/json.h"
 #include "core/session/report.h"
@@ -161,7 +162,7 @@ double step_flops(const Job& job) {
          entry_flops(job.program, entry_name::kUpdate);
 }
 
-std::string plan_text(const Planner& planner, const Job& job) {
+std::string plan_text(const Planner& planner, const Job& job, const Arguments& arguments) {
   const Recipe& recipe = job.spec.recipe();
   const BatchSplit& batch = job.spec.batch();
   std::string text = fmt::format("run {}: {} of {} samples", recipe.run.name,
@@ -190,11 +191,12 @@ std::string plan_text(const Planner& planner, const Job& job) {
   text += recompute_text(job);
   text += communication_text(job);
   text += time_text(planner, job);
+  text += loading_text(planner, job, arguments);
   text += fmt::format("\nmemory\n{}", memory_text(planner, job));
   return text;
 }
 
-std::string plan_json(const Planner& planner, const Job& job) {
+std::string plan_json(const Planner& planner, const Job& job, const Arguments& arguments) {
   const RunSpec& spec = job.spec;
   Json report;
   report["run"] = spec.recipe().run.name;
@@ -221,6 +223,7 @@ std::string plan_json(const Planner& planner, const Job& job) {
   report["memory"]["available_bytes"] = available_bytes(job.spec, planner);
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
   add_time(planner, job, report);
+  add_loading(planner, job, arguments, report);
   const std::optional<DeviceRates> rates = planner.rates();
   for (const PlannedEntry& entry : job.plan.entries) {
     Json nodes = Json::array();

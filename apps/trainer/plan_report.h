@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/trainer/arguments.h"
 #include "core/recipe/job.h"
 
 namespace trainer {
@@ -27,7 +28,7 @@ std::string shape_text(const Shape& shape);
 double step_flops(const Job& job);
 
 /// The report as text, and as JSON with the same content.
-std::string plan_text(const Planner& planner, const Job& job);
-std::string plan_json(const Planner& planner, const Job& job);
+std::string plan_text(const Planner& planner, const Job& job, const Arguments& arguments);
+std::string plan_json(const Planner& planner, const Job& job, const Arguments& arguments);
 
 }  // namespace trainer

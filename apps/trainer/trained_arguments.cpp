@@ -62,17 +62,6 @@ void add_prediction_results(CLI::App& predict, PredictArguments& wanted) {
       ->type_name("DIRECTORY");
 }
 
-/// A number within bounds. CLI11's own checks accept "nan", which no comparison excludes.
-void make_number(CLI::Option& option, double least, double most) {
-  option.check(CLI::Validator(
-      [](std::string& text) {
-        const bool is_nan = text.find_first_of("nN") != std::string::npos;
-        return is_nan ? fmt::format("Value {} is not a number", text) : std::string();
-      },
-      ""));
-  option.check(CLI::Range(least, most).description(""));
-}
-
 void add_sampling(CLI::App& generate, GenerateArguments& wanted) {
   CLI::Option* temperature = generate.add_option(
       "--temperature", wanted.temperature, "divides the logits; 0 takes the likeliest token (default 1)");

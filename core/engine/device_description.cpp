@@ -43,6 +43,8 @@ constexpr Property kProperties[] = {{"deviceVer", Kind::number},
                                     {"cudaDeviceId", Kind::number},
                                     {"driverVer", Kind::number}};
 
+constexpr const char* kPower = "powerLimitWatts";
+
 [[noreturn]] void refuse_description(const std::string& file, const std::string& text) {
   throw Error(
       ExitCode::data,
@@ -71,13 +73,16 @@ void check(const Property& property, const Json& value, const std::string& file)
   }
 }
 
-double rate(const Json& rates, const char* name, const std::string& file) {
-  const Json* found = rates.find(name);
-  if (found == nullptr || !found->is_number() || !(found->number() > 0)) {
-    refuse_description(file, fmt::format("rates.{}: expected a number above 0, got {}", name,
-                                         found == nullptr ? "nothing" : found->dump()));
+double positive(const Json* value, const char* name, const std::string& file) {
+  if (value == nullptr || !value->is_number() || !(value->number() > 0)) {
+    refuse_description(file, fmt::format("{}: expected a number above 0, got {}", name,
+                                         value == nullptr ? "nothing" : value->dump()));
   }
-  return found->number();
+  return value->number();
+}
+
+double rate(const Json& rates, const char* name, const std::string& file) {
+  return positive(rates.find(name), fmt::format("rates.{}", name).c_str(), file);
 }
 
 std::optional<DeviceRates> read_rates(const Json& description, const std::string& file) {
@@ -105,13 +110,15 @@ DeviceDescription read_device_description(const std::string& text, const std::st
     check(property, *found, file);
   }
   const std::optional<DeviceRates> rates = read_rates(description, file);
-  description.erase("rates");
-  description.erase("sources");
+  std::optional<double> watts;
+  if (const Json* limit = description.find(kPower)) watts = positive(limit, kPower, file);
+  for (const char* own : {"rates", kPower, "sources"}) description.erase(own);  // cuDNN does not know them
   return {.name = description["deviceName"].text(),
           .compute_capability = static_cast<int>(description["deviceVer"].integer().value() / 10),
           .memory_bytes = description["totalGlobalMem"].integer().value(),
           .properties = description.dump(),
-          .rates = rates};
+          .rates = rates,
+          .power_watts = watts};
 }
 
 }  // namespace trainer

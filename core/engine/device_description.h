@@ -16,11 +16,12 @@ struct DeviceDescription {
   int64_t memory_bytes = 0;    ///< all of it, driver's share included
   std::string properties;      ///< JSON, as cuDNN writes and reads it
   std::optional<DeviceRates> rates = std::nullopt;
+  std::optional<double> power_watts = std::nullopt;  ///< its power limit
 };
 
-/// Reads `{"deviceVer": 900, "deviceName": …}`: every property that cuDNN needs, optionally `rates`, without
-/// which no times are predicted, and `sources`, the origin of all values. Throws Error (exit 65) with `file`
-/// and the missing or wrong value.
+/// Reads `{"deviceVer": 900, "deviceName": …}`: every property that cuDNN needs. Optional are `rates`,
+/// without which no times are predicted, `powerLimitWatts`, and `sources`, the origin of all values. Throws
+/// Error (exit 65) with `file` and the missing or wrong value.
 DeviceDescription read_device_description(const std::string& text, const std::string& file);
 
 }  // namespace trainer

@@ -14,6 +14,8 @@ int64_t peak_resident_bytes();
 double seconds_since_process_start();
 /// Of a clock that is never set; only differences are meaningful.
 double steady_seconds();
+/// Seconds that processors have spent on the calling thread.
+double thread_seconds();
 /// "" if it is unknown.
 std::string host_name();
 /// Cores of one of `processes` on a host with `online` cores, if each may run on `allowed` of them. If they

@@ -10,9 +10,7 @@ namespace {
 
 /// Batches of TrainingBatches or EvaluationBatches over a source with the transforms of `split`.
 template <class Batches>
-std::unique_ptr<DataPipeline> open_batches(const Job& job, Device& device, const DataSource& source,
-                                           const Batches& batches, const DataPipeline* other,
-                                           bool mirrored = false) {
+BatchMaker maker_of(const Job& job, const DataSource& source, const Batches& batches, bool mirrored) {
   const Recipe& recipe = job.spec.recipe();
   constexpr bool kTrains = std::is_same_v<Batches, TrainingBatches>;
   RowRequest request{.section = recipe.data,
@@ -21,12 +19,17 @@ std::unique_ptr<DataPipeline> open_batches(const Job& job, Device& device, const
                      .network_origin = recipe.origin_of("model.input"),
                      .inputs = batch_contents(job.spec, job.program)};
   if constexpr (kTrains) request.training = &batches;
+  std::unique_ptr<RowReader> rows = source.rows(request);
+  if (mirrored) rows = mirror_rows(std::move(rows), request.inputs);
+  return BatchMaker(std::move(rows), request.inputs, batches);
+}
+
+std::unique_ptr<DataPipeline> open_batches(const Job& job, Device& device, BatchMaker maker,
+                                           const DataPipeline* other) {
   Loading loading = loading_of(job);
   loading.allocate = [&device](int64_t bytes) { return device.allocate_batch(bytes); };
   if (other != nullptr && shares_ring(job.plan)) loading.ring = other->ring();
-  std::unique_ptr<RowReader> rows = source.rows(request);
-  if (mirrored) rows = mirror_rows(std::move(rows), request.inputs);
-  return std::make_unique<DataPipeline>(BatchMaker(std::move(rows), request.inputs, batches), loading);
+  return std::make_unique<DataPipeline>(std::move(maker), loading);
 }
 
 std::shared_ptr<const SampleDraw> draw_of(const DataSource& source) {
@@ -42,31 +45,37 @@ EvaluationBatches one_pass(const BatchSplit& batch, const DataSource& source,
 
 }  // namespace
 
+BatchMaker training_batches(const Job& job, const DataSource& source) {
+  const Recipe& recipe = job.spec.recipe();
+  const BatchSplit& batch = job.spec.batch();
+  const TrainingBatches batches{
+      .seed = job.spec.seed(),
+      .order = TrainingOrder(source.size(), batch.global_batch, recipe.data.drop_last, draw_of(source)),
+      .micro_batch = batch.micro_batch,
+      .share = batch.share,
+      .takes_turns = recipe.parallelism.sync_batch_norm};
+  return maker_of(job, source, batches, false);
+}
+
 std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const DataSource& source,
                                         const UnreadableHandler& unreadable, bool mirrored) {
-  return open_batches(job, device, source, one_pass(job.spec.batch(), source, unreadable), nullptr, mirrored);
+  return open_batches(
+      job, device, maker_of(job, source, one_pass(job.spec.batch(), source, unreadable), mirrored), nullptr);
 }
 
 Feed open_feed(const Job& job, Device& device, Split split, const std::filesystem::path& unreadable_list,
                const DataPipeline* other) {
   const Recipe& recipe = job.spec.recipe();
-  const BatchSplit& batch = job.spec.batch();
   Feed feed;
   if (split == Split::val && !has_split(recipe.data, Split::val)) return feed;
   SourceRequest request = source_request(job.spec, split);
   request.unreadable_list = unreadable_list.string();
   feed.source = open_source(recipe.data, request);
-  if (split == Split::val) {
-    feed.pipeline = open_batches(job, device, *feed.source, one_pass(batch, *feed.source, nullptr), other);
-    return feed;
-  }
-  const TrainingBatches batches{.seed = job.spec.seed(),
-                                .order = TrainingOrder(feed.source->size(), batch.global_batch,
-                                                       recipe.data.drop_last, draw_of(*feed.source)),
-                                .micro_batch = batch.micro_batch,
-                                .share = batch.share,
-                                .takes_turns = recipe.parallelism.sync_batch_norm};
-  feed.pipeline = open_batches(job, device, *feed.source, batches, other);
+  BatchMaker maker =
+      split == Split::train
+          ? training_batches(job, *feed.source)
+          : maker_of(job, *feed.source, one_pass(job.spec.batch(), *feed.source, nullptr), false);
+  feed.pipeline = open_batches(job, device, std::move(maker), other);
   return feed;
 }
 

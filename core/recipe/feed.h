@@ -21,9 +21,12 @@ struct Feed {
 Feed open_feed(const Job& job, Device& device, Split split, const std::filesystem::path& unreadable_list,
                const DataPipeline* other = nullptr);
 
-/// The same over samples that are given, in their order, once, as validation takes them; `unreadable` may be
-/// empty. With `mirrored`, each image as the network reads it is mirrored left to right. The source must
-/// outlive it.
+/// Makes the batches of training from a source, which must outlive it.
+BatchMaker training_batches(const Job& job, const DataSource& source);
+
+/// The pipeline of open_feed over samples that are given, in their order, once, as validation takes them;
+/// `unreadable` may be empty. With `mirrored`, each image as the network reads it is mirrored left to right.
+/// The source must outlive it.
 std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const DataSource& source,
                                         const UnreadableHandler& unreadable, bool mirrored = false);
 

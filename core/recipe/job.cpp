@@ -177,20 +177,6 @@ int64_t planned_bytes(const MemoryBudget& memory) {
   return sum;
 }
 
-/// The largest smaller micro-batch that divides the global batch and has a plan that fits; 0 if there is
-/// none.
-int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available) {
-  constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
-  const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
-  const BatchSplit& batch = job.spec.batch();
-  for (int64_t rows = batch.micro_batch - 1; rows >= 1; --rows) {
-    if (batch.rank_batch() % rows != 0) continue;
-    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner, {.use = job.use});
-    if (planned_bytes(smaller.memory) + program <= available) return rows;
-  }
-  return 0;
-}
-
 /// Known properties of a split's data, with the network's number of classes.
 std::optional<SourceInfo> peek_split(const RunSpec& spec, Split split) {
   std::optional<SourceInfo> info = peek_source(spec.recipe().data, source_request(spec, split));
@@ -329,6 +315,18 @@ void require_data(const Recipe& recipe, std::optional<Split> split) {
         fmt::format("there is no file {}; correct the path, or try data.format=synthetic", missing.file));
   }
   diagnostics.throw_if_any();
+}
+
+int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available) {
+  constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
+  const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
+  const BatchSplit& batch = job.spec.batch();
+  for (int64_t rows = batch.micro_batch - 1; rows >= 1; --rows) {
+    if (batch.rank_batch() % rows != 0) continue;
+    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner, {.use = job.use});
+    if (planned_bytes(smaller.memory) + program <= available) return rows;
+  }
+  return 0;
 }
 
 std::string memory_advice(const Planner& planner, const Job& job, int64_t available) {

@@ -68,6 +68,10 @@ std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split>
 /// Throws Error (exit 78) with the list of missing data files, of all splits or of one.
 void require_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
 
+/// The largest smaller micro-batch that divides the rank's samples and has a plan that fits into `available`
+/// bytes; 0 if there is none.
+int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available);
+
 /// The budget line by line, and the micro-batch that would fit into `available`, which it finds by planning.
 std::string memory_advice(const Planner& planner, const Job& job, int64_t available);
 

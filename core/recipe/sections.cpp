@@ -83,10 +83,9 @@ void DeviceSection::declare(Fields& fields) {
       .at_least(0)
       .at_most(1023);
   fields
-      .add(
-          "model", &model,
-          "GPU that `trainer plan` plans for: auto (this machine's, else h200), a100, b200, h100, h200, or a "
-          "description.json")
+      .add("model", &model,
+           "GPU that `trainer plan` plans for: auto (this machine's, else h200), a10, a100, b200, h100, "
+           "h100_pcie, h200, l4, l40s, rtx4090, rtx5090, or a description.json")
       .path_where([](const std::string& text) { return text.ends_with(".json"); })
       .does_not_affect_results();
   fields.add("threads", &threads, "CPU threads; 0: one per core available to the process")

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/printable.h"
 #include "core/base/version.h"
@@ -22,6 +23,9 @@ constexpr const char* kDataKey = "data";
 
 /// The prefix of the validation samples' properties, which distinguishes them from those of training.
 const std::string kOfValidation = "validation ";
+
+/// If an environment variable gives one of these, only the samples can say whether validation is the same.
+constexpr std::array<const char*, 3> kPathsOfValidation = {"data.val", "data.labels", "data.masks"};
 
 Fingerprint of_validation(const Fingerprint& both) {
   Fingerprint found;
@@ -191,7 +195,8 @@ RunState lasting_state(const RunSpec& spec, const Planner& planner, const Tuning
   state.micro_batch_size = spec.batch().micro_batch;
   state.facts = facts_of(spec, planner);
   state.data = train.fingerprint();
-  if (validation != nullptr && spec.recipe().is_left_to_samples("data.val")) {
+  const auto is_open = [&](const char* key) { return spec.recipe().is_left_to_samples(key); };
+  if (validation != nullptr && std::ranges::any_of(kPathsOfValidation, is_open)) {
     for (const auto& [name, text] : validation->fingerprint()) state.data[kOfValidation + name] = text;
   }
   state.about = about_network(spec.recipe(), train.class_names());

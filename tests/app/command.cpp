@@ -51,6 +51,10 @@ validation: {metrics: [top1, top5]}
 logging: {interval: 1ba}
 )";
 
+bool has_cuda() {
+  return fs::exists(fs::path(TRAINER_BINARY).parent_path() / "libtrainer_cuda.so");
+}
+
 Outcome run_shell(const std::string& line, const fs::path& directory) {
   const fs::path out = directory / ".stdout", err = directory / ".stderr";
   const std::string command = "cd " + quoted(directory.string()) +

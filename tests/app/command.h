@@ -39,6 +39,9 @@ class Workspace {
 /// The output of `trainer plan --json` for a recipe and overrides; fails the test if it is refused.
 std::string plan_text(const Workspace& workspace, const std::vector<std::string>& arguments);
 
+/// Whether the program has its library for GPUs, which planning for one needs.
+bool has_cuda();
+
 /// The directory of the shipped recipes, with a slash at its end.
 inline const std::string kConfigs = std::string(TRAINER_SOURCE_DIR) + "/configs/";
 

@@ -44,6 +44,24 @@ TEST_CASE("data stats counts and measures both splits, as text and as JSON") {
   CHECK(report["train"]["unreadable"].empty());
 }
 
+TEST_CASE("data stats --time measures how many samples a core makes, and nothing else") {
+  const Workspace workspace;
+  const Outcome outcome = run(workspace, {"data", "stats", "--time", "--json"});
+  INFO(outcome.errors);
+  REQUIRE(outcome.code == 0);
+  const auto report = nlohmann::json::parse(outcome.output);
+  CHECK(report.size() == 3);
+  const double seconds = report["processor_seconds"].get<double>(), samples = report["samples"].get<double>();
+  CHECK(samples > 0);
+  CHECK(seconds > 0);
+  CHECK(seconds < 4);
+  CHECK(report["samples_per_second_of_a_core"].get<double>() == Approx(samples / seconds));
+  const Outcome missing =
+      run(workspace, {"data", "stats", "--time", "data.format=idx", "data.train=nowhere"});
+  CHECK(missing.code == 78);
+  CHECK_THAT(missing.errors, ContainsSubstring("data.train: there is no file nowhere"));
+}
+
 TEST_CASE("training from packed files gives the bits of training from their source") {
   const Workspace workspace;
   for (const char* split : {"train", "val"}) {

@@ -10,10 +10,6 @@
 namespace trainer {
 namespace {
 
-bool has_cuda() {
-  return std::filesystem::exists(std::filesystem::path(TRAINER_BINARY).parent_path() / "libtrainer_cuda.so");
-}
-
 nlohmann::json plan_of(const Workspace& workspace, const std::vector<std::string>& arguments) {
   return nlohmann::json::parse(plan_text(workspace, arguments));
 }
@@ -29,8 +25,9 @@ TEST_CASE("a GPU to plan for that nobody has described is an error at its key") 
   };
   const Outcome unknown = plan("h300");
   CHECK(unknown.code == 78);
-  CHECK(unknown.errors.find("error: device.model: unknown GPU 'h300': choose auto, a100, b200, h100, "
-                            "h200, or a file that ends in .json") != std::string::npos);
+  CHECK(unknown.errors.find("error: device.model: unknown GPU 'h300': choose auto, a10, a100, b200, h100, "
+                            "h100_pcie, h200, l4, l40s, rtx4090, rtx5090, or a file that ends in .json") !=
+        std::string::npos);
   CHECK(plan("nowhere.json").errors.find("device.model: cannot read the description nowhere.json") !=
         std::string::npos);
   workspace.write("half.json", R"({"deviceVer": 900})");

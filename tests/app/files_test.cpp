@@ -199,6 +199,49 @@ TEST_CASE("a path of data from the environment may change, its samples may not")
              ContainsSubstring("data.val: the validation samples are not those of"));
 }
 
+TEST_CASE("labels and weights of samples may move with an environment variable, but not change") {
+  const Workspace workspace;
+  fill_with_images(workspace, "train", 20);
+  workspace.write("images.yaml", kImageRecipe);
+  const auto fill = [&](const std::string& folder, const std::string& first_label, const char* first_weight) {
+    std::string labels = "file,label\n", weights = "file,weight\n";
+    for (const char* name : {"bright", "dark"}) {
+      for (int i = 100; i < 120; ++i) {
+        const std::string file = name + ("/" + std::to_string(i)) + ".png,";
+        const bool is_first = i == 100 && name == std::string("bright");
+        labels += file + (is_first ? first_label : name) + "\n";
+        weights += file + (is_first ? first_weight : "1") + "\n";
+      }
+    }
+    fs::create_directories(workspace.path() / folder);
+    workspace.write(folder + "/labels.csv", labels);
+    workspace.write(folder + "/weights.csv", weights);
+  };
+  fill("a", "bright", "2");
+  fill("b", "bright", "2");
+  fill("labels", "dark", "2");
+  fill("weights", "bright", "3");
+  const auto train = [&](const std::string& folder, const std::string& steps) {
+    return run_shell("WHERE=" + folder +
+                         " \"$TRAINER\" -c images.yaml 'data.labels=${env:WHERE}/labels.csv' " +
+                         "'data.sample_weights=${env:WHERE}/weights.csv' data.val=null " +
+                         "'run.allow_changes=[training.max_duration]' training.max_duration=" + steps,
+                     workspace.path());
+  };
+  const Outcome first = train("a", "2ba");
+  INFO(first.errors);
+  REQUIRE(first.code == 0);
+  const Outcome moved = train("b", "4ba");
+  INFO(moved.errors);
+  CHECK(moved.code == 0);
+  CHECK_THAT(moved.errors + moved.output, ContainsSubstring("resuming after step 2"));
+  const Outcome labels = train("labels", "6ba"), weights = train("weights", "6ba");
+  CHECK(labels.code == 78);
+  CHECK_THAT(labels.errors, ContainsSubstring("other labels"));
+  CHECK(weights.code == 78);
+  CHECK_THAT(weights.errors, ContainsSubstring("other weights"));
+}
+
 TEST_CASE("names of images are shown on one line, whatever they hold") {
   const Workspace workspace;
   fill_with_images(workspace, "train", 20);

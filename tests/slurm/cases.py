@@ -157,11 +157,25 @@ def missing_program(site, uncut):
     job.expect_end("FAILED", "2:0", (0,))
 
 
+def file_on_each_node(site, uncut):
+    """One copy for each node, and the ranks find it."""
+    samples = site.home / "samples"
+    samples.write_text("samples")
+    job = train_on_two_nodes(site, "staged", ("data.train=${env:STAGED}", "training.max_duration=50ba"), STAGE=str(samples),
+                             STAGE_TO=str(site.home / "node"))
+    job.expect_end("COMPLETED", "0:0", (0,))
+    job.expect("^node[34]: (copied to .*/node/samples|.*/node/samples is intact)$", 2)
+    samples.write_text("others")
+    samples.with_suffix(".sha256").write_text(f"{'0' * 64}  samples\n")
+    wrong = train_on_two_nodes(site, "staged-wrong", (), STAGE=str(samples), STAGE_TO=str(site.home / "node"))
+    wrong.expect_end("FAILED", "65:0", (0,))
+
+
 # By a site's settings for exit code 75.
 SITES = {
     "": (signal_before_the_end, limit_that_the_program_asks_for, time_limit_without_warning, preemption,
          term_of_the_step, requeue_by_hand, cancelled, signals_while_it_starts, restart_limit, wrong_recipe, sweep, killed_rank,
-         failed_rank, refused_rank, missing_program),
+         failed_rank, refused_rank, missing_program, file_on_each_node),
     "RequeueExit=75": (signal_before_the_end, preemption, term_of_the_step, requeue_by_hand, cancelled,
                        restart_limit, sweep),
 }

@@ -19,6 +19,7 @@ PATH=$work/bin:$PATH
 # itself.
 cat >"$work/bin/srun" <<'TEXT'
 #!/bin/bash
+[ -z "${FAKE_OPTIONS:-}" ] || echo "$*" | head -1 >>"$FAKE_OPTIONS"
 while [[ $1 = --* ]]; do shift; done
 printf '%s' "${FAKE_MESSAGES:-}" >&2
 case $FAKE_START in
@@ -125,4 +126,52 @@ ranks_end_with 76 76 "$exited 76" "$exited 14"
 ranks_end_with 75 75 "$exited 75" "$exited 75"
 # Of one: a missing program, and TERM that the script was not asked for.
 for code in 78 127 143; do RANK_OPTIONS='' ranks_end_with "$code" "$code"; done
+
+# A file that each node copies before the program starts, here with a program that prints it.
+cat >"$work/reads" <<'TEXT'
+#!/bin/sh
+printf 'read %s\n' "$(cat "$STAGED")"
+TEXT
+# A slow disk.
+cat >"$work/bin/cp" <<'TEXT'
+#!/bin/sh
+[ -z "$FAKE_SLOW" ] || exec sleep 5
+exec /bin/cp "$@"
+TEXT
+chmod +x "$work/reads" "$work/bin/cp"
+mkdir "$work/data"
+printf samples >"$work/data/train.rec"
+staged() { # EXPECTED CODE [VARIABLE=VALUE...]: what the job must print
+  local code=0
+  : >"$FAKE_REQUEUED"
+  env FAKE_START='' TRAINER="$work/reads" SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=2 STAGE="$work/data/train.rec" STAGE_TO="$work/node" \
+    "${@:3}" bash "$here/../../scripts/slurm/train.sbatch" >"$work/log" 2>&1 || code=$?
+  [ "$code" = "$2" ] || fail "a job that stages ends with $code instead of $2"
+  grep -q "$1" "$work/log" || fail "a job that stages does not print '$1'"
+  [ "$code" = 0 ] || ! grep -q "^read" "$work/log" || fail "the program has started without its file"
+}
+staged "^read samples" 0 FAKE_OPTIONS="$work/options"
+grep -q -- "^--nodes=2 --ntasks=2 --ntasks-per-node=1 " "$work/options" || fail "not one copy on each node"
+printf damaged >"$work/node/train.rec"
+staged "^read samples" 0
+chmod a-w "$work/node/train.rec"
+touch -d 2000-01-01 "$work/node/train.rec"
+staged "^read samples" 0
+[ "$(date -r "$work/node/train.rec" +%Y)" = 2000 ] || fail "an intact copy is copied again"
+rm "$work/node/train.rec"
+(cd "$work/data" && sha256sum train.rec >train.rec.sha256)
+staged "^read samples" 0
+printf other >"$work/data/train.rec"
+rm "$work/node/train.rec"
+staged "does not have the SHA-256 $(cut -c1-64 "$work/data/train.rec.sha256")" 65
+[ -z "$(ls "$work/node")" ] || fail "a wrong copy is left on the node"
+staged "must be a file" 64 STAGE="$work/data"
+staged "must be a file" 64 STAGE="$work/nowhere"
+staged "a folder on each node's own disk" 64 STAGE_TO=
+staged "cannot copy" 74 STAGE_TO="$work/data/train.rec/below"
+FAKE_SLOW=yes staged "ended with 75" 75 &
+until grep -qs "copying" "$work/log"; do sleep 0.01; done
+pkill -USR1 -P $! -x bash || true
+wait $! || exit 1
+[ "$(cat "$FAKE_REQUEUED")" = 1 ] || fail "stopped while it copies, but not queued again"
 echo "fake: $rounds runs with the bits of an uncut one, $restarts restarts, $resumed of them past step 0"

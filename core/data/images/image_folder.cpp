@@ -105,11 +105,13 @@ namespace {
 class ImageFolderFormat final : public DataFormat {
  public:
   void declare(Fields& fields) override {
-    fields.add(
-        "labels", &labels_,
-        "of format image_folder: a CSV file of the images' names and labels, with any header, or with a "
-        "column of 0 and 1 for each class. It is looked for in the folders of train and val, then at this "
-        "path. null: each sub-folder is a class");
+    fields
+        .add("labels", &labels_,
+             "of format image_folder: a CSV file of the images' names and labels, with any header, or with a "
+             "column of 0 and 1 for each class. It is looked for in the folders of train and val, then at "
+             "this "
+             "path. null: each sub-folder is a class")
+        .left_to_samples();
     fields
         .add("split_by", &split_by_,
              "with val_fraction: a column of the file of labels, such as a patient; samples with the same "

@@ -139,6 +139,7 @@ void ImageKind::declare(Fields& fields) {
            "order "
            "of the samples")
       .path_where([](const std::string& text) { return text != kBalanced; })
+      .left_to_samples()
       .absent_as("null");
   fields.components("augment", augment, transforms(), "transforms of training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
