@@ -86,6 +86,15 @@ Workspace::~Workspace() {
   fs::remove_all(path_);
 }
 
+bool has_mpi() {
+  return fs::exists(fs::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi.so");
+}
+
+/// Open MPI leaves memory allocated in modules that are unloaded when a sanitizer looks.
+Outcome run_ranks(const std::string& line, const fs::path& directory) {
+  return run_shell("export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0\n" + line, directory);
+}
+
 std::string Workspace::read(const std::string& name) const {
   return content_of(path_ / name);
 }

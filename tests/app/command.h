@@ -20,6 +20,12 @@ Outcome run_trainer(const std::vector<std::string>& arguments, const std::filesy
 /// Runs a line of shell, with the program's path in $TRAINER.
 Outcome run_shell(const std::string& line, const std::filesystem::path& directory);
 
+/// Whether the program can start several ranks.
+bool has_mpi();
+
+/// A line of shell that starts ranks.
+Outcome run_ranks(const std::string& line, const std::filesystem::path& directory);
+
 /// A directory of its own for one test, removed at the end.
 class Workspace {
  public:

@@ -243,4 +243,43 @@ TEST_CASE(
              ContainsSubstring("data.masks: a record file has no room for masks"));
 }
 
+TEST_CASE("two ranks: masks of different valid pixels give the losses and metrics of one rank") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  draw_scenes(workspace, 12);
+  for (int i = 0; i < 12; i += 3) {  // from a fifth to most of every third mask is not counted
+    const Scene scene(i);
+    std::vector<uint8_t> mask = scene.mask;
+    std::fill_n(mask.begin(), scene.width * (scene.height * (1 + i / 3) / 5), uint8_t{255});
+    workspace.write("set/masks/" + std::string(i < 10 ? "0" : "") + std::to_string(i) + ".png",
+                    scene.mask_png(mask));
+  }
+  run_here(workspace, {"init", "set"});
+  const auto metrics_of = [&](const std::string& ranks) {
+    const Outcome outcome = run_ranks(
+        "\"$TRAINER\" --config set.yaml training.max_duration=4ba training.global_batch_size=4 "
+        "'optimizer={name: sgd, lr: 0.1, momentum: 0.9}' parallelism.sync_batch_norm=true device.type=cpu "
+        "device.threads=1 logging.interval=1ba validation.interval=2ba parallelism.timeout=20s "
+        "run.output_dir=run-" +
+            ranks + " parallelism.data=" + ranks,
+        workspace.path());
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return workspace.read("run-" + ranks + "/metrics.jsonl");
+  };
+  const std::string alone = metrics_of("1"), shared = metrics_of("2");
+  for (const char* split : {"train", "validation"}) {
+    const std::vector<double> expected = losses_in(alone, split), found = losses_in(shared, split);
+    REQUIRE(expected.size() == (split[0] == 't' ? 4 : 2));
+    REQUIRE(found.size() == expected.size());
+    for (size_t i = 0; i < found.size(); ++i) CHECK(found[i] == Approx(expected[i]).epsilon(1e-5));
+  }
+  for (const char* metric : {"mean_iou", "dice"}) {
+    const std::vector<double> expected = values_of(alone, metric), found = values_of(shared, metric);
+    REQUIRE(found.size() == expected.size());
+    // A pixel between two classes may change sides by a rounding.
+    for (size_t i = 0; i < found.size(); ++i) CHECK(found[i] == Approx(expected[i]).margin(1e-3));
+  }
+}
+
 }  // namespace trainer

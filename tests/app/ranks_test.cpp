@@ -12,15 +12,6 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Matchers::ContainsSubstring;
 
-bool has_mpi() {
-  return fs::exists(fs::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi.so");
-}
-
-/// Open MPI leaves memory allocated in modules that are unloaded when a sanitizer looks.
-Outcome run_ranks(const std::string& command, const fs::path& directory) {
-  return run_shell("export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0\n" + command, directory);
-}
-
 /// Two ranks, started by this script in place of mpirun.
 Outcome run_with_mpirun(const std::string& script, const Workspace& workspace) {
   workspace.write("r.yaml", kSmallRecipe);
