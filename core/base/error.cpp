@@ -41,6 +41,13 @@ std::string to_string(const Location& where) {
   return fmt::format("{}:{}:{}", one_line(where.file), where.line, where.column);
 }
 
+std::string written_path(const Origin& origin) {
+  const Moved* moved = origin.where.moved.get();
+  if (moved == nullptr || !origin.path.starts_with(moved->path)) return origin.path;
+  const std::string below = origin.path.substr(moved->path.size());
+  return below.empty() || below[0] == '.' || below[0] == '[' ? moved->written + below : origin.path;
+}
+
 bool Diagnostics::is_known_of_another_use(const Location& where) {
   if (where.used_at == nullptr) return false;
   const auto [first, is_new] = first_uses_.emplace(to_string(where), where.used_at);
@@ -51,7 +58,7 @@ void Diagnostics::error(const Location& where, const std::string& path, const st
   if (is_known_of_another_use(where)) return;
   std::string line = where.file.empty() ? "" : to_string(where) + ": ";
   line += "error: ";
-  if (!path.empty()) line += path + ": ";
+  if (!path.empty()) line += written_path({where, path}) + ": ";
   line += text;
   for (const Location* use = where.used_at.get(); use != nullptr; use = use->used_at.get()) {
     line += "; used at " + to_string(*use);

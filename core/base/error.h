@@ -24,6 +24,13 @@ enum class ExitCode {
   recipe = 78,
 };
 
+/// A part of a recipe that was read at another path than the recipe's text has: `model.layers[7]` may be
+/// written as `model.templates.block.layers[2]`.
+struct Moved {
+  std::string path;
+  std::string written;
+};
+
 /// A place in a file, or in the command line (`file` is then "command line", `line` the argument's number).
 /// Lines and columns count from 1; line 0 means that the place has none.
 struct Location {
@@ -31,6 +38,7 @@ struct Location {
   int line = 0;
   int column = 0;
   std::shared_ptr<const Location> used_at = nullptr;  ///< of a place in a template: that of its use
+  std::shared_ptr<const Moved> moved = nullptr;       ///< of a place in a part that was
 };
 
 /// "file:line:column", or just "file" if there is no line.
@@ -41,6 +49,9 @@ struct Origin {
   Location where;
   std::string path;
 };
+
+/// The path as the recipe's text has it: the one by which an override changes the value.
+std::string written_path(const Origin& origin);
 
 /// An error that a user can cause and fix. The text gives the place, what was expected, what was found and
 /// the remedy.
@@ -71,7 +82,7 @@ Failure failure_of(const std::exception& problem);
 /// shown for the first use that has them.
 class Diagnostics {
  public:
-  /// `place: error: path: text`, without an empty path.
+  /// `place: error: path: text` with the path as written, without an empty path.
   void error(const Location& where, const std::string& path, const std::string& text);
   void error(const Origin& origin, const std::string& text) { error(origin.where, origin.path, text); }
 

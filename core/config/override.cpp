@@ -80,6 +80,16 @@ void name_component(Value& word) {
   word = std::move(section);
 }
 
+/// A component of a list that is only its name, `- relu`, becomes {relu: }, the form that messages show.
+void write_out_name(Value& word) {
+  Value item;
+  item.kind = Value::Kind::map;
+  item.where = word.where;
+  item.entries.push_back({word.text, word.where, {}});
+  item.entries.back().value.where = word.where;
+  word = std::move(item);
+}
+
 Value::Entry& enter_map(Value& value, const Step& step, const Location& where) {
   if (value.kind == Value::Kind::null) {
     value = Value{};
@@ -87,6 +97,8 @@ Value::Entry& enter_map(Value& value, const Step& step, const Location& where) {
     value.where = where;
   }
   if (value.kind == Value::Kind::scalar && step.from.find('.') == std::string::npos) name_component(value);
+  if (value.kind == Value::Kind::scalar && value.text == step.key && step.from.ends_with(']'))
+    write_out_name(value);
   if (value.kind != Value::Kind::map) {
     throw Refused{step.column, fmt::format("{}, which has no key '{}'; to replace it write {}={{...}}",
                                            found(step, value), shown(step.key), shown(step.from))};

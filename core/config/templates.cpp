@@ -47,11 +47,14 @@ struct Block {
   const Block* parent = nullptr;
   const Template* of = nullptr;
   int depth = 0;
+  std::string path;                               ///< of the list as it is written
   std::string prefix;                             ///< of its layers' names
   std::string input, current;                     ///< names of the block's input, and of its next layer's
   Scope scope = {};                               ///< its arguments, and `index` beside `repeat`
   std::map<std::string, std::string> names = {};  ///< of its layers: here, and in the network
   std::shared_ptr<const Location> used_at = nullptr;
+  size_t item = 0;                               ///< of the list, which is being written out
+  std::shared_ptr<const Moved> moved = nullptr;  ///< its paths
 
   /// A layer's name in the network, also of NAME:OUTPUT.
   std::string resolve(const std::string& name) const {
@@ -70,11 +73,16 @@ struct Block {
 
 class Expander {
  public:
-  Expander(TemplateTable& table, const std::vector<std::string>& known, std::string path, Reading& reading)
-      : table_(table), known_(known), path_(std::move(path)), reading_(reading) {}
+  Expander(TemplateTable& table, const std::vector<std::string>& known, const std::string& network_path,
+           Reading& reading)
+      : table_(table),
+        known_(known),
+        path_(join_path(network_path, "layers")),
+        templates_path_(join_path(network_path, "templates")),
+        reading_(reading) {}
 
   std::vector<Value> expand(const Value& list) {
-    Block network{.prefix = "", .input = "input", .current = "input"};
+    Block network{.path = path_, .prefix = "", .input = "input", .current = "input"};
     add_items(list, network);
     return std::move(layers_);
   }
@@ -84,9 +92,16 @@ class Expander {
   std::string next_path() const { return fmt::format("{}[{}]", path_, layers_.size()); }
 
   void add_items(const Value& list, Block& block) {
-    for (const Value& item : list.items) {
-      if (!item.reported) add_item(item, block);
+    for (size_t i = 0; i < list.items.size(); ++i) {
+      block.item = i;
+      note_paths(block);
+      if (!list.items[i].reported) add_item(list.items[i], block);
     }
+  }
+
+  void note_paths(Block& block) const {
+    Moved paths{next_path(), fmt::format("{}[{}]", block.path, block.item)};
+    block.moved = paths.path == paths.written ? nullptr : std::make_shared<const Moved>(std::move(paths));
   }
 
   void add_item(const Value& written, Block& block) {
@@ -144,6 +159,7 @@ class Expander {
   }
 
   void add_copy(const Value& written, const Item& item, Block& block) {
+    note_paths(block);
     if (is_exhausted_ || !charge(written, block)) return;
     const std::string& name = item.layer.key;
     Template* made = table_.find(name);
@@ -216,6 +232,7 @@ class Expander {
     Block use{.parent = &block,
               .of = &made,
               .depth = block.depth + 1,
+              .path = fmt::format("{}.{}.layers", templates_path_, shown(made.name)),
               .prefix = block.prefix,
               .input = block.current,
               .current = "",
@@ -285,14 +302,15 @@ class Expander {
 
   static Location placed(Location where, const Block& block) {
     where.used_at = block.used_at;
+    where.moved = block.moved;
     return where;
   }
 
   static void place(Value& value, const Block& block) {
-    value.where.used_at = block.used_at;
+    value.where = placed(value.where, block);
     for (Value& item : value.items) place(item, block);
     for (Value::Entry& entry : value.entries) {
-      entry.where.used_at = block.used_at;
+      entry.where = placed(entry.where, block);
       place(entry.value, block);
     }
   }
@@ -317,7 +335,7 @@ class Expander {
 
   TemplateTable& table_;
   const std::vector<std::string>& known_;
-  std::string path_;
+  std::string path_, templates_path_;
   Reading& reading_;
   std::vector<Value> layers_;
   std::string before_ = "input";  ///< name of the last of layers_
@@ -355,7 +373,7 @@ void expand_templates(Value& network, const std::string& path, const std::vector
   TemplateTable table(templates ? &templates->value : nullptr, templates_path, known, reading);
   Value::Entry* layers = find_entry(network, "layers");
   if (layers && layers->value.kind == Value::Kind::list && !layers->value.reported) {
-    layers->value.items = Expander(table, known, join_path(path, "layers"), reading).expand(layers->value);
+    layers->value.items = Expander(table, known, path, reading).expand(layers->value);
   }
   table.finish(reading);
   if (templates && templates->value.kind == Value::Kind::map) {

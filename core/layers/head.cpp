@@ -60,13 +60,20 @@ void set_num_classes(Value& network, const std::string& path, Reading& reading) 
   const auto last = std::find_if(items.rbegin(), items.rend(), has_width);
   if (last == items.rend())
     return reading.error(origin, "no layer of the network has a number of outputs to set");
+  const auto index = std::distance(items.begin(), last.base()) - 1;
   Value::Entry& layer = last->entries.front();
   if (const Value* tied = layer.value.find("weight_of"); tied != nullptr && !tied->text.empty()) {
     return reading.error(origin, fmt::format("the last layer's weight is that of '{}'; set the number of "
                                              "outputs in both layers instead",
                                              shown(tied->text)));
   }
-  set_width(layer.value, width_key(layer.key), *given);
+  const char* key = width_key(layer.key);
+  Value::Entry width = *given;
+  width.where.moved = std::make_shared<const Moved>(
+      Moved{fmt::format("{}[{}].{}{}", join_path(path, "layers"), index, layer.key,
+                        layer.value.kind == Value::Kind::map ? std::string(".") + key : ""),
+            origin.path});
+  set_width(layer.value, key, width);
 }
 
 }  // namespace trainer

@@ -102,8 +102,8 @@ std::optional<std::string> unused_outputs(const RunSpec& run, const DataSource& 
   return fmt::format(
       "{}: {}: the network has {} outputs, but the highest label of data.train is {}; if there are no "
       "more classes, set {} to {}",
-      to_string(remedy.origin.where), remedy.origin.path, outputs, train.classes() - 1, remedy.setting,
-      train.classes());
+      to_string(remedy.origin.where), written_path(remedy.origin), outputs, train.classes() - 1,
+      remedy.setting, train.classes());
 }
 
 }  // namespace trainer

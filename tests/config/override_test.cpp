@@ -7,7 +7,7 @@ namespace trainer {
 
 namespace {
 
-const std::string kText = "a:\n  b: 1\n  list: [1, {k: 2}, [3, 4]]\ntext: word\nnone:\n";
+const std::string kText = "a:\n  b: 1\n  list: [1, {k: 2}, [3, 4]]\ntext: word\nnone:\nwords: [tanh, relu]\n";
 
 /// The recipe after the override, as one text, or the problem.
 std::string after(const std::string& argument) {
@@ -53,6 +53,9 @@ TEST_CASE("an override reaches into lists, and makes maps on its way") {
   // A section that is a word is a component of that name.
   CHECK(overridden("text.x=1").find("text")->find("name")->text == "word");
   CHECK(overridden("text.x=1").find("text")->find("x")->text == "1");
+  // So is an item of a list, whose path in messages ends with its name.
+  const Value layers = overridden("words[1].relu.x=1");
+  CHECK(layers.find("words")->items[1].find("relu")->find("x")->text == "1");
   Value empty;
   Diagnostics diagnostics;
   apply_override(empty, "a=1", 1, diagnostics);

@@ -354,18 +354,19 @@ TEST_CASE("mistakes in a definition are told once, whatever uses it") {
 TEST_CASE("mistakes that a use brings about name the place in the template and the use") {
   const std::string inner = "templates:\n  i: {arguments: {a: }, layers: [{conv: {k: \"${8 / a}\"}}]}\n";
   check_problem(inner + "layers:\n- i: {a: 2}\n- i: {a: 0}\n",
-                "n:2:42: error: net.layers[1].conv.k: 8 / 0: division by zero; used at n:5:3");
+                "n:2:42: error: net.templates.i.layers[0].conv.k: 8 / 0: division by zero; used at n:5:3");
   check_problem(
       inner +
           "  o: {arguments: {b: }, layers: [{i: {a: \"${b - 2}\"}}]}\nlayers:\n- o: {b: 2}\n- o: {b: 2}\n",
-      "n:2:42: error: net.layers[0].conv.k: 8 / 0: division by zero; used at n:3:35; used at n:5:3");
+      "n:2:42: error: net.templates.i.layers[0].conv.k: 8 / 0: division by zero; used at n:3:35; used at "
+      "n:5:3");
 }
 
 TEST_CASE("templates end: no recursion, no explosion") {
-  check_problem(
-      "templates: {a: {layers: [b]}, b: {layers: [relu, a]}}\nlayers: [a]\n",
-      "n:1:50: error: net.layers[1].a: a template cannot use itself: a > b > a; used at n:1:26; used at "
-      "n:2:10");
+  check_problem("templates: {a: {layers: [b]}, b: {layers: [relu, a]}}\nlayers: [a]\n",
+                "n:1:50: error: net.templates.b.layers[1].a: a template cannot use itself: a > b > a; used "
+                "at n:1:26; used at "
+                "n:2:10");
   std::string nested = "templates:\n  t0: {layers: [relu]}\n";
   for (int i = 1; i <= 70; ++i) {
     nested += "  t" + std::to_string(i) + ": {layers: [t" + std::to_string(i - 1) + "]}\n";

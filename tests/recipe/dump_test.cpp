@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
+#include <set>
+
 #include "tests/catch.h"
 
 #include "core/recipe/assemble.h"
@@ -10,15 +13,38 @@ namespace trainer {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// A recipe of a shipped network.
+std::shared_ptr<const Recipe> recipe_with_network(const fs::path& network,
+                                                  std::vector<std::string> overrides) {
+  overrides.insert(overrides.end(), {"model.network=" + network.stem().string(), "data.augment=[]",
+                                     "data.eval_transform=[]", "data.format=synthetic"});
+  return Recipe::load(std::string(TRAINER_SOURCE_DIR) + "/configs/fashion_mnist_mlp.yaml", overrides);
+}
+
+std::vector<fs::path> shipped_networks() {
+  const fs::directory_iterator files(std::string(TRAINER_SOURCE_DIR) + "/configs/models");
+  return {begin(files), end(files)};
+}
+
+/// The path that an error about this part of a recipe shows.
+std::string path_in_error(const Origin& origin) {
+  Diagnostics diagnostics;
+  diagnostics.error(origin, "wrong");
+  const std::string before = to_string(origin.where) + ": error: ", shown = diagnostics.problems()[0];
+  REQUIRE(shown.starts_with(before));
+  return shown.substr(before.size(), shown.find(": wrong") - before.size());
+}
+
+}  // namespace
+
 TEST_CASE("what --dump-config prints makes the same recipe, templates written out") {
-  const fs::path source = TRAINER_SOURCE_DIR;
   const fs::path copy = fs::temp_directory_path() / ("dump-" + std::to_string(getpid()) + ".yaml");
   size_t networks = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(source / "configs/models")) {
-    INFO(entry.path());
-    const auto recipe = Recipe::load(source / "configs/fashion_mnist_mlp.yaml",
-                                     {"model.network=" + entry.path().stem().string(), "data.augment=[]",
-                                      "data.eval_transform=[]", "data.format=synthetic"});
+  for (const fs::path& network : shipped_networks()) {
+    INFO(network);
+    const auto recipe = recipe_with_network(network, {});
     for (bool sources : {false, true}) {
       const std::string text = recipe->to_yaml(sources);
       CHECK(text.find("templates") == std::string::npos);
@@ -85,9 +111,9 @@ TEST_CASE("overrides reach templates, their arguments and uses, counted as they 
   CHECK_THROWS_WITH(
       Recipe::load(recipe, {"model.layers[3].basic_stage.blocks=0"}),
       Catch::Matchers::StartsWith(std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18.yaml:") &&
-          Catch::Matchers::ContainsSubstring("model.layers[10].repeat: expected how "
-                                             "often, a whole number of at least 0, found "
-                                             "'-1'; used at " +
+          Catch::Matchers::ContainsSubstring("model.templates.basic_stage.layers[1].repeat: "
+                                             "expected how often, a whole number of at least 0, found '-1'; "
+                                             "used at " +
                                              std::string(TRAINER_SOURCE_DIR) +
                                              "/configs/models/resnet18_32.yaml:10:5"));
   const auto smaller = Recipe::load(recipe, {"model.templates.basic_block.layers[2]=tanh"});
@@ -97,6 +123,44 @@ TEST_CASE("overrides reach templates, their arguments and uses, counted as they 
       Catch::Matchers::StartsWith(
           "command line:1:7: error: cannot read nowhere.yaml, relative to the working directory ") &&
           Catch::Matchers::EndsWith("1 error, nothing was started"));
+}
+
+TEST_CASE("the path that an error shows is an override, for each layer of each shipped network") {
+  size_t overridden = 0, in_templates = 0;
+  for (const fs::path& network : shipped_networks()) {
+    std::set<std::string> paths;
+    const auto recipe = recipe_with_network(network, {});
+    for (const auto& layer : recipe->model.layers) paths.insert(path_in_error(layer->origin));
+    for (const std::string& path : paths) {
+      INFO(network << " " << path);
+      CHECK_THROWS_WITH(
+          recipe_with_network(network, {path + "={of_a_test: 1}"}),
+          Catch::Matchers::ContainsSubstring("command line:1:") &&
+              Catch::Matchers::ContainsSubstring("error: " + path + ": unknown key 'of_a_test'; known keys"));
+      ++overridden;
+      in_templates += path.starts_with("model.templates.") ? 1 : 0;
+    }
+  }
+  CHECK(overridden > 100);
+  CHECK(in_templates > 50);
+}
+
+TEST_CASE("an override with the path of an error corrects the value that was wrong") {
+  const fs::path unet = "unet_small", vgg = "vgg16";
+  CHECK_THROWS_WITH(forward_program(recipe_with_network(vgg, {"model.input=[3, 8, 8]"})),
+                    Catch::Matchers::ContainsSubstring(
+                        "error: model.templates.vgg_stage.layers[1].max_pool2d: a 2x2 window does not fit"));
+  CHECK_NOTHROW(forward_program(recipe_with_network(
+      vgg, {"model.input=[3, 8, 8]", "model.templates.vgg_stage.layers[1].max_pool2d=1"})));
+  // A layer of the network's own list is counted as it is written, whatever templates stand before it.
+  CHECK_THROWS_WITH(recipe_with_network(unet, {"model.layers[16].conv2d.kernel_size=0"}),
+                    Catch::Matchers::StartsWith(
+                        "command line:1:25: error: model.layers[16].conv2d.kernel_size: must be at least 1"));
+  CHECK_THROWS_WITH(
+      recipe_with_network("resnet18", {"model.num_classes=4294967296"}),
+      Catch::Matchers::StartsWith("command line:1:7: error: model.num_classes: must be at least 1"));
+  CHECK(recipe_with_network("resnet18", {"model.layers[2].relu={name: first}"})->model.layers[2]->name ==
+        "first");
 }
 
 TEST_CASE(
