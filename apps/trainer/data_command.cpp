@@ -75,7 +75,7 @@ Json split_json(const SplitStatistics& found, const SkippedFiles& skipped) {
   const auto sizes = [](const Sizes& all) {
     return Json{{"min", all.least}, {"median", all.median}, {"max", all.most}};
   };
-  Json report{{"samples", found.samples}};
+  Json report{{"samples", found.samples}, {"classes", Json::array()}};
   for (size_t i = 0; i < found.per_class.size(); ++i)
     report["classes"].push_back(
         {{"name", class_name(found, i)}, {unit_of_counts(found), found.per_class[i]}});
@@ -148,7 +148,7 @@ int data_stats_command(const Arguments& arguments) {
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   require_data(*recipe);
   Json report;
-  SplitStatistics trained;
+  SplitStatistics trained, validated;
   for (const Split split : {Split::train, Split::val}) {
     const bool is_left_out = split == Split::val && !has_split(recipe->data, split);
     if (is_left_out) continue;
@@ -160,7 +160,7 @@ int data_stats_command(const Arguments& arguments) {
     const std::unique_ptr<DataSource> source = open_split(recipe, split);
     const SplitStatistics found = measure(as_images(*source), recipe->data.worker_count(1),
                                           pixel_window(recipe->data.images.transform_list(split)));
-    if (split == Split::train) trained = found;
+    (split == Split::train ? trained : validated) = found;
     const auto info = peek_source(recipe->data, source_request(recipe, split));
     const SkippedFiles skipped = info ? info->skipped : SkippedFiles();
     if (arguments.json) {
@@ -171,6 +171,9 @@ int data_stats_command(const Arguments& arguments) {
       if (split == Split::val && !without.empty()) print_text("  {}\n", without);
     }
   }
+  if (recipe->model.kind() != InputKind::tokens)
+    report["classes_without_validation"] =
+        classes_without_validation(counted(trained), counted(validated), trained.class_names);
   // A path need not be UTF-8, JSON must.
   if (arguments.json) print_text("{}\n", report.dump(2, Json::NotUtf8::replace));
   return 0;

@@ -25,8 +25,8 @@ struct SourceRequest {
   std::optional<int64_t> ignored_label = std::nullopt;  ///< that the loss leaves out
   bool wants_label_sets = false;                        ///< made-up samples then have them
   bool stratifies = false;                              ///< data.val_fraction takes its share of each class
-  bool wants_labels = false;                   ///< SourceInfo::labels are wanted, if images have one each
-  uint64_t seed = 0;                           ///< of the run
+  bool wants_labels = false;                            ///< SourceInfo's labels are wanted, if it knows them
+  uint64_t seed = 0;                                    ///< of the run
   std::string unreadable_list;                 ///< the file that will name unreadable samples, for messages
   bool shares_budget = false;                  ///< see ErrorBudget::is_shared
   bool counts_bytes = false;                   ///< SourceInfo::label_bytes is wanted, which reads all samples

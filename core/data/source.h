@@ -46,6 +46,22 @@ inline bool is_fixed(const Shape& shape) {
   return true;
 }
 
+/// Classes of samples that may each have any number of them.
+struct SampleLabelSets {
+  std::vector<int32_t> classes;  ///< of all samples, one after another
+  std::vector<size_t> ends;      ///< of each sample's part
+
+  void add(std::span<const int32_t> set) {
+    classes.insert(classes.end(), set.begin(), set.end());
+    ends.push_back(classes.size());
+  }
+  size_t size() const { return ends.size(); }
+  std::span<const int32_t> operator[](size_t sample) const {
+    const size_t begin = sample == 0 ? 0 : ends[sample - 1];
+    return std::span(classes).subspan(begin, ends[sample] - begin);
+  }
+};
+
 /// Facts about a source, known before its samples are loaded.
 struct SourceInfo {
   int64_t size = 0;                ///< samples
@@ -60,6 +76,7 @@ struct SourceInfo {
       std::nullopt;                               ///< of the text that all labels encode; see SourceRequest
   SkippedFiles skipped = {};                      ///< beside the samples
   std::vector<int32_t> labels = {}, groups = {};  ///< of all samples; see SourceRequest::wants_labels
+  SampleLabelSets label_sets = {};                ///< in place of labels, before val_fraction
   std::string summary, warning;                   ///< a run's messages about its data at its start, or empty
 };
 

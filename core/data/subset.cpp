@@ -10,7 +10,9 @@
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
+#include "core/data/iterative_stratification.h"
 #include "core/data/order.h"
+#include "core/data/places.h"
 
 namespace trainer {
 namespace {
@@ -22,19 +24,6 @@ std::vector<int64_t> side(const std::vector<bool>& is_set_aside, Split split) {
     if (is_set_aside[i] == (split == Split::val)) samples.push_back(static_cast<int64_t>(i));
   return samples;
 }
-
-/// Places from 0 of different numbers, which may be any.
-class Places {
- public:
-  explicit Places(std::span<const int32_t> numbers) {
-    for (const int32_t number : numbers) places_.emplace(number, places_.size());
-  }
-  size_t of(int32_t number) const { return places_.at(number); }
-  size_t size() const { return places_.size(); }
-
- private:
-  std::map<int32_t, size_t> places_;
-};
 
 /// The samples of each class to set aside: the shares rounded down, and one more for the largest remainders.
 std::vector<int64_t> class_shares(const std::vector<int64_t>& sizes, double fraction) {
@@ -65,12 +54,14 @@ using ClassCounts = std::map<size_t, int64_t>;
 /// Classes, groups and the choice between them.
 class GroupSplit {
  public:
-  GroupSplit(std::span<const int32_t> labels, std::span<const int32_t> groups, double fraction)
-      : classes_(labels), groups_(groups), sizes_(classes_.size()), taken_(classes_.size()) {
+  GroupSplit(const SampleLabelSets& sets, std::span<const int32_t> groups, double fraction)
+      : classes_(sets.classes), groups_(groups), sizes_(classes_.size()), taken_(classes_.size()) {
     counts_.resize(groups_.size());
-    for (size_t i = 0; i < labels.size(); ++i) {
-      ++counts_[groups_.of(groups[i])][classes_.of(labels[i])];
-      ++sizes_[classes_.of(labels[i])];
+    for (size_t i = 0; i < sets.size(); ++i) {
+      for (const int32_t label : sets[i]) {
+        ++counts_[groups_.of(groups[i])][classes_.of(label)];
+        ++sizes_[classes_.of(label)];
+      }
     }
     for (const int64_t size : sizes_) wanted_.push_back(fraction * static_cast<double>(size));
   }
@@ -120,6 +111,12 @@ class GroupSplit {
   std::vector<ClassCounts> counts_;     // of each group
 };
 
+SampleLabelSets one_label_each(std::span<const int32_t> labels) {
+  SampleLabelSets sets;
+  for (const int32_t& label : labels) sets.add({&label, 1});
+  return sets;
+}
+
 }  // namespace
 
 int64_t validation_count(int64_t size, double fraction) {
@@ -161,9 +158,24 @@ std::vector<int64_t> split_classes(std::span<const int32_t> labels, const SplitC
   return side(is_set_aside, choice.split);
 }
 
+std::vector<int64_t> split_label_sets(const SampleLabelSets& sets, const SplitChoice& choice) {
+  const auto wanted =
+      static_cast<double>(validation_count(static_cast<int64_t>(sets.size()), choice.fraction));
+  const uint64_t order = random_key(choice.seed, "validation split");
+  return side(iterative_stratification(sets, {choice.fraction, wanted}, order), choice.split);
+}
+
 std::vector<int64_t> split_groups(std::span<const int32_t> labels, std::span<const int32_t> groups,
                                   const SplitChoice& choice) {
-  GroupSplit all(labels, groups, choice.fraction);
+  return split_groups(one_label_each(labels), groups, choice);
+}
+
+std::vector<int64_t> split_groups(const SampleLabelSets& sets, std::span<const int32_t> groups,
+                                  const SplitChoice& choice) {
+  constexpr int32_t kNoClass = -1;
+  SampleLabelSets shared;
+  for (size_t i = 0; i < sets.size(); ++i) shared.add(sets[i].empty() ? std::span(&kNoClass, 1) : sets[i]);
+  GroupSplit all(shared, groups, choice.fraction);
   const auto is_taken = all.choose(random_key(choice.seed, "validation split"));
   if (!is_taken) {
     throw Error(ExitCode::data,

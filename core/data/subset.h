@@ -27,10 +27,18 @@ std::vector<int64_t> split_samples(int64_t size, const SplitChoice& choice);
 /// Error (exit 65) if no class has two samples.
 std::vector<int64_t> split_classes(std::span<const int32_t> labels, const SplitChoice& choice);
 
+/// The same of samples with any number of classes, by iterative stratification (Sechidis et al. 2011, doi
+/// 10.1007/978-3-642-23808-6_10): the shares of rare classes first, then the number of samples. Throws Error
+/// (exit 65) if each sample has a class of its own.
+std::vector<int64_t> split_label_sets(const SampleLabelSets& sets, const SplitChoice& choice);
+
 /// The same with samples of one group on one side. Groups in a random order go to validation if that brings
 /// the classes nearer to their shares, and if training keeps a sample of each class. Throws Error (exit 65)
 /// if that leaves validation without a group.
 std::vector<int64_t> split_groups(std::span<const int32_t> labels, std::span<const int32_t> groups,
+                                  const SplitChoice& choice);
+/// The same of samples with any number of classes; none counts as a class.
+std::vector<int64_t> split_groups(const SampleLabelSets& sets, std::span<const int32_t> groups,
                                   const SplitChoice& choice);
 
 }  // namespace trainer

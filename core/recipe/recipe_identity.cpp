@@ -64,7 +64,7 @@ std::string Recipe::to_yaml(bool sources) const {
 
 bool Recipe::stratifies() const {
   return data.val_fraction > 0 && data.images.stratify && model.kind() == InputKind::pixels &&
-         loss->target_kind() == TargetKind::label && !data.chosen_format().reads_masks();
+         loss->target_kind() != TargetKind::input && !data.chosen_format().reads_masks();
 }
 
 RunIdentity Recipe::identity() const {

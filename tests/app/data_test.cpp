@@ -42,6 +42,7 @@ TEST_CASE("data stats counts and measures both splits, as text and as JSON") {
   CHECK(report["train"]["mean"][0].get<double>() == Approx(0.5).margin(0.05));
   CHECK(report["train"]["std"][0].get<double>() == Approx(73.9 / std::sqrt(2.0) / 255).margin(0.04));
   CHECK(report["train"]["unreadable"].empty());
+  CHECK(report["classes_without_validation"] == nlohmann::json::array());
 }
 
 TEST_CASE("data stats --time measures how many samples a core makes, and nothing else") {

@@ -100,6 +100,34 @@ TEST_CASE("several labels: a network trains, is evaluated, and predicts labels a
       ContainsSubstring("always         40"));
 }
 
+TEST_CASE("several labels: a share of each for validation, and earlier runs keep their split") {
+  const LabelSets sets;
+  const std::string half = "data.val=null data.val_fraction=0.5 training.max_duration=1ep ";
+  for (int i = 102; i < 120; ++i)  // two dark ones are left
+    std::filesystem::remove(sets.workspace.path() / ("train/dark/" + std::to_string(i) + ".png"));
+  sets.write_labels("train", "file,bright,dark,always,never");
+  const json report = json::parse(sets.run_well("data stats", half + "--json"));
+  CHECK(report.at("train").at("samples") == 11);
+  for (const char* split : {"train", "val"}) {
+    const json& classes = report.at(split).at("classes");
+    CHECK(classes.at(0).at("samples") == 10);
+    CHECK(classes.at(1).at("samples") == 1);
+  }
+  CHECK(report.at("classes_without_validation") == json::array());
+  const json without =
+      json::parse(sets.run_well("data stats", "data.val=null 'validation.metrics=[]' --json"));
+  CHECK(!without.contains("val"));
+  CHECK(without.at("train").at("classes").at(3) == json({{"name", "never"}, {"samples", 0}}));
+  CHECK(without.at("classes_without_validation") == json({"bright", "dark", "always"}));
+  const std::string batch = "training.global_batch_size=2 ";
+  sets.run_well("train", half + batch + "data.stratify=false");
+  sets.refuse("train", half + batch, 78, "takes its share of each class now, but the run in run was begun");
+  sets.run_well("train", half + batch + "run.output_dir=other");
+  CHECK(json::parse(sets.run_well("eval", half + batch + "run.output_dir=other --json"))
+            .at("confusion")
+            .at("support") == json({10, 1, 11, 0}));
+}
+
 TEST_CASE("several labels: another file of labels is noticed at a resume, and other names of classes too") {
   const LabelSets sets;
   sets.run_well("train", "training.max_duration=1ep");

@@ -25,19 +25,23 @@ LabelCounts class_counts(const ImageSource& source) {
   return counts;
 }
 
-std::string unvalidated_classes(const LabelCounts& train, const LabelCounts& validation,
-                                const std::vector<std::string>& names) {
-  constexpr size_t kShown = 5;
+std::vector<std::string> classes_without_validation(const LabelCounts& train, const LabelCounts& validation,
+                                                    const std::vector<std::string>& names) {
   std::vector<std::string> without;
-  int64_t classes = 0;
   for (const auto& [label, count] : train) {
-    if (count == 0) continue;
-    ++classes;
-    if (validation.contains(label) && validation.at(label) > 0) continue;
+    if (count == 0 || (validation.contains(label) && validation.at(label) > 0)) continue;
     const auto place = static_cast<size_t>(label);
     without.push_back(place < names.size() ? one_line(names[place]) : std::to_string(label));
   }
+  return without;
+}
+
+std::string unvalidated_classes(const LabelCounts& train, const LabelCounts& validation,
+                                const std::vector<std::string>& names) {
+  constexpr size_t kShown = 5;
+  std::vector<std::string> without = classes_without_validation(train, validation, names);
   if (without.empty() || validation.empty()) return "";
+  const auto classes = std::ranges::count_if(train, [](const auto& each) { return each.second > 0; });
   const size_t all = without.size(), more = all - std::min(all, kShown);
   without.resize(all - more);
   return fmt::format("{} of {} classes {} no sample for validation: {}{}", all, classes,

@@ -16,8 +16,11 @@ using LabelCounts = std::map<int32_t, int64_t>;
 /// each.
 LabelCounts class_counts(const ImageSource& source);
 
-/// A line that names the classes of training without a sample in validation, or an empty text. `names` may be
-/// empty.
+/// The classes of training without a sample in validation: their names, or their numbers if `names` has none.
+std::vector<std::string> classes_without_validation(const LabelCounts& train, const LabelCounts& validation,
+                                                    const std::vector<std::string>& names);
+
+/// A line that names these classes; an empty text if there are none, or no samples for validation at all.
 std::string unvalidated_classes(const LabelCounts& train, const LabelCounts& validation,
                                 const std::vector<std::string>& names);
 

@@ -94,7 +94,11 @@ SourceInfo peek_image_folder(const ImageFolders& folders, bool wants_labels) {
                   .has_label_sets = listing.has_sets(),
                   .skipped = listing.skipped()};
   for (int64_t i = 0; wants_labels && i < info.size; ++i) {
-    if (!info.has_label_sets) info.labels.push_back(listing.label(i));
+    if (info.has_label_sets) {
+      info.label_sets.add(listing.set(listing.label(i)));
+    } else {
+      info.labels.push_back(listing.label(i));
+    }
     if (const auto group = listing.group(i)) info.groups.push_back(*group);
   }
   return info;

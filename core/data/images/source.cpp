@@ -36,6 +36,17 @@ std::vector<int32_t> labels_of(const ImageSource& source) {
   return labels;
 }
 
+SampleLabelSets label_sets_of(const ImageSource& source) {
+  SampleLabelSets sets;
+  if (!source.has_label_sets() || !source.label_of(0)) return sets;
+  Image image;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    image.label = *source.label_of(i);
+    sets.add(source.label_set(image));
+  }
+  return sets;
+}
+
 std::vector<int32_t> groups_of(const ImageSource& source) {
   std::vector<int32_t> groups;
   if (!source.group_of(0)) return groups;

@@ -48,6 +48,8 @@ class ImageSource : public DataSource {
 
 /// The label of each image; empty if images have sets of them, or labels cannot be known without reading.
 std::vector<int32_t> labels_of(const ImageSource& source);
+/// The classes of each image; empty if images have one each, or labels cannot be known without reading.
+SampleLabelSets label_sets_of(const ImageSource& source);
 /// The group of each image; empty if there are none.
 std::vector<int32_t> groups_of(const ImageSource& source);
 

@@ -300,6 +300,77 @@ TEST_CASE("a stratified fraction takes each class's share, by the seed, and no c
              ContainsSubstring("each class has one sample"));
 }
 
+TEST_CASE("iterative stratification keeps the shares of all labels, also of rare ones beside frequent ones") {
+  // 400 samples: a label of half of them, one of a tenth, one of 8, one of 1, and many without any.
+  SampleLabelSets sets;
+  for (int i = 0; i < 400; ++i) {
+    std::vector<int32_t> set;
+    if (i % 2 == 0) set.push_back(0);
+    if (i % 10 == 0) set.push_back(5);
+    if (i % 50 == 7) set.push_back(7000000);
+    if (i == 200) set.push_back(-3);
+    sets.add(set);
+  }
+  const auto counts = [&](Split split, double fraction, uint64_t seed) {
+    std::map<int32_t, int> found;
+    for (const int64_t sample : split_label_sets(sets, {split, fraction, seed}))
+      for (const int32_t label : sets[static_cast<size_t>(sample)]) ++found[label];
+    return found;
+  };
+  bool differs_at_random = false;
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+    CHECK(counts(Split::val, 0.25, seed) == std::map<int32_t, int>{{0, 50}, {5, 10}, {7000000, 2}});
+    CHECK(counts(Split::train, 0.25, seed) ==
+          std::map<int32_t, int>{{0, 150}, {5, 30}, {7000000, 6}, {-3, 1}});
+    CHECK(split_label_sets(sets, {Split::val, 0.25, seed}).size() == 100);
+    CHECK(counts(Split::train, 0.999, seed).size() == 4);  // a sample of each class
+    int rare = 0;
+    for (const int64_t sample : split_samples(400, {Split::val, 0.25, seed}))
+      rare += sample % 50 == 7 ? 1 : 0;
+    differs_at_random = differs_at_random || rare != 2;
+  }
+  CHECK(differs_at_random);
+  for (const double fraction : {0.001, 0.1, 0.33, 0.5, 0.9}) {
+    std::vector<int64_t> all = split_label_sets(sets, {Split::train, fraction, 5});
+    const std::vector<int64_t> val = split_label_sets(sets, {Split::val, fraction, 5});
+    CHECK(static_cast<double>(val.size()) == Approx(validation_count(400, fraction)).margin(2));
+    all.insert(all.end(), val.begin(), val.end());
+    std::sort(all.begin(), all.end());
+    REQUIRE(all.size() == 400);
+    for (int64_t i = 0; i < 400; ++i) REQUIRE(all[static_cast<size_t>(i)] == i);
+  }
+  CHECK(split_label_sets(sets, {Split::val, 0.2, 1}) == split_label_sets(sets, {Split::val, 0.2, 1}));
+  CHECK(split_label_sets(sets, {Split::val, 0.2, 1}) != split_label_sets(sets, {Split::val, 0.2, 2}));
+}
+
+TEST_CASE("iterative stratification of few samples: without labels, all alike, each with its own") {
+  SampleLabelSets none, alike, own, two;
+  const std::vector<int32_t> one = {4}, first = {0, 1};
+  for (int32_t i = 0; i < 4; ++i) none.add({}), alike.add(one), own.add({&i, 1});
+  for (int i = 0; i < 2; ++i) two.add(first);
+  for (const double fraction : {0.01, 0.25, 0.5, 0.99}) {
+    const SplitChoice choice{Split::val, fraction, 1};
+    const auto count = static_cast<size_t>(validation_count(4, fraction));
+    CHECK(split_label_sets(none, choice).size() == count);
+    CHECK(split_label_sets(alike, choice).size() == count);
+    CHECK(split_label_sets(two, choice).size() == 1);
+    CHECK_THAT(data_error([&] { split_label_sets(own, choice); }),
+               ContainsSubstring("each sample is the only one of a class"));
+  }
+  own.add({});
+  CHECK(split_label_sets(own, {Split::val, 0.01, 1}) == std::vector<int64_t>{4});
+  // Groups with samples of several labels: none is divided, and those without labels have their share.
+  SampleLabelSets sets;
+  std::vector<int32_t> groups;
+  for (int32_t i = 0; i < 120; ++i) {
+    i % 3 == 0 ? sets.add({}) : i % 3 == 1 ? sets.add(first) : sets.add(std::span(first).first(1));
+    groups.push_back(i / 3);
+  }
+  const auto val = split_groups(sets, groups, {Split::val, 0.25, 3});
+  REQUIRE(val.size() == 30);
+  for (size_t i = 0; i < val.size(); i += 3) CHECK(val[i] / 3 == val[i + 2] / 3);
+}
+
 TEST_CASE("a split by groups divides none, keeps each class in training, and is near the shares") {
   // 40 patients of 1 to 7 images, each with one class; and one of half of a class.
   std::vector<int32_t> labels, groups;
