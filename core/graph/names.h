@@ -23,8 +23,9 @@ constexpr const char* kDecode = "decode";             ///< generation: logits of
 }  // namespace entry_name
 
 namespace input_name {
-constexpr const char* kImages = "images";  ///< f32 (N, C, H, W), or u8 if the device scales them
-constexpr const char* kTokens = "tokens";  ///< i32 (N, T), a piece of T in `prefill`
+constexpr const char* kImages = "images";             ///< f32 (N, C, H, W), or u8 if the device scales them
+constexpr const char* kCleanImages = "clean_images";  ///< f32 (N, C, H, W), only if images are corrupted
+constexpr const char* kTokens = "tokens";             ///< i32 (N, T), a piece of T in `prefill`
 /// i32 (N, T), where in its window each token's document begins; only if documents are masked
 constexpr const char* kDocumentStart = "document_start";
 /// i32 (N, 1), of `decode`

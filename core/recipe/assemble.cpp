@@ -22,6 +22,7 @@ TaskContext task_context(const RunSpec& run) {
           .reads_masks = recipe.data.chosen_format().reads_masks(),
           .gives_label_sets = recipe.data.chosen_format().gives_label_sets(),
           .mixes = recipe.data.images.mix.any(),
+          .corrupts = !recipe.data.images.corruption.empty(),
           .origin_of = [&recipe](const std::string& key) { return recipe.origin_of(key); }};
 }
 

@@ -244,6 +244,10 @@ void Recipe::check_bytes(Diagnostics& diagnostics) const {
 }
 
 void Recipe::check_data(Diagnostics& diagnostics) const {
+  if (!data.images.corruption.empty() && loss->target_kind() != TargetKind::input)
+    diagnostics.error(origin_of("data.corruption"),
+                      "is for an autoencoder, whose target is the image without it; write loss.name: mse, or "
+                      "move the transforms to data.augment");
   const int32_t ignored = loss->ignored_label();
   if (data.chosen_format().reads_masks() && ignored != kNoLabel &&
       (ignored < 0 || ignored >= kMostMaskClasses))

@@ -29,7 +29,9 @@ void check_reconstruction(const TaskContext& context) {
   }
 }
 
-/// The sample itself, as the network reads it: augmented and normalised. It is not copied.
+/// The sample itself, as the network reads it: augmented and normalised. It is not copied, unless the network
+/// reads it corrupted (Vincent et al. 2008, "Extracting and composing robust features with denoising
+/// autoencoders").
 class Reconstruction final : public Task {
  public:
   std::string_view name() const override { return "reconstruction"; }
@@ -37,7 +39,10 @@ class Reconstruction final : public Task {
 
   Targets declare_inputs(Program& program, const TaskContext& context, bool) const override {
     check_reconstruction(context);
-    return {.values = program.find(input_name::kImages),
+    const TensorId images = program.find(input_name::kImages);
+    return {.values = context.corrupts
+                          ? program.input(input_name::kCleanImages, {program.spec(images).shape, DType::f32})
+                          : images,
             .weights = program.input(input_name::kWeights, {{context.output[0]}, DType::f32})};
   }
 

@@ -31,6 +31,7 @@ struct TaskContext {
   bool reads_masks = false;                        ///< these labels are in files
   bool gives_label_sets = false;                   ///< that format may have several labels for each image
   bool mixes = false;                              ///< training samples are mixed with others
+  bool corrupts = false;                           ///< the images that the network reads are corrupted
   std::function<Origin(const std::string& key)> origin_of;
 };
 

@@ -240,6 +240,23 @@ TEST_CASE(
   sets.refuse("train", other + "data.mix.mixup=0.5", 78, "data.mix: mixes labels");
   sets.refuse("train", other + "'model.layers=[flatten, linear: 9]'", 78,
               "with loss.name: mse the network's output must have the shape of its input, 3x4x4, got 9");
+  // A denoising one is measured with the same noise each time, and restores the images that it is given.
+  const std::string noisy = words + "'data.corruption=[gaussian_noise: 0.3]' run.output_dir=noisy ";
+  sets.run_well("train", noisy);
+  const std::vector<double> denoised = losses_in(sets.workspace.read("noisy/metrics.jsonl"), "validation");
+  REQUIRE(denoised.size() == 3);
+  CHECK(denoised[2] > losses[2]);
+  CHECK(json::parse(sets.run_well("eval", noisy + "--json")).at("loss").get<double>() ==
+        Approx(denoised[2]).epsilon(1e-6));
+  const json without = json::parse(
+      sets.run_well("eval", words + "run.resume=noisy/model.safetensors run.output_dir=noisy --json"));
+  double given = 0;
+  const auto restored = lines_of(sets.run_well("predict", noisy + "--format jsonl"));
+  for (const std::string& line : restored)
+    given += json::parse(line).at("mse").get<double>() / static_cast<double>(restored.size());
+  CHECK(given == Approx(without.at("loss").get<double>()).epsilon(1e-6));
+  sets.refuse("train", noisy + "data.cache=device", 78,
+              "data.cache: device does not support data.corruption");
   sets.refuse("train", words + "'validation.metrics=[top1]'", 78,
               "top1 is not measured with loss.name: mse, only the loss; set validation.metrics to []");
 }

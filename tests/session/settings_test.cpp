@@ -47,6 +47,7 @@ const Words kBytes = [] {
 
 /// Keys that are allowed beside others only.
 const std::map<std::string, Words> kBeside = {
+    {"data.corruption", {"loss.name=mse"}},
     {"data.end_of_text", kTokens},
     {"data.eval_transform", kFolder},
     {"data.labels", kFolder},
@@ -129,6 +130,7 @@ std::vector<Difference> change(const RecipeKey& key, const std::vector<RecipeKey
                             "[bias]",
                             "x.json",
                             "[horizontal_flip]",
+                            "[gaussian_noise]",
                             "[1, 9, 9]",
                             "[flatten, {linear: 5}]",
                             "[{resize: 9}, {center_crop: 8}]",

@@ -157,6 +157,12 @@ void ImageKind::declare(Fields& fields) {
   fields.components("augment", augment, transforms(), "transforms of training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
                     "transforms of validation samples, in order");
+  fields
+      .components(
+          "corruption", corruption, transforms(),
+          "with loss mse: transforms of the network's input after all others, which the target does not "
+          "have, as of a denoising autoencoder; in validation with the same noise each time")
+      .absent_if_unset();
   fields.section("mix", "mixes training samples and their labels within a batch",
                  [this](Fields& section) { mix.declare(section); });
 }
@@ -173,6 +179,9 @@ void ImageKind::check(const DataSection& section, const Shape& network_shape, co
         origin_of("data.cache"),
         "device augments each sample once in an epoch, and data.sample_weights may draw one several "
         "times; write none");
+  if (!corruption.empty() && cache == "device")
+    diagnostics.error(origin_of("data.cache"),
+                      "device does not support data.corruption, which workers do; write none");
   if (network_shape.size() != 3) {
     diagnostics.error(
         origin_of("model.input"),
@@ -183,6 +192,7 @@ void ImageKind::check(const DataSection& section, const Shape& network_shape, co
   }
   for (const Split split : {Split::train, Split::val})
     check_split(section, split, network_shape, origin_of, diagnostics);
+  check_corruption(corruption, network_shape, diagnostics);
   if (diagnostics.problems().size() == problems) check_windows(*this, origin_of, diagnostics);
 }
 

@@ -19,6 +19,7 @@ class ImageKind final : public RowKind {
   bool stratify = true;                    ///< data.val_fraction takes its share of each class
   std::optional<FilePath> sample_weights;  ///< "balanced" or a file; null: each sample once in an epoch
   TransformList augment, eval_transform;
+  TransformList corruption;  ///< of a reconstruction's input, not of its target
   Mix mix;
 
   void declare(Fields& fields) override;

@@ -18,16 +18,21 @@ struct ImageMemory final : RowMemory {
   Image image;
 };
 
+constexpr const char* kCorruption = "corruption";
+
 /// The images of training: which ones, and how they are augmented and mixed.
 struct Training {
   Training(const TrainingBatches& batches, const Mix& mix)
-      : seed(batches.seed), order(batches.order), augment_key(random_key(batches.seed, "augment")) {
+      : seed(batches.seed),
+        order(batches.order),
+        augment_key(random_key(batches.seed, "augment")),
+        corruption_key(random_key(batches.seed, kCorruption)) {
     if (mix.any()) mixing.emplace(mix, seed, order.global_batch());
   }
 
   uint64_t seed;
   TrainingOrder order;
-  uint64_t augment_key;
+  uint64_t augment_key, corruption_key;
   std::optional<MixingDraw> mixing;
 };
 
@@ -40,11 +45,14 @@ class ImageRows final : public RowReader {
         labels_(find_input(inputs, input_name::kLabels)),
         other_labels_(find_input(inputs, input_name::kOtherLabels)),
         mix_weights_(find_input(inputs, input_name::kMixWeights)),
-        targets_(find_input(inputs, input_name::kTargets)) {
+        targets_(find_input(inputs, input_name::kTargets)),
+        clean_images_(find_input(inputs, input_name::kCleanImages)) {
     is_bytes_ = images_ && inputs[*images_].dtype == DType::u8;
     has_label_maps_ = labels_ && !inputs[*labels_].row.empty();
     if (targets_) classes_ = inputs[*targets_].row[0];
   }
+
+  void corrupt(const TransformList& corruption) { corruption_ = &corruption; }
 
   void train(const TrainingBatches& batches, const Mix& mix) {
     const bool has_both = targets_ || (other_labels_ && mix_weights_);
@@ -62,6 +70,10 @@ class ImageRows final : public RowReader {
   void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const override {
     Image& image = static_cast<ImageMemory&>(memory).image;
     load(place, image);
+    if (clean_images_) {
+      chain_.write(image, batch.row<float>(*clean_images_, row));
+      if (corruption_ != nullptr) corrupt(place, image);
+    }
     if (images_) {
       with_pixels(batch, row, [&](auto* pixels) { chain_.write(image, pixels); });
     }
@@ -74,6 +86,13 @@ class ImageRows final : public RowReader {
     const uint64_t key = training_ ? training_->augment_key : 0;  // evaluation has no random transforms
     const RandomStream random(key, static_cast<uint32_t>(place.epoch), static_cast<uint32_t>(place.draw));
     chain_.read(source_, place.sample, random, image);
+  }
+
+  void corrupt(const RowPlace& place, Image& image) const {
+    const uint64_t key = training_ ? training_->corruption_key : random_key(0, kCorruption);
+    const int64_t sample = training_ ? place.draw : place.sample;
+    RandomStream random(key, static_cast<uint32_t>(place.epoch), static_cast<uint32_t>(sample));
+    for (const auto& step : *corruption_) step->apply(image, random);
   }
 
   template <class Visit>
@@ -124,7 +143,8 @@ class ImageRows final : public RowReader {
 
   const ImageSource& source_;
   TransformChain chain_;
-  std::optional<size_t> images_, labels_, other_labels_, mix_weights_, targets_;
+  std::optional<size_t> images_, labels_, other_labels_, mix_weights_, targets_, clean_images_;
+  const TransformList* corruption_ = nullptr;
   int64_t classes_ = 0;
   bool is_bytes_ = false, has_label_maps_ = false;
   std::optional<Training> training_;
@@ -134,8 +154,9 @@ class ImageRows final : public RowReader {
 
 std::unique_ptr<RowReader> make_image_rows(const ImageSource& source, TransformChain chain,
                                            const BatchInputs& inputs, const TrainingBatches* training,
-                                           const Mix& mix) {
+                                           const Mix& mix, const TransformList* corruption) {
   auto rows = std::make_unique<ImageRows>(source, std::move(chain), inputs);
+  if (corruption != nullptr) rows->corrupt(*corruption);
   if (training != nullptr) rows->train(*training, mix);
   return rows;
 }
@@ -156,7 +177,7 @@ std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
         "data.labels: expected a file with a column of 0 and 1 for each class, found one label for each "
         "image");
   return make_image_rows(*this, std::move(chain), request.inputs, request.training,
-                         request.section.images.mix);
+                         request.section.images.mix, &request.section.images.corruption);
 }
 
 }  // namespace trainer

@@ -56,10 +56,23 @@ void ViewTransform::apply(Image& image, RandomStream& random) const {
 
 void check_masks_follow(const TransformList& list, Diagnostics& diagnostics) {
   for (const auto& step : list) {
-    if (step->mask_effect() == MaskEffect::refused)
+    if (step->mask_effect() == MaskEffect::covered)
       diagnostics.error(
           step->origin,
           "has no meaning for masks, which would no longer fit their images; remove it, or data.masks");
+  }
+}
+
+void check_corruption(const TransformList& list, const Shape& shape, Diagnostics& diagnostics) {
+  for (const auto& step : list) {
+    if (step->mask_effect() == MaskEffect::moved || step->is_terminal() || step->pixel_window() != nullptr) {
+      diagnostics.error(
+          step->origin,
+          "the target would no longer fit: a corruption leaves each pixel in its place, such as "
+          "gaussian_noise, gaussian, random_erasing or cutout; move it to data.augment");
+      continue;
+    }
+    step->output_shape(shape, diagnostics);
   }
 }
 

@@ -23,7 +23,7 @@ struct PixelMap {
 enum class MaskEffect {
   moved,    ///< each pixel goes where the image's goes
   kept,     ///< all pixels stay where they are, and change their colours only
-  refused,  ///< neither, so that the transform cannot be used with masks
+  covered,  ///< parts of the image are replaced, so that the transform cannot be used with masks
 };
 
 /// A step between a stored sample and a row of the batch. Holds no state; called from several threads at
@@ -69,6 +69,9 @@ using TransformList = std::vector<std::unique_ptr<Transform>>;
 
 /// Reports the transforms of a list that masks cannot follow.
 void check_masks_follow(const TransformList& list, Diagnostics& diagnostics);
+
+/// Reports the transforms of a list that cannot corrupt an image of this shape in its place.
+void check_corruption(const TransformList& list, const Shape& shape, Diagnostics& diagnostics);
 
 /// The window that a list begins with; null if it begins with another step.
 const PixelWindow* pixel_window(const TransformList& list);

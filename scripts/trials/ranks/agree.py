@@ -14,7 +14,7 @@ VALUES = {
     'device.memory': ['1GiB'], 'device.threads': ['2'], 'data.train': ['elsewhere'], 'data.val': ['elsewhere'], 'device.model': ['a100'], 'device.type': ['auto'],
     'model.input': ['[1, 9, 9]'], 'model.layers': ['[flatten, {linear: 5}]'], 'run.output_dir': ['elsewhere'], 'run.resume': ['elsewhere'],
     'checkpoint.keep_best': ['loss'], 'memory.recompute': ['full'], 'parallelism.data': ['2'], 'training.global_batch_size': ['32'],
-    'training.precision': ['amp_bf16'],
+    'training.precision': ['amp_bf16'], 'data.corruption': ['[gaussian_noise]'],
 }
 ANY = ['1', '2', '3', '8', '32', '0.5', '0.25', '1.5', '5ba', '3ep', '7s', '1MiB', 'auto', 'loss', 'x', '[1]', '[5ba]', '[loss]', '[top5]', '[csv]', '[bias]',
        '[horizontal_flip]', '[{resize: 9}, {center_crop: 8}]', '[{pattern: "*", lr_factor: 2}]', 'top1']
@@ -22,6 +22,7 @@ FOLDER = ['data.format=image_folder', 'data.train=a', 'model.input=[3, 8, 8]', '
           'data.eval_transform=[{resize: 8}, {center_crop: 8}]']
 TOKENS = ['data.format=tokens', 'data.train=a', 'data.end_of_text=1', 'model.input_kind=tokens', 'model.input=[8]',
           'model.layers=[{embedding: {vocab_size: 9, features: 4}}, {linear: 9}]']
+AUTOENCODER = ['loss=mse', 'validation.metrics=[]', 'model.layers=[{conv2d: {out_channels: 1, kernel_size: 1}}]']
 PLATEAU = ['lr_scheduler.name=plateau', 'lr_scheduler.metric=loss']
 STEPS = ['lr_scheduler.name=multi_step', 'lr_scheduler.milestones=[3ba]']
 # Keys that need others as well.
@@ -90,7 +91,7 @@ class Keys:
 
     def surroundings(self, key):
         """Words for both ranks without which the key is not allowed."""
-        yield from ([], FOLDER, TOKENS, PLATEAU, STEPS, ['validation.early_stop.metric=loss'], ['model.initial_weights=w.safetensors'])
+        yield from ([], FOLDER, TOKENS, AUTOENCODER, PLATEAU, STEPS, ['validation.early_stop.metric=loss'], ['model.initial_weights=w.safetensors'])
         name = key.rpartition('.')[0] + '.name'
         for choice in self.values.get(name, []) if key != name else []:
             yield [f'{name}={choice}']

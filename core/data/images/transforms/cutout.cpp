@@ -14,7 +14,7 @@ class Cutout : public Transform {
     fields.add("size", &size_, "side of the square in pixels").at_least(1).at_most(1 << 14).required().bare();
   }
   bool is_random() const override { return true; }
-  MaskEffect mask_effect() const override { return MaskEffect::refused; }
+  MaskEffect mask_effect() const override { return MaskEffect::covered; }
 
   void apply(Image& image, RandomStream& random) const override {
     const int64_t top = random.next_below(image.height) - size_ / 2;

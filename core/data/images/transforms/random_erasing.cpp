@@ -25,7 +25,7 @@ class RandomErasing : public Transform {
     fields.add("noise", &noise_, "fill the rectangle with random pixels instead of `value`");
   }
   bool is_random() const override { return true; }
-  MaskEffect mask_effect() const override { return MaskEffect::refused; }
+  MaskEffect mask_effect() const override { return MaskEffect::covered; }
 
   Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {
     check_limits("scale", scale_, diagnostics);

@@ -14,6 +14,7 @@ const Registry<Transform>& transforms() {
       {"cutout", "blackens a square at a random position", make_cutout},
       {"equalize", "spreads each channel's values so that all are about equally frequent", make_equalize},
       {"gaussian", "blurs with a Gaussian filter", make_gaussian},
+      {"gaussian_noise", "adds noise of a normal distribution", make_gaussian_noise},
       {"horizontal_flip", "flips left and right, with probability p", make_horizontal_flip},
       {"median", "median filter, which removes single wrong pixels", make_median},
       {"normalize", "(x / 255 - mean) / std for each channel; must come last", make_normalize},

@@ -18,6 +18,7 @@ std::unique_ptr<Transform> make_color_jitter();
 std::unique_ptr<Transform> make_cutout();
 std::unique_ptr<Transform> make_equalize();
 std::unique_ptr<Transform> make_gaussian();
+std::unique_ptr<Transform> make_gaussian_noise();
 std::unique_ptr<Transform> make_horizontal_flip();
 std::unique_ptr<Transform> make_median();
 std::unique_ptr<Transform> make_normalize();
