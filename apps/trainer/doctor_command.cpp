@@ -12,6 +12,7 @@
 #include "core/engine/backend_library.h"
 #include "core/engine/process_group_library.h"
 #include "core/host/gpus.h"
+#include "core/host/limits.h"
 #include "core/ranks/engines.h"
 #include "core/ranks/identity.h"
 #include "core/ranks/launch.h"
@@ -27,9 +28,10 @@ void print(const std::string& what, const std::string& found) {
 void print_cpu() {
   print_text("device.type=cpu\n");
   print("processor", processor_name());
-  print("threads", fmt::format("{} may be used", available_threads()));
+  const Limit threads = thread_limit(1);
+  print("threads", fmt::format("{} may be used ({})", threads.value, threads.name));
   print("they wait", waiting_policy());
-  print("memory", human_bytes(make_cpu_backend(0).planner->memory_bytes()));
+  print("memory", memory_text(memory_limit(1)));
   print("oneDNN", onednn_version());
 }
 

@@ -11,6 +11,7 @@
 #include "core/data/images/class_counts.h"
 #include "core/engine/group_operations.h"
 #include "core/engine/state_transfer.h"
+#include "core/host/limits.h"
 #include "core/host/process.h"
 #include "core/recipe/about.h"
 #include "core/recipe/classes.h"
@@ -51,7 +52,7 @@ std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& j
 /// Sets the tensors that this process's first step reads; returns what to log.
 std::vector<std::string> fill(Executable& executable, const Job& job, const Start& start) {
   executable.hold_elsewhere();
-  initialize(executable, job.spec.seed());
+  initialize(executable, job.spec.seed(), DrawingThreads{thread_limit(job.spec.ranks_on_host()).value});
   if (start.from) {
     load_checkpoint(executable, start.from->checkpoint, guards_of(job.spec, start));
     return {};
