@@ -15,6 +15,7 @@
 #include <new>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -126,8 +127,8 @@ class SmallKernel final : public Kernel {
 
 class CpuPlanner final : public Planner {
  public:
-  CpuPlanner(std::shared_ptr<const cpu::Handlers> handlers, bool emulate_bf16)
-      : handlers_(std::move(handlers)), emulate_bf16_(emulate_bf16) {}
+  CpuPlanner(std::shared_ptr<const cpu::Handlers> handlers, bool emulate_bf16, HostMemory memory)
+      : handlers_(std::move(handlers)), emulate_bf16_(emulate_bf16), memory_(std::move(memory)) {}
 
   std::string_view name() const override { return "cpu"; }
 
@@ -157,8 +158,12 @@ class CpuPlanner final : public Planner {
   }
 
   int64_t memory_bytes() const override {
+    if (memory_.bytes > 0) return memory_.bytes;
     return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
   }
+  std::string memory_limit() const override { return memory_.limit; }
+  /// The memory is this rank's already.
+  int64_t ranks_on_device(int64_t /*ranks*/) const override { return 1; }
 
   std::map<std::string, std::string> facts() const override {
     return {{"onednn", onednn_version()},
@@ -169,6 +174,7 @@ class CpuPlanner final : public Planner {
  private:
   std::shared_ptr<const cpu::Handlers> handlers_;
   bool emulate_bf16_;
+  HostMemory memory_;
 };
 
 class CpuDevice final : public Device {
@@ -225,12 +231,12 @@ std::string processor_name() {
 }
 
 Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16, ProcessGroup* group,
-                         bool own_winograd) {
+                         bool own_winograd, HostMemory memory) {
   cpu::avoid_amx();
   cpu::throw_where_onednn_gets_no_memory();
   use_threads(threads > 0 ? threads : available_threads());
   const auto handlers = make_handlers(tuning, group, own_winograd);
-  return {.planner = std::make_unique<CpuPlanner>(handlers, emulate_bf16),
+  return {.planner = std::make_unique<CpuPlanner>(handlers, emulate_bf16, std::move(memory)),
           .device = std::make_unique<CpuDevice>(handlers)};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/engine/backend.h"
@@ -9,16 +10,22 @@
 
 namespace trainer {
 
+/// Bytes that this process may hold, and what limits them: "cgroup"; "" if only the machine does.
+struct HostMemory {
+  int64_t bytes = 0;  ///< 0: all of the machine's
+  std::string limit;
+};
+
 /// Runs on the host's cores: convolutions, pooling and matrix products by oneDNN in the layouts it chooses,
 /// everything else by loops over the shared functors. `threads` 0: all that the process may use. With
 /// `tuning`, convolutions are timed rather than chosen by rule; it must outlive the backend. bf16 runs if
 /// the processor has instructions for it or, slowly, if `emulate_bf16` is set. `ranks`, which must outlive
 /// the backend too, are those that train together; null: this process is alone. Without `own_winograd` all
-/// convolutions are oneDNN's.
+/// convolutions are oneDNN's. `memory` is that of this process, not of all ranks on the host.
 Backend make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false,
-                         ProcessGroup* group = nullptr, bool own_winograd = true);
+                         ProcessGroup* group = nullptr, bool own_winograd = true, HostMemory memory = {});
 
-/// Cores that the process's affinity allows.
+/// Processors that the process's affinity allows, whatever limits its time on them.
 int available_threads();
 
 /// As Linux names the first processor.

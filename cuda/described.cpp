@@ -39,6 +39,9 @@ class DescribedPlanner final : public GpuPlanner {
     return std::max<int64_t>(0, memory_bytes_ - kOpened - reserve_of(gpu()));
   }
 
+  /// Each rank has its own.
+  int64_t ranks_on_device(int64_t /*ranks*/) const override { return 1; }
+
   std::optional<DeviceRates> rates() const override { return rates_; }
 
   std::vector<std::string> remarks() const override {

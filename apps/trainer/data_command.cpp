@@ -13,6 +13,7 @@
 #include "core/data/images/record.h"
 #include "core/data/images/statistics.h"
 #include "core/data/tokens/formats.h"
+#include "core/host/limits.h"
 #include "core/host/stop.h"
 #include "core/recipe/job.h"
 
@@ -101,7 +102,7 @@ struct TokenStatistics {
 TokenStatistics measure_tokens(const RunSpec& spec, Split split) {
   const Recipe& recipe = spec.recipe();
   constexpr int64_t kAtOnce = 1 << 20;
-  const SplitTokens all = open_tokens(recipe.data, split);
+  const SplitTokens all = open_tokens(recipe.data, split, thread_limit(1).value);
   if (!all.warning.empty()) print_warning(all.warning);
   TokenStatistics found{.tokens = all.end - all.begin};
   const int64_t vocabulary = class_count(spec);

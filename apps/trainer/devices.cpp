@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/trainer/device_models.h"
 #include "core/engine/backend_library.h"
+#include "core/host/limits.h"
 #include "core/storage/user_cache.h"
 #include "cpu/backend.h"
 
@@ -18,6 +20,13 @@ constexpr const char* kCuda = "cuda";
 std::shared_ptr<TextCache> user_cache() {
   const auto directory = user_cache_directory();
   return directory ? std::make_shared<UserCache>(*directory) : nullptr;
+}
+
+/// Of one of `processes` on this host.
+HostMemory host_memory(int64_t processes) {
+  Limit limit = memory_limit(processes);
+  if (limit.name.starts_with(kMachine)) limit.name.clear();
+  return {.bytes = limit.value, .limit = std::move(limit.name)};
 }
 
 /// For a GPU that is only planned for.
@@ -45,11 +54,13 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
   if (use == Use::plan && section.model.written != "auto" && section.type != "cpu")
     return plan_for(section.model, recipe, request);
   if (device.type == "cpu") {
-    const int64_t open =
-        group == nullptr ? device.threads : std::min<int64_t>(device.threads, available_threads());
-    return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : open),
-                            tuning.times_all ? &tuning : nullptr, section.emulate_bf16, group,
-                            recipe.runtime.winograd != "off");
+    // OpenMP knows the affinity, too, if it has bound this thread to a core since.
+    const int64_t threads = device.threads.name.starts_with(kCores)
+                                ? std::min<int64_t>(device.threads.value, available_threads())
+                                : device.threads.value;
+    return make_cpu_backend(static_cast<int>(threads), tuning.times_all ? &tuning : nullptr,
+                            section.emulate_bf16, group, recipe.runtime.winograd != "off",
+                            host_memory(spec.ranks_on_host()));
   }
   if (use == Use::train) return load_backend(kCuda, request);
   try {

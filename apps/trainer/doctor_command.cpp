@@ -12,6 +12,7 @@
 #include "core/engine/backend_library.h"
 #include "core/engine/process_group_library.h"
 #include "core/host/gpus.h"
+#include "core/host/limits.h"
 #include "core/ranks/engines.h"
 #include "core/ranks/identity.h"
 #include "core/ranks/launch.h"
@@ -27,10 +28,11 @@ void print(const std::string& what, const std::string& found) {
 void print_cpu() {
   print_text("device.type=cpu\n");
   print("processor", processor_name());
-  print("threads", fmt::format("{} may be used", available_threads()));
+  const Limit threads = thread_limit(1);
+  print("threads", fmt::format("{} may be used ({})", threads.value, threads.name));
   print("they wait", waiting_policy());
+  print("memory", memory_text(memory_limit(1)));
   const Backend cpu = make_cpu_backend(0);
-  print("memory", human_bytes(cpu.planner->memory_bytes()));
   print("oneDNN", onednn_version());
   for (const std::string& missing : cpu.device->missing_readings()) print("not measured", missing);
 }

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "apps/trainer/commands.h"
@@ -23,6 +22,7 @@
 #include "core/data/images/channels.h"
 #include "core/data/images/source.h"
 #include "core/data/images/statistics.h"
+#include "core/host/limits.h"
 #include "core/recipe/assemble.h"
 #include "core/recipe/initial_weights.h"
 #include "core/recipe/recipe.h"
@@ -63,7 +63,7 @@ Starter measure_found(const FoundData& found) {
     for (const auto& [type, count] : of_val.skipped.by_type()) skipped.add(type, count);
   }
   return {.data = found,
-          .statistics = measure(as_images(*source), std::max(1U, std::thread::hardware_concurrency())),
+          .statistics = measure(as_images(*source), thread_limit(1).value),
           .samples = info.size,
           .classes = source->classes(),
           .has_label_sets = info.has_label_sets,

@@ -2,12 +2,12 @@
 #include "apps/trainer/init_masks.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "core/data/images/decode.h"
 #include "core/data/images/masks.h"
 #include "core/data/images/subset.h"
 #include "core/data/subset.h"
+#include "core/host/limits.h"
 
 namespace trainer {
 namespace {
@@ -49,7 +49,7 @@ Starter measure_masks(const FoundData& found, int64_t most) {
     source = take_samples(std::move(source), split_samples(info.size, {Split::val, fraction, 0}));
   }
   Starter starter{.data = found,
-                  .statistics = measure(*source, std::max(1U, std::thread::hardware_concurrency())),
+                  .statistics = measure(*source, thread_limit(1).value),
                   .samples = info.size,
                   .shape = source->sample_shape(),
                   .skipped = info.skipped};

@@ -63,7 +63,9 @@ int plan_command(const Arguments& arguments) {
   const RunSpec spec = planned_spec(recipe);
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
   Tuning tuning = earlier_tuning(spec);
-  const Backend backend = open_device(spec, tuning, choose_device(recipe->device), Use::plan);
+  DeviceChoice choice = choose_device(recipe->device);
+  if (recipe->device.threads == 0) choice.threads = shared_by(spec.ranks(), choice.threads);
+  const Backend backend = open_device(spec, tuning, choice, Use::plan);
   Planner& planner = *backend.planner;
   // Only a plan determines which micro-batch fits.
   const bool plan = !arguments.dump || *arguments.dump == "plan" || spec.searches_micro_batch();

@@ -87,11 +87,12 @@ std::string memory_text(const Planner& planner, const Job& job) {
     text += fmt::format(
         "  {:<14} {:>11}{}\n", kind, human_bytes(bytes),
         kind == "workspace" && has_bounds(job.plan) ? "  (an upper bound, and so is the peak)" : "");
-  const int64_t total = job.memory.total(), available = available_bytes(job.spec, planner);
-  text +=
-      fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
-                  100.0 * static_cast<double>(total) / static_cast<double>(available),
-                  total > available ? ": DOES NOT FIT" : "");
+  const Limit available = available_memory(job.spec, planner);
+  const int64_t total = job.memory.total();
+  text += fmt::format(
+      "  {:<14} {:>11} of {} ({:.1f} %{}{}){}\n", "peak", human_bytes(total), human_bytes(available.value),
+      100.0 * static_cast<double>(total) / static_cast<double>(available.value),
+      available.name.empty() ? "" : "; ", available.name, total > available.value ? ": DOES NOT FIT" : "");
   if (!job.memory.host.empty())
     text +=
         "\n"
@@ -220,7 +221,9 @@ std::string plan_json(const Planner& planner, const Job& job, const Arguments& a
   for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();
   report["memory"]["peak_is_bound"] = has_bounds(job.plan);
-  report["memory"]["available_bytes"] = available_bytes(job.spec, planner);
+  const Limit available = available_memory(job.spec, planner);
+  report["memory"]["available_bytes"] = available.value;
+  if (!available.name.empty()) report["memory"]["limit"] = available.name;
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
   add_time(planner, job, report);
   add_loading(planner, job, arguments, report);

@@ -13,6 +13,7 @@
 #include "core/data/tokens/formats.h"
 #include "core/data/tokens/shards.h"
 #include "core/data/tokens/texts.h"
+#include "core/host/limits.h"
 #include "core/host/stop.h"
 #include "core/recipe/job.h"
 #include "core/storage/output_file.h"
@@ -88,7 +89,7 @@ int data_tokenize_command(const Arguments& arguments) {
                 fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
   }
   recipe->data.tokens.texts->keep_in(folder_beside(arguments));
-  const SplitTokens tokens = open_tokens(recipe->data, split);
+  const SplitTokens tokens = open_tokens(recipe->data, split, thread_limit(1).value);
   const int64_t count = tokens.end - tokens.begin, vocabulary = tokens.tokenizer->vocabulary();
   if (count == 0) {
     throw Error(ExitCode::data,

@@ -2,15 +2,13 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
+#include "core/host/limits.h"
 #include "core/ranks/launch.h"
 #include "core/session/membership.h"
 #include "core/session/session.h"
-#include "cpu/backend.h"
 
 namespace trainer {
 
@@ -29,7 +27,7 @@ int train_command(const Arguments& arguments) {
       return launch_on_gpus(ranks, command);
     }
     if (recipe->device.threads == 0)
-      command.push_back(fmt::format("device.threads={}", std::max<int64_t>(1, available_threads() / ranks)));
+      command.push_back(fmt::format("device.threads={}", shared_by(ranks, thread_limit(1)).value));
     recipe.reset();
     return launch_ranks(ranks, command);
   }

@@ -6,6 +6,7 @@
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
+#include "core/host/limits.h"
 #include "core/recipe/about.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
@@ -60,7 +61,7 @@ void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
   require_memory(*backend_.planner, *job_);
   executable_ = std::make_unique<Executable>(job_->plan, *backend_.device, spec.recipe().runtime.cuda_graph);
   executable_->on_warning([](const std::string& text) { print_warning(text); });
-  initialize(*executable_, spec.seed());
+  initialize(*executable_, spec.seed(), DrawingThreads{thread_limit(spec.ranks_on_host()).value});
   const LoadedWeights loaded = load_weights(
       *executable_, files_.model, {.patterns = {}, .origin = {}, .tied = spec.recipe().model.tied_weights()});
   if (!loaded.prefixes.empty())

@@ -31,6 +31,7 @@ struct SourceRequest {
   bool shares_budget = false;                  ///< see ErrorBudget::is_shared
   bool counts_bytes = false;                   ///< SourceInfo::label_bytes is wanted, which reads all samples
   InputKind network_kind = InputKind::pixels;  ///< that the network reads
+  int64_t threads = 1;                         ///< that may read files; samples do not depend on it
 };
 
 /// The place of a key of the recipe.

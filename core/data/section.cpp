@@ -62,7 +62,7 @@ void DataSection::declare(Fields& fields) {
       .add(
           "workers", &workers,
           "threads that load and augment samples; 0: the training thread does it; auto: one on a CPU, all of "
-          "the rank's cores but one for a GPU")
+          "the rank's cores but one for a GPU, as far as affinity, a cgroup and Slurm allow")
       .at_least(0)
       .at_most(kMostWorkers)
       .does_not_affect_results();

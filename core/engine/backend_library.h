@@ -17,7 +17,7 @@ namespace trainer {
 
 /// The interface between a backend's library and the program, since classes and their virtual functions cross
 /// it. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures changes.
-constexpr const char* kBackendInterface = "trainer backend interface 15, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 16, compiled by " __VERSION__;
 
 /// A run's requirements for its device.
 struct BackendRequest {

@@ -125,9 +125,14 @@ class Executable {
   NodeObserver observer_;
 };
 
+/// The number of threads that draw initial values, which do not depend on it.
+struct DrawingThreads {
+  int64_t count = 1;
+};
+
 /// Gives a persistent tensor its initial value: a parameter's from (seed, name, element), others' as stated.
-void initialize(Executable& executable, TensorId id, uint64_t seed);
+void initialize(Executable& executable, TensorId id, uint64_t seed, DrawingThreads threads = {});
 /// Initialises every persistent tensor that has memory here.
-void initialize(Executable& executable, uint64_t seed);
+void initialize(Executable& executable, uint64_t seed, DrawingThreads threads = {});
 
 }  // namespace trainer

@@ -23,13 +23,19 @@ constexpr size_t kMostThreads = 16;
 /// Standard deviations.
 constexpr double kTruncatedAt = 2;
 
+/// The values of one tensor.
+struct Drawing {
+  size_t count;
+  uint64_t key;
+  size_t threads;
+};
+
 /// Calls body(begin, end) on parts of [0, count) that begin at multiples of a block, on several threads if
 /// that pays. If the system allows no further thread, this only takes longer.
 template <class Body>
-void in_parallel(size_t count, const Body& body) {
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+void in_parallel(size_t count, size_t threads, const Body& body) {
   const size_t parts =
-      std::clamp<size_t>(count / kValuesWorthAThread, 1, std::min<size_t>(cores, kMostThreads));
+      std::clamp<size_t>(count / kValuesWorthAThread, 1, std::clamp<size_t>(threads, 1, kMostThreads));
   const size_t length = (count / parts / kBlock + 1) * kBlock;
   std::vector<std::jthread> running;
   running.reserve(parts);
@@ -46,12 +52,12 @@ void in_parallel(size_t count, const Body& body) {
 /// Element i comes from word i % 4 of counter i / 4. `block` turns the words that its argument returns for a
 /// try's number into four values.
 template <class Block>
-std::vector<float> drawn_values(size_t count, uint64_t key, const Block& block) {
-  std::vector<float> values(count);
-  in_parallel(count, [&](size_t begin, size_t end) {
+std::vector<float> drawn_values(const Drawing& drawing, const Block& block) {
+  std::vector<float> values(drawing.count);
+  in_parallel(drawing.count, drawing.threads, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; i += kBlock) {
       const size_t counter = i / kBlock;
-      const std::array<float, kBlock> four = block([key, counter](uint32_t attempt) {
+      const std::array<float, kBlock> four = block([key = drawing.key, counter](uint32_t attempt) {
         return philox(key,
                       {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0}});
       });
@@ -61,8 +67,8 @@ std::vector<float> drawn_values(size_t count, uint64_t key, const Block& block) 
   return values;
 }
 
-std::vector<float> uniform_values(size_t count, uint64_t key, double low, double high) {
-  return drawn_values(count, key, [=](const auto& words_of) {
+std::vector<float> uniform_values(const Drawing& drawing, double low, double high) {
+  return drawn_values(drawing, [=](const auto& words_of) {
     const Words words = words_of(0);
     std::array<float, kBlock> four;
     for (size_t i = 0; i < kBlock; ++i)
@@ -84,8 +90,8 @@ std::array<double, kBlock> normals(const Words& words) {
 }
 
 /// A value further than `most` standard deviations from the mean is drawn again.
-std::vector<float> normal_values(size_t count, uint64_t key, const Initial& initial, double most) {
-  return drawn_values(count, key, [&initial, most](const auto& words_of) {
+std::vector<float> normal_values(const Drawing& drawing, const Initial& initial, double most) {
+  return drawn_values(drawing, [&initial, most](const auto& words_of) {
     std::array<double, kBlock> found = normals(words_of(0));
     std::array<float, kBlock> four;
     for (size_t i = 0; i < kBlock; ++i) {
@@ -99,32 +105,33 @@ std::vector<float> normal_values(size_t count, uint64_t key, const Initial& init
 
 }  // namespace
 
-void initialize(Executable& executable, TensorId id, uint64_t seed) {
+void initialize(Executable& executable, TensorId id, uint64_t seed, DrawingThreads threads) {
   const Tensor& tensor = executable.plan().tensors[static_cast<size_t>(id)];
-  const auto count = static_cast<size_t>(numel(tensor.spec.shape));
-  const uint64_t key = random_key(seed, tensor.name);
+  const Drawing drawing{.count = static_cast<size_t>(numel(tensor.spec.shape)),
+                        .key = random_key(seed, tensor.name),
+                        .threads = static_cast<size_t>(std::max<int64_t>(1, threads.count))};
   const Initial& initial = tensor.initial;
   switch (initial.kind) {
     case Initial::Kind::fill:
       // Every backend starts with the same numbers, however wide it stores them.
       return executable.fill(id, is_floating(tensor.spec.dtype) ? static_cast<float>(initial.a) : initial.a);
     case Initial::Kind::uniform:
-      return executable.write(id, uniform_values(count, key, initial.a, initial.b));
+      return executable.write(id, uniform_values(drawing, initial.a, initial.b));
     case Initial::Kind::normal:
-      return executable.write(id,
-                              normal_values(count, key, initial, std::numeric_limits<double>::infinity()));
+      return executable.write(id, normal_values(drawing, initial, std::numeric_limits<double>::infinity()));
     case Initial::Kind::truncated_normal:
-      return executable.write(id, normal_values(count, key, initial, kTruncatedAt));
+      return executable.write(id, normal_values(drawing, initial, kTruncatedAt));
     case Initial::Kind::table:
       return executable.write(id, initial.table);
   }
 }
 
-void initialize(Executable& executable, uint64_t seed) {
+void initialize(Executable& executable, uint64_t seed, DrawingThreads threads) {
   const std::vector<Tensor>& tensors = executable.plan().tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto id = static_cast<TensorId>(i);
-    if (is_persistent(tensors[i].role) && executable.address(id) != nullptr) initialize(executable, id, seed);
+    if (is_persistent(tensors[i].role) && executable.address(id) != nullptr)
+      initialize(executable, id, seed, threads);
   }
 }
 

@@ -85,6 +85,8 @@ class Planner {
   virtual int64_t workspace_alignment() const { return kArenaAlignment; }
   /// Bytes that a program may use on the device.
   virtual int64_t memory_bytes() const = 0;
+  /// What keeps memory_bytes() below all that the device has, for messages: "cgroup"; "" for nothing.
+  virtual std::string memory_limit() const { return ""; }
   /// The number of ranks that share the device's memory if this host has `ranks`.
   virtual int64_t ranks_on_device(int64_t ranks) const { return ranks; }
 

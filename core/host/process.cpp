@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/host/process.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -60,13 +59,6 @@ double thread_seconds() {
 std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-int64_t cores_of_process(int64_t processes) {
-  cpu_set_t set;
-  const int64_t online = sysconf(_SC_NPROCESSORS_ONLN);
-  const int64_t allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
-  return share_of_cores(allowed, online, processes);
 }
 
 }  // namespace trainer

@@ -36,6 +36,26 @@ std::optional<int64_t> number(std::string_view text) {
   return value;
 }
 
+/// The number of a variable, if it is above 0.
+std::optional<int64_t> count_in(const char* name) {
+  const std::optional<int64_t> count = number(variable(name));
+  return count.value_or(0) > 0 ? count : std::nullopt;
+}
+
+/// "4096" or "4096M" are mebibytes; K, G and T are the other units.
+std::optional<int64_t> bytes_in(const char* name) {
+  constexpr std::string_view kUnits = "KMGT";
+  std::string text = variable(name);
+  size_t unit = kUnits.find('M');
+  if (!text.empty() && kUnits.find(text.back()) != std::string_view::npos) {
+    unit = kUnits.find(text.back());
+    text.pop_back();
+  }
+  const std::optional<int64_t> count = number(text);
+  if (count.value_or(0) <= 0) return std::nullopt;
+  return product_or_most(*count, int64_t{1024} << (10 * unit));
+}
+
 /// Removes and returns the text before the first `mark`; nothing if `mark` does not occur.
 std::optional<std::string_view> take_before(std::string_view& text, char mark) {
   const size_t place = text.find(mark);
@@ -76,6 +96,19 @@ std::optional<TimeSpan> parse_slurm_time(std::string_view text) {
 
 bool slurm_has_restarted() {
   return !job_id().empty() && number(variable("SLURM_RESTART_COUNT")).value_or(0) > 0;
+}
+
+SlurmLimits slurm_limits() {
+  if (job_id().empty()) return {};
+  SlurmLimits limits{.memory = bytes_in("SLURM_MEM_PER_NODE"),
+                     .memory_name = "SLURM_MEM_PER_NODE",
+                     .cpus_per_task = count_in("SLURM_CPUS_PER_TASK"),
+                     .cpus_on_node = count_in("SLURM_CPUS_ON_NODE")};
+  const std::optional<int64_t> of_cpu = bytes_in("SLURM_MEM_PER_CPU");
+  if (limits.memory || !of_cpu || !limits.cpus_on_node) return limits;
+  limits.memory = product_or_most(*of_cpu, *limits.cpus_on_node);
+  limits.memory_name = "SLURM_MEM_PER_CPU";
+  return limits;
 }
 
 std::optional<TimeSpan> slurm_time_left(Log& log, std::chrono::milliseconds patience) {

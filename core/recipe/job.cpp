@@ -8,6 +8,7 @@
 
 #include "core/engine/input_feed.h"
 #include "core/graph/names.h"
+#include "core/host/limits.h"
 #include "core/host/process.h"
 #include "core/recipe/cache.h"
 #include "core/recipe/classes.h"
@@ -177,6 +178,27 @@ int64_t planned_bytes(const MemoryBudget& memory) {
   return sum;
 }
 
+std::string kinds_text(const std::vector<std::pair<std::string, int64_t>>& kinds) {
+  std::string text;
+  for (const auto& [kind, bytes] : kinds) {
+    if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
+  }
+  return text;
+}
+
+/// Of a device with memory of its own.
+void require_host_memory(const Job& job) {
+  if (job.memory.host.empty()) return;
+  int64_t needed = 0;
+  for (const auto& [kind, bytes] : job.memory.host) needed += bytes;
+  const Limit available = memory_limit(job.spec.ranks_on_host());
+  if (needed <= available.value) return;
+  throw Error(ExitCode::out_of_memory,
+              fmt::format("the run needs {} of host memory, the host has {}:{}\ntry data.workers=0, fewer "
+                          "ranks on this host, or a job with more memory",
+                          human_bytes(needed), memory_text(available), kinds_text(job.memory.host)));
+}
+
 /// Known properties of a split's data, with the network's number of classes.
 std::optional<SourceInfo> peek_split(const RunSpec& spec, Split split) {
   std::optional<SourceInfo> info = peek_source(spec.recipe().data, source_request(spec, split));
@@ -225,12 +247,13 @@ SourceRequest source_request(const RunSpec& spec, Split split) {
           .seed = spec.seed(),
           .shares_budget = spec.ranks() > 1,
           .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte),
-          .network_kind = recipe.model.kind()};
+          .network_kind = recipe.model.kind(),
+          .threads = thread_limit(spec.ranks_on_host()).value};
 }
 
-/// A GPU leaves the rank's cores free; the step's own thread has one of them.
+/// A GPU leaves the rank's threads free; the step's own is one of them.
 int64_t worker_count(const Job& job) {
-  const int64_t others = cores_of_process(job.spec.ranks_on_host()) - 1;
+  const int64_t others = thread_limit(job.spec.ranks_on_host()).value - 1;
   return job.spec.recipe().data.worker_count(job.plan.is_async ? std::clamp<int64_t>(others, 1, kMostWorkers)
                                                                : 1);
 }
@@ -288,9 +311,17 @@ std::vector<std::string> remarks_of(const Planner& planner, const Job& job) {
   return remarks;
 }
 
-int64_t available_bytes(const RunSpec& spec, const Planner& planner) {
+Limit available_memory(const RunSpec& spec, const Planner& planner) {
   const std::optional<ByteSize>& given = spec.recipe().device.memory;
-  return given ? given->bytes : planner.memory_bytes() / planner.ranks_on_device(spec.ranks_on_host());
+  const Limit all{planner.memory_bytes() / planner.ranks_on_device(spec.ranks_on_host()),
+                  planner.memory_limit()};
+  // The kernel ends a process that exceeds such a limit, whatever the recipe says.
+  const bool is_hard = !all.name.empty() && given && all.value < given->bytes;
+  return given && !is_hard ? Limit{given->bytes, "device.memory"} : all;
+}
+
+int64_t available_bytes(const RunSpec& spec, const Planner& planner) {
+  return available_memory(spec, planner).value;
 }
 
 std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split) {
@@ -330,10 +361,7 @@ int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t avai
 }
 
 std::string memory_advice(const Planner& planner, const Job& job, int64_t available) {
-  std::string text;
-  for (const auto& [kind, bytes] : job.memory.kinds) {
-    if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
-  }
+  std::string text = kinds_text(job.memory.kinds);
   if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
     text += fmt::format("\ntry data.cache=none, which keeps {} of samples on the host", human_bytes(samples));
   if (job.use.purpose == Purpose::generate)
@@ -345,12 +373,16 @@ std::string memory_advice(const Planner& planner, const Job& job, int64_t availa
 }
 
 void require_memory(const Planner& planner, const Job& job) {
-  const int64_t available = available_bytes(job.spec, planner);
-  if (job.memory.total() <= available) return;
-  const char* owner = job.spec.recipe().device.memory ? "device.memory" : "the device";
-  throw Error(ExitCode::out_of_memory,
-              fmt::format("the run needs {}, {} has {}:{}", human_bytes(job.memory.total()), owner,
-                          human_bytes(available), memory_advice(planner, job, available)));
+  const Limit available = available_memory(job.spec, planner);
+  if (job.memory.total() > available.value) {
+    const std::string has = available.name == "device.memory"
+                                ? fmt::format("device.memory has {}", human_bytes(available.value))
+                                : fmt::format("the device has {}", memory_text(available));
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("the run needs {}, {}:{}", human_bytes(job.memory.total()), has,
+                            memory_advice(planner, job, available.value)));
+  }
+  require_host_memory(job);
 }
 
 }  // namespace trainer

@@ -8,6 +8,7 @@
 #include "core/data/formats.h"
 #include "core/data/pipeline.h"
 #include "core/engine/plan.h"
+#include "core/host/limits.h"
 #include "core/recipe/assemble.h"
 #include "core/run/checkpoints.h"
 
@@ -54,7 +55,10 @@ Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobReque
 /// What planner and passes could not do, and why: a sentence each, for the plan's readers.
 std::vector<std::string> remarks_of(const Planner& planner, const Job& job);
 
-/// Bytes of the device that one rank of a run may take: device.memory, or its part of all there is.
+/// Bytes of the device that one rank of a run may take: device.memory, or its part of all there is. A limit
+/// of the system below device.memory counts instead. The name is "" if nothing limits the device's own
+/// memory.
+Limit available_memory(const RunSpec& spec, const Planner& planner);
 int64_t available_bytes(const RunSpec& spec, const Planner& planner);
 
 /// A missing data file.
@@ -75,7 +79,8 @@ int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t avai
 /// The budget line by line, and the micro-batch that would fit into `available`, which it finds by planning.
 std::string memory_advice(const Planner& planner, const Job& job, int64_t available);
 
-/// Throws Error (exit 71), with that advice, if the job needs more than device.memory or the device has.
+/// Throws Error (exit 71), with that advice, if the job needs more than device.memory or the device has, or
+/// more of the host's memory than this process may hold.
 void require_memory(const Planner& planner, const Job& job);
 
 /// How a pipeline loads the job's batches.

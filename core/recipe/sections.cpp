@@ -88,10 +88,13 @@ void DeviceSection::declare(Fields& fields) {
            "h100_pcie, h200, l4, l40s, rtx4090, rtx5090, or a description.json")
       .path_where([](const std::string& text) { return text.ends_with(".json"); })
       .does_not_affect_results();
-  fields.add("threads", &threads, "CPU threads; 0: one per core available to the process")
+  fields
+      .add("threads", &threads,
+           "CPU threads; 0: one per physical core, or fewer if affinity, a cgroup or Slurm allows fewer")
       .at_least(0)
       .at_most(1024);
-  fields.add("memory", &memory, "memory limit; default: all of the device's memory");
+  fields.add("memory", &memory,
+             "memory limit; default: all of the device's memory that a cgroup, Slurm or ulimit allows");
   fields.add("emulate_bf16", &emulate_bf16,
              "emulate amp_bf16 on a processor without bf16 instructions; slow, for tests");
 }

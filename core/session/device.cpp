@@ -31,8 +31,25 @@ int64_t earlier_threads(const ResumePoint* from) {
 
 }  // namespace
 
+Limit threads_of(const DeviceSection& section, int64_t processes) {
+  if (section.threads > 0) return {section.threads, "device.threads"};
+  return thread_limit(processes);
+}
+
+std::string host_text(const DeviceChoice& choice, int64_t processes) {
+  return limits_text(memory_limit(processes),
+                     choice.type == "cpu" ? choice.threads : thread_limit(processes));
+}
+
 DeviceChoice choose_device(const DeviceSection& section, const ResumePoint* from, bool must_keep) {
-  DeviceChoice choice{.type = section.type, .threads = earlier_threads(from)};
+  DeviceChoice choice{.type = section.type, .threads = threads_of(section, 1)};
+  // Results depend on their number.
+  if (const int64_t earlier = earlier_threads(from); earlier > 0 && section.threads == 0) {
+    const Limit& now = choice.threads;
+    const std::string less =
+        now.value < earlier ? fmt::format("; {} allows {}", now.name, now.value) : std::string();
+    choice.threads = {earlier, "the checkpoint's" + less};
+  }
   if (choice.type != "auto") {
     choice.reason = fmt::format("device.type={}", choice.type);
     return choice;

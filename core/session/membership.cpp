@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -208,10 +207,6 @@ void Membership::leave(ExitCode code, const std::string& text) const {
   ::_exit(static_cast<int>(code));
 }
 
-int64_t Membership::threads() const {
-  return std::max<int64_t>(1, ::sysconf(_SC_NPROCESSORS_ONLN) / identity_.local_ranks);
-}
-
 RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& identity) {
   const std::optional<AutoCount>& asked = recipe->parallelism.data;
   if (asked && asked->count && *asked->count != identity.ranks) {
@@ -225,7 +220,7 @@ RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& 
 RunSpec planned_spec(std::shared_ptr<const Recipe> recipe) {
   const std::optional<AutoCount>& asked = recipe->parallelism.data;
   const int64_t ranks = asked ? asked->count.value_or(1) : 1;
-  return {std::move(recipe), {.rank = 0, .ranks = ranks}};
+  return {std::move(recipe), {.rank = 0, .ranks = ranks}, ranks};
 }
 
 void require_one_process(const std::string& what) {

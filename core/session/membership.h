@@ -35,9 +35,6 @@ class Membership {
   bool is_finished() const { return is_finished_; }
   int64_t local_rank() const { return identity_.local_rank; }
   ProcessGroup& group() const { return *group_; }
-  /// For recipes that leave device.threads open: this rank's share of its host's cores. The launcher may
-  /// allow fewer.
-  int64_t threads() const;
   /// Among several ranks: prints what went wrong and ends the process with its exit code, which ends the
   /// others. Does not wait for them, as MPI_Finalize would. Returns if this process is alone.
   void leave_with(const std::exception& problem) const;
@@ -77,7 +74,7 @@ class Membership {
 /// parallelism.data is another number, or if the ranks cannot share a batch evenly.
 RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& identity);
 
-/// The same for rank 0 of parallelism.data ranks that were not started.
+/// The same for rank 0 of parallelism.data ranks that were not started; the program starts them all here.
 RunSpec planned_spec(std::shared_ptr<const Recipe> recipe);
 
 /// Throws Error (exit 64) if a launcher has started several processes of a command for one.

@@ -69,11 +69,12 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
   std::string first_device;  // of rank 0
   const auto prepare = [&](const RunSpec& spec) {
     DeviceChoice choice = choose_device(spec.recipe().device, from);
-    if (membership.has_peers()) choice.threads = membership.threads();
+    if (membership.has_peers()) choice.threads = threads_of(spec.recipe().device, spec.ranks_on_host());
     choice.local_rank = membership.local_rank();
     membership.require_device(choice.type, membership.is_rank_0() ? choice.type : first_device);
     first_device = choice.type;
     log.info(fmt::format("device: {} ({})", choice.type, choice.reason));
+    log.info("host: " + host_text(choice, spec.ranks_on_host()));
     backend = open_device(spec, tuning, choice, membership.has_peers() ? &all : nullptr);
     set_precision(spec, *backend->planner);
     job = make_fitting_job(spec, *backend->planner, {.disabled_passes = request.disabled_passes});

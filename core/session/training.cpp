@@ -11,6 +11,7 @@
 #include "core/data/images/class_counts.h"
 #include "core/engine/group_operations.h"
 #include "core/engine/state_transfer.h"
+#include "core/host/limits.h"
 #include "core/host/process.h"
 #include "core/recipe/about.h"
 #include "core/recipe/classes.h"
@@ -51,7 +52,7 @@ std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& j
 /// Sets the tensors that this process's first step reads; returns what to log.
 std::vector<std::string> fill(Executable& executable, const Job& job, const Start& start) {
   executable.hold_elsewhere();
-  initialize(executable, job.spec.seed());
+  initialize(executable, job.spec.seed(), DrawingThreads{thread_limit(job.spec.ranks_on_host()).value});
   if (start.from) {
     load_checkpoint(executable, start.from->checkpoint, guards_of(job.spec, start));
     return {};
@@ -122,7 +123,7 @@ void finish(const RunParts& run, const Executable& executable, const TrainingLoo
   write_summary(directory.file("summary.json"),
                 summary_of(run.job, loop.state(), result, best, unreadable.size()));
   run.log.info(closing_line(run.job, loop.state(), result, best));
-  announce_time(result, cores_of_process(run.job.spec.ranks_on_host()), run.log);
+  announce_time(result, thread_limit(run.job.spec.ranks_on_host()).value, run.log);
   run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
   const bool has_best = !best.metric.empty() && is_there(directory.file(kBestFile));
   const std::filesystem::path weights = directory.file(has_best ? kBestFile : kModelFile);

@@ -235,6 +235,17 @@ void put_shards(const std::filesystem::path& folder) {
   }
 }
 
+/// Limits of a container and of a processor's hyperthreads, as Linux writes them.
+void put_limits(const std::filesystem::path& folder) {
+  put(folder,
+      "4:memory:/docker/a\n2:cpu,cpuacct:/docker/a\n0::/b c\n\1"
+      "35 31 0:32 /docker /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+      "33 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+      "31 23 0:28 /b\\040c /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n");
+  for (const char* text : {"9223372036854771712\n", "max", "50000 100000\n", "max 100000", "0-3,8\n"})
+    put(folder, text);
+}
+
 }  // namespace
 }  // namespace trainer
 
@@ -258,6 +269,7 @@ int main(int count, char** arguments) {
   trainer::put_words(folder / "recipe.dict");
   trainer::put_safetensors(folder / "safetensors");
   trainer::put_manifests(folder / "manifest");
+  trainer::put_limits(folder / "limits");
   trainer::put_states(folder / "state");
   trainer::put_frames(folder / "frames");
   trainer::put_tokenizers(folder / "tokenizer", folder / "encode");

@@ -53,7 +53,7 @@ TEST_CASE("a run that resumes keeps its checkpoint's device, unless the recipe n
   const ResumePoint cpu = made_on("cpu"), cuda = made_on("cuda");
   const Surroundings one(true);
   CHECK(chosen("auto", &cpu).type == "cpu");
-  CHECK(chosen("auto", &cpu).threads == 3);
+  CHECK(chosen("auto", &cpu).threads.value == 3);
   CHECK_THAT(chosen("auto", &cpu).reason, ContainsSubstring("the checkpoint was made on it"));
   CHECK(chosen("cuda", &cpu).type == "cuda");
   CHECK(chosen("auto", &cuda).type == "cuda");

@@ -22,8 +22,10 @@ std::optional<std::string> tokenizer_path(const DataSection& section) {
   return std::nullopt;
 }
 
-const TokenizedText& tokenized(const DataSection& section, const std::vector<std::string>& paths) {
-  return section.tokens.texts->tokenize(tokenizer_path(section).value(), paths, end_of_text_of(section));
+const TokenizedText& tokenized(const DataSection& section, const std::vector<std::string>& paths,
+                               int64_t threads = 1) {
+  return section.tokens.texts->tokenize(tokenizer_path(section).value(), paths, end_of_text_of(section),
+                                        threads);
 }
 
 WindowRequest windows_of(const TokenStream& stream, const DataSection& section,
@@ -66,7 +68,8 @@ void describe(const DataSection& section, const std::vector<std::string>& paths,
 /// Files of tokens, or of text to tokenize.
 class TokenFormat : public DataFormat {
  public:
-  virtual TokenStream stream(const DataSection& section, const std::vector<std::string>& paths) const = 0;
+  virtual TokenStream stream(const DataSection& section, const std::vector<std::string>& paths,
+                             int64_t threads) const = 0;
 
   std::vector<InputKind> kinds() const final { return {InputKind::tokens}; }
   std::vector<std::string> files(const std::string& path, Split) const final {
@@ -76,7 +79,7 @@ class TokenFormat : public DataFormat {
     return files(path, split).empty() ? std::vector{path} : std::vector<std::string>{};
   }
   std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const final {
-    TokenStream all = stream(section, files_of_pattern(section.path(request.split)));
+    TokenStream all = stream(section, files_of_pattern(section.path(request.split)), request.threads);
     const WindowRequest windows = windows_of(all, section, request);
     return token_windows(std::move(all), windows);
   }
@@ -85,7 +88,7 @@ class TokenFormat : public DataFormat {
 
 SourceInfo TokenFormat::peek(const DataSection& section, const SourceRequest& request) const {
   const std::vector<std::string> paths = files_of_pattern(section.path(request.split));
-  const TokenStream all = stream(section, paths);
+  const TokenStream all = stream(section, paths, request.threads);
   const WindowRequest windows = windows_of(all, section, request);
   SourceInfo info{.size = window_count(all, windows),
                   .shape = request.network_shape,
@@ -109,7 +112,8 @@ class TokenShardsFormat final : public TokenFormat {
              "header")
         .one_of({"uint16", "uint32"});
   }
-  TokenStream stream(const DataSection&, const std::vector<std::string>& paths) const override {
+  TokenStream stream(const DataSection&, const std::vector<std::string>& paths,
+                     int64_t /*threads*/) const override {
     return open_token_shards(paths, token_type_ == "uint32" ? 4 : 2);
   }
 
@@ -120,8 +124,9 @@ class TokenShardsFormat final : public TokenFormat {
 class TextFormat final : public TokenFormat {
  public:
   bool is_text() const override { return true; }
-  TokenStream stream(const DataSection& section, const std::vector<std::string>& paths) const override {
-    return tokenized(section, paths).stream;
+  TokenStream stream(const DataSection& section, const std::vector<std::string>& paths,
+                     int64_t threads) const override {
+    return tokenized(section, paths, threads).stream;
   }
 };
 
@@ -159,7 +164,7 @@ std::pair<int64_t, int64_t> part_of(const TokenStream& stream, const DataSection
   return {held_out == 0 ? 0 : border, stream.size()};
 }
 
-SplitTokens open_tokens(const DataSection& section, Split split) {
+SplitTokens open_tokens(const DataSection& section, Split split, int64_t threads) {
   const auto* format = dynamic_cast<const TokenFormat*>(&section.chosen_format());
   if (format == nullptr)
     throw Error(ExitCode::recipe,
@@ -167,7 +172,7 @@ SplitTokens open_tokens(const DataSection& section, Split split) {
                     " is made up, and there are no files to read; write data.format=tokens or text, and name "
                     "files in data.train");
   const std::vector<std::string> paths = files_of_pattern(section.path(split));
-  TokenStream stream = format->stream(section, paths);
+  TokenStream stream = format->stream(section, paths, threads);
   const auto [begin, end] = part_of(stream, section, split);
   SourceInfo info;
   describe(section, paths, stream, info);

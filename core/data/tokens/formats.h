@@ -33,7 +33,7 @@ struct SplitTokens {
   std::string warning;                   ///< or empty
 };
 
-/// The files must be there. Throws Error as opening a source does.
-SplitTokens open_tokens(const DataSection& section, Split split);
+/// The files must be there; `threads` may read them. Throws Error as opening a source does.
+SplitTokens open_tokens(const DataSection& section, Split split, int64_t threads = 1);
 
 }  // namespace trainer

@@ -110,7 +110,7 @@ TokenizedFile tokenize_file(const Tokenizer& tokenizer, const std::string& path,
 
 /// Each file by the next free thread. Of several problems the first file's is thrown.
 std::vector<TokenizedFile> tokenize_each(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
-                                         const std::string& folder) {
+                                         const std::string& folder, int64_t threads) {
   std::vector<TokenizedFile> files(paths.size());
   std::vector<std::exception_ptr> problems(paths.size());
   std::atomic<size_t> next{0};
@@ -125,8 +125,8 @@ std::vector<TokenizedFile> tokenize_each(const Tokenizer& tokenizer, const std::
   };
   {
     std::vector<std::jthread> others;
-    const size_t threads = std::min<size_t>(paths.size(), std::max(1U, std::thread::hardware_concurrency()));
-    for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+    const auto count = std::min(static_cast<int64_t>(paths.size()), threads);
+    for (int64_t i = 1; i < count; ++i) others.emplace_back(work);
     work();
   }
   for (const std::exception_ptr& problem : problems) {
@@ -148,11 +148,11 @@ std::vector<TokenizedFile> map_each(const std::vector<std::string>& paths) {
 }  // namespace
 
 TokenizedText tokenize_files(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
-                             std::optional<int32_t> end_of_text, const std::string& folder) {
+                             std::optional<int32_t> end_of_text, const std::string& folder, int64_t threads) {
   const bool are_bytes = tokenizer.name() == kBytesTokenizer;
   std::vector<TokenPiece> pieces;
   TokenizedText text{.stream = TokenStream({})};
-  for (TokenizedFile& file : are_bytes ? map_each(paths) : tokenize_each(tokenizer, paths, folder)) {
+  for (TokenizedFile& file : are_bytes ? map_each(paths) : tokenize_each(tokenizer, paths, folder, threads)) {
     if (!pieces.empty() && end_of_text) {
       TokenKeeper end(tokenizer, pieces.back().path, "");
       end.add(std::array{*end_of_text});
@@ -174,13 +174,13 @@ const Tokenizer& Texts::tokenizer(const std::string& path) {
 }
 
 const TokenizedText& Texts::tokenize(const std::string& tokenizer_path, const std::vector<std::string>& paths,
-                                     std::optional<int32_t> end_of_text) {
+                                     std::optional<int32_t> end_of_text, int64_t threads) {
   std::vector<std::string> key = paths;
   key.push_back(tokenizer_path);
   key.push_back(end_of_text ? std::to_string(*end_of_text) : "");
   const auto known = texts_.find(key);
   if (known != texts_.end()) return known->second;
-  return texts_.emplace(key, tokenize_files(tokenizer(tokenizer_path), paths, end_of_text, folder_))
+  return texts_.emplace(key, tokenize_files(tokenizer(tokenizer_path), paths, end_of_text, folder_, threads))
       .first->second;
 }
 

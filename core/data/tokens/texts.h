@@ -21,12 +21,13 @@ struct TokenizedText {
   std::string first_malformed = {};  ///< the file that the first of these is in
 };
 
-/// Tokenizes files, in one thread per processor of the machine. The result is in memory or, if a folder is
+/// Tokenizes files, several at a time if there are `threads`. The result is in memory or, if a folder is
 /// given, in unnamed files there: 2 bytes a token if the vocabulary allows it, else 4. The token
 /// `end_of_text`, if any, separates files. Bytes are not copied from their files. Throws Error: exit 78 if a
 /// file is missing, 65 if it is empty, 74 if the folder has no room.
 TokenizedText tokenize_files(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
-                             std::optional<int32_t> end_of_text, const std::string& folder = "");
+                             std::optional<int32_t> end_of_text, const std::string& folder = "",
+                             int64_t threads = 1);
 
 /// A recipe's tokenizers and tokenized files, each made once: planning and training open the same samples.
 /// For one thread.
@@ -35,7 +36,7 @@ class Texts {
   /// Of a path, or of "bytes". Throws Error as open_tokenizer does.
   const Tokenizer& tokenizer(const std::string& path);
   const TokenizedText& tokenize(const std::string& tokenizer_path, const std::vector<std::string>& paths,
-                                std::optional<int32_t> end_of_text);
+                                std::optional<int32_t> end_of_text, int64_t threads = 1);
   /// Tokens go to files in this folder from now on; see tokenize_files.
   void keep_in(std::string folder) { folder_ = std::move(folder); }
 

@@ -43,7 +43,7 @@ TEST_CASE("files become tokens in their order, with the end of a text between th
     const Tokens tokens = tokenizer->encode(text);
     expected.insert(expected.end(), tokens.begin(), tokens.end());
   }
-  const TokenizedText found = tokenize_files(*tokenizer, paths, tokenizer->end_of_text());
+  const TokenizedText found = tokenize_files(*tokenizer, paths, tokenizer->end_of_text(), "", 3);
   CHECK(all_of(found.stream) == expected);
   CHECK(found.stream.resident_bytes() == 2 * static_cast<int64_t>(expected.size()));
   CHECK(found.bytes == 6 * 14 + 11);
@@ -52,7 +52,7 @@ TEST_CASE("files become tokens in their order, with the end of a text between th
   CHECK(joined.stream.size() == static_cast<int64_t>(expected.size()) - 6);
   write_file(paths[3], "a\xff\xff");
   write_file(paths[4], "\xff");
-  const TokenizedText malformed = tokenize_files(*tokenizer, paths, std::nullopt);
+  const TokenizedText malformed = tokenize_files(*tokenizer, paths, std::nullopt, "", 9);
   CHECK(malformed.malformed == 3);
   CHECK(malformed.first_malformed == paths[3]);
   write_file(paths[5], "");
@@ -71,7 +71,7 @@ TEST_CASE("tokens kept in a folder are those kept in memory, and leave nothing b
   write_file(folder.path("b"), "the\xff");
   const std::vector<std::string> paths = {folder.path("a"), folder.path("b")};
   const TokenizedText resident = tokenize_files(*tokenizer, paths, 7),
-                      filed = tokenize_files(*tokenizer, paths, 7, beside.path(""));
+                      filed = tokenize_files(*tokenizer, paths, 7, beside.path(""), 2);
   Tokens expected = tokenizer->encode(text);
   expected.push_back(7);
   tokenizer->make_encoder()->append("the\xff", expected);
