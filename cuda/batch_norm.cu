@@ -95,7 +95,7 @@ __device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t row
 /// moments to their destination. In double the sums of x and of x^2 are as good as differences of means that
 /// f32 holds.
 template <class Rows, class Target>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_moments(RowSweep sweep, const typename Rows::T* x, Parts parts, Target target) {
   using T = typename Rows::T;
   wait_for_previous_kernels();
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     if (residual != nullptr) fetched.residual = Rows::fetch(residual + place, at.left);
     return fetched;
   };
-  for_rows<T>(at, fetch_row, [&](int64_t row, const Fetched& fetched) {
+  for_rows<T, kBytesOfTwo<Rows>>(at, fetch_row, [&](int64_t row, const Fetched& fetched) {
     Octet value = each([](float v, float m, float s, float b) { return (v - m) * s + b; },
                        to_floats(fetched.x), mean, scale, shift);
     if (residual != nullptr)

@@ -18,7 +18,7 @@ __device__ inline void for_features(int64_t features, const F& f) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     fold_moments(int64_t features, double rows, double eps, GramMoments to) {
   wait_for_previous_kernels();
   const int64_t c = blockIdx.x;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     differentiate_moments(int64_t features, double rows, double eps, GramGradients to) {
   wait_for_previous_kernels();
   const int64_t c = blockIdx.x;

@@ -60,3 +60,14 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStr
 }  // namespace trainer::cuda
 
 #endif
+
+namespace trainer::cuda {
+
+/// ptxas takes more registers for sm_120, whose multiprocessors need fewer bytes in flight.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+constexpr bool kHasRegistersForMore = false;
+#else
+constexpr bool kHasRegistersForMore = true;
+#endif
+
+}  // namespace trainer::cuda

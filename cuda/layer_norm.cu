@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     return Row{given.fetch(row * sweep.channels + at.channel, at.left), given.mean(row),
                given.factor_of[row]};
   };
-  for_rows<typename Rows::T>(at, fetch, [&](int64_t, const Row& row) {
+  for_rows<typename Rows::T, kBytesOfTwo<Rows>>(at, fetch, [&](int64_t, const Row& row) {
     const Octet slope = to_floats(row.at.dy), normal = given.normal(row.at, row.mean, row.factor);
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {

@@ -85,6 +85,13 @@ __device__ inline void for_rows(const Column& at, const Fetch& fetch, const Use&
   for (; left > 0; --left, row += at.step) use(row, fetch(row));
 }
 
+/// kBytes for kernels that fetch two tensors. Octets that are not whole also take registers for their single
+/// elements.
+template <class Rows>
+constexpr int kBytesOfTwo = 48;
+template <class T>
+constexpr int kBytesOfTwo<Octets<T, true>> = kHasRegistersForMore ? 64 : 48;
+
 /// Two results for each of eight channels. The odd number of words keeps neighbours in different banks.
 struct Sums {
   Octet a, b;

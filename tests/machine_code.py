@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/gpu/sass.py on machine code of known faults."""
+"""scripts/gpu/sass.py on machine code of known faults, and kernel_table.py on a kernel that spills."""
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'scripts/gpu'))
@@ -31,5 +33,28 @@ rules = [few.broken_rules(90, 'max_forward', False, sass.LEAST), few.broken_rule
 if [len(each) for each in rules] != [0, 1, 0, 0, 1, 0]:
     print(f'rules: {rules}')
     failed += 1
-print(f'{len(CASES) + len(rules) - failed} of {len(CASES) + len(rules)} as expected')
+
+
+def table_of(spilled):
+    """What kernel_table.py says of a build of another nvcc with one kernel; its tables are not compared."""
+    with tempfile.TemporaryDirectory() as build:
+        compiler, records = Path(build) / 'CMakeFiles/3.25.1', Path(build) / 'cuda/CMakeFiles/trainer_cuda.dir'
+        compiler.mkdir(parents=True)
+        records.mkdir(parents=True)
+        (compiler / 'CMakeCUDACompiler.cmake').write_text('set(CMAKE_CUDA_COMPILER_VERSION "0.0.0")\n')
+        (records / 'counters.cu.o.resources').write_text(
+            "ptxas info    : Compiling entry function '_ZN7trainer4cuda12_GLOBAL__N_17add_oneEPl' for 'sm_90'\n"
+            f'    8 bytes stack frame, {spilled} bytes spill stores, {spilled} bytes spill loads\n'
+            'ptxas info    : Used 12 registers, used 0 barriers\n')
+        return subprocess.run([sys.executable, Path(sass.__file__).with_name('kernel_table.py'), build], capture_output=True, text=True)
+
+
+TABLES = [(0, 77, False), (8, 1, True)]  # bytes of stores, exit code, whether the kernel is named
+for spilled, code, is_named in TABLES:
+    done = table_of(spilled)
+    if (done.returncode, 'sm_90 add_one' in done.stdout and 'spills registers: 16 bytes' in done.stdout) != (code, is_named):
+        print(f'{spilled} bytes spilled: exit code {done.returncode}, {done.stdout}{done.stderr}')
+        failed += 1
+total = len(CASES) + len(rules) + len(TABLES)
+print(f'{total - failed} of {total} as expected')
 sys.exit(failed > 0)

@@ -6,8 +6,8 @@ Reads a build's records (cuda/keep_resources.sh) and compares them with docs/gpu
 compiles the kernels for more architectures first, with the build's options and in a temporary folder, and treats them alike.
 A row is a kernel with all its instances: the fewest and the most registers, and the blocks that fit with the most. Another release
 of nvcc allocates registers otherwise: its builds are not compared. Loads in flight (scripts/gpu/sass.py) need a disassembler: without one
-they are not compared, and no table is written. The bytes are those of all blocks on an SM. Exit codes: 1 if a table differs or a kernel
-breaks a rule of sass.py, 77 if none was compared.
+they are not compared, and no table is written. The bytes are those of all blocks on an SM. Exit codes: 1 if a table differs, or a kernel
+spills or breaks a rule of sass.py; 77 if none was compared.
 """
 import argparse
 import json
@@ -129,8 +129,10 @@ def tables(records, codes):
         code = codes.get((architecture, mangled))
         bytes_of_thread = code.in_flight if code else 0
         kernels[architecture, file, name].append((registers, spilled, shared, bytes_of_thread, bytes_of_thread * threads[name] * blocks))
-        broken += [f'sm_{architecture} {name} ({mangled}): {rule}' for rule in
-                   (code.broken_rules(int(architecture), name, 'Lb0E' in mangled, kernels[architecture, file, name][-1][-1]) if code else [])]
+        rules = code.broken_rules(int(architecture), name, 'Lb0E' in mangled, kernels[architecture, file, name][-1][-1]) if code else []
+        if spilled > 0:
+            rules.append(f'spills registers: {spilled} bytes of stores and loads')
+        broken += [f'sm_{architecture} {name} ({mangled}): {rule}' for rule in rules]
     made = defaultdict(list)
     for (architecture, file, name), rows in sorted(kernels.items()):
         registers, spilled, shared, of_thread, of_sm = zip(*rows)
