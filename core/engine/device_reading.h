@@ -21,7 +21,10 @@ struct DeviceReading {
 
 /// One number of a reading, under its key in a line of metrics.
 struct DeviceNumber {
-  std::optional<double> DeviceReading::*value;
+  using Member =
+      std::optional<double> DeviceReading::*;  // nvcc writes one in parentheses, which g++ warns of
+
+  Member value;
   std::string_view key, unit, meaning;
   bool is_count = false;        ///< a line has the increase since the line before
   const char* error = nullptr;  ///< what a warning calls those that it counts
