@@ -10,10 +10,12 @@ namespace trainer {
 
 std::vector<std::pair<std::string, double>> DeviceWatch::note(const DeviceReading& reading) {
   std::vector<std::pair<std::string, double>> numbers;
+  bool says_something = !reading.throttled_by.empty();
   for (const DeviceNumber& number : kDeviceNumbers) {
     const std::optional<double>& now = reading.*number.value;
     std::optional<double>& last = last_.*number.value;
     if (!now) continue;
+    says_something = true;
     if (!number.is_count) numbers.emplace_back(number.key, *now);
     if (number.is_count && last) numbers.emplace_back(number.key, *now - *last);
     if (number.error != nullptr && last && *now > *last)
@@ -22,7 +24,7 @@ std::vector<std::pair<std::string, double>> DeviceWatch::note(const DeviceReadin
   }
   most_memory_ = std::max(most_memory_, reading.memory_bytes.value_or(0));
   if (!first_joules_) first_joules_ = reading.energy_j;
-  if (!numbers.empty()) note_throttling(reading.throttled_by);
+  if (says_something) note_throttling(reading.throttled_by);
   return numbers;
 }
 

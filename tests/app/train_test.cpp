@@ -343,7 +343,9 @@ TEST_CASE("TensorBoard and the table show what metrics.jsonl holds") {
       lines(workspace.read("runs/a/metrics.jsonl"));
   std::string head, row;
   std::getline(table, head);
-  CHECK(head.starts_with("step,updates,epoch,split,loss,top1,top5,ema_loss,ema_top1,ema_top5,lr,"));
+  CHECK(head.starts_with("step,updates,epoch,split,loss,top1,top5,ema_loss,ema_top1,ema_top5,"));
+  for (const char* column : {",time_computing,", ",lr,", ",samples_per_s,"})
+    CHECK(head.find(column) != std::string::npos);
   int64_t rows = 0;
   for (std::string line; std::getline(lines, line); ++rows) {
     REQUIRE(std::getline(table, row));

@@ -46,8 +46,8 @@ TEST_CASE("a watch counts joules, and how often the device was slowed down") {
   other.note({.energy_j = 100});
   const auto numbers =
       other.note({.utilization = 0.5, .power_w = 300, .energy_j = 160, .throttled_by = {"power cap"}});
-  CHECK(numbers ==
-        std::vector<std::pair<std::string, double>>{{"device_utilization", 0.5}, {"device_power_w", 300}});
+  CHECK(numbers == std::vector<std::pair<std::string, double>>{
+                       {"device_utilization", 0.5}, {"device_power_w", 300}, {"device_energy_j", 60}});
   other.note({.energy_j = 250});
   other.note({.energy_j = 400, .throttled_by = {"power cap", "temperature"}});
   CHECK(other.joules() == 300);
