@@ -30,7 +30,7 @@ std::optional<ProcessorTicks> ticks_of(std::string_view line) {
     while (after != end && *after == ' ') ++after;
     int64_t ticks = 0;
     const auto [next, problem] = std::from_chars(after, end, ticks);
-    if (problem != std::errc()) break;  // old kernels have fewer columns
+    if (problem != std::errc() || ticks < 0) break;  // old kernels have fewer columns
     column = static_cast<double>(ticks);
     after = next;
   }

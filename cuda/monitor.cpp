@@ -15,6 +15,8 @@ using Return = int;  // 0: success
 using Handle = void*;
 
 constexpr int kSmClock = 1, kGpuTemperature = 0;
+constexpr int kCorrected = 0, kUncorrected = 1;  ///< kinds of memory errors
+constexpr int kSinceLoaded = 0;                  ///< counted since the driver was loaded
 
 /// Bits of the reasons for clocks below the highest that slow training down.
 constexpr std::pair<unsigned long long, const char*> kReasons[] = {
@@ -48,6 +50,10 @@ struct Monitor::Library {
   Return (*clock)(Handle, int, unsigned*) = nullptr;
   Return (*energy)(Handle, unsigned long long*) = nullptr;
   Return (*reasons)(Handle, unsigned long long*) = nullptr;
+  Return (*errors)(Handle, int, int, unsigned long long*) = nullptr;
+  Return (*remaps)(Handle, unsigned*, unsigned*, unsigned*, unsigned*) = nullptr;
+  Return (*link_generation)(Handle, unsigned*) = nullptr;
+  Return (*link_width)(Handle, unsigned*) = nullptr;
   bool is_ready = false;
 
   ~Library() {
@@ -68,6 +74,10 @@ struct Monitor::Library {
     find(clock, "nvmlDeviceGetClockInfo");
     find(energy, "nvmlDeviceGetTotalEnergyConsumption");
     find(reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    find(errors, "nvmlDeviceGetTotalEccErrors");
+    find(remaps, "nvmlDeviceGetRemappedRows");
+    find(link_generation, "nvmlDeviceGetCurrPcieLinkGeneration");
+    find(link_width, "nvmlDeviceGetCurrPcieLinkWidth");
     is_ready = complete && init() == 0;
     return is_ready;
   }
@@ -90,6 +100,24 @@ std::unique_ptr<Monitor> Monitor::open(const std::string& pci_bus_id, const std:
   return std::unique_ptr<Monitor>(new Monitor(std::move(loaded), device));
 }
 
+void Monitor::read_health(DeviceReading& reading) const {
+  const Library& nvml = *library_;
+  const auto errors = [&](int kind) -> std::optional<double> {
+    unsigned long long count = 0;
+    if (nvml.errors == nullptr || nvml.errors(device_, kind, kSinceLoaded, &count) != 0) return std::nullopt;
+    return static_cast<double>(count);
+  };
+  reading.corrected_errors = errors(kCorrected);
+  reading.uncorrected_errors = errors(kUncorrected);
+  unsigned corrected = 0, uncorrected = 0, is_pending = 0, has_failed = 0;
+  if (nvml.remaps != nullptr && nvml.remaps(device_, &corrected, &uncorrected, &is_pending, &has_failed) == 0)
+    reading.pending_row_remaps = is_pending;
+  unsigned value = 0;
+  if (nvml.link_generation != nullptr && nvml.link_generation(device_, &value) == 0)
+    reading.pcie_generation = value;
+  if (nvml.link_width != nullptr && nvml.link_width(device_, &value) == 0) reading.pcie_width = value;
+}
+
 DeviceReading Monitor::read() const {
   const Library& nvml = *library_;
   DeviceReading reading;
@@ -107,6 +135,7 @@ DeviceReading Monitor::read() const {
   unsigned long long wide = 0;
   if (nvml.energy != nullptr && nvml.energy(device_, &wide) == 0)
     reading.energy_j = static_cast<double>(wide) / 1000.0;
+  read_health(reading);
   if (nvml.reasons == nullptr || nvml.reasons(device_, &wide) != 0) return reading;
   for (const auto& [bit, reason] : kReasons) {
     if ((wide & bit) != 0) reading.throttled_by.emplace_back(reason);

@@ -12,7 +12,7 @@
 namespace trainer {
 
 std::optional<std::string> read_small_file(const std::filesystem::path& path) {
-  constexpr size_t kMost = size_t{1} << 20, kPiece = 4096;
+  constexpr size_t kMost = size_t{1} << 22, kPiece = 4096;
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return std::nullopt;
   std::string text;

@@ -10,7 +10,8 @@
 namespace trainer {
 
 /// The text of a small file, such as those of /proc and /sys, which say nothing of their sizes. Nothing if it
-/// cannot be read, or has more than 1 MiB; then `errno` says why.
+/// cannot be read, or has more than 4 MiB, since a host of many containers has thousands of mounts; then
+/// `errno` says why.
 std::optional<std::string> read_small_file(const std::filesystem::path& path);
 
 /// A decimal number that is all of the text, except for white space after it.

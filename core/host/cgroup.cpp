@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <climits>
-#include <fstream>
 #include <utility>
 
+#include "core/base/small_file.h"
 #include "core/base/split.h"
 
 namespace trainer {
@@ -14,16 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostOfTable = size_t{1} << 20;  // hosts of many containers have thousands of mounts
 constexpr size_t kMostLevels = 64, kMostMounts = 16;
-
-std::string start_of(const fs::path& file, size_t most) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(most, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(most));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(stream.gcount(), 0)));
-  return text;
-}
 
 /// A number above 0, perhaps with an end of line.
 std::optional<int64_t> parse_positive(std::string_view text) {
@@ -149,12 +140,11 @@ std::optional<double> parse_cpu_max(std::string_view text) {
 }
 
 CgroupLimits read_cgroup_limits(const fs::path& root) {
-  constexpr size_t kNumbers = 64;
   const auto read = [&](const fs::path& directory, const char* file) {
-    return start_of(root / directory.relative_path() / file, kNumbers);
+    return read_small_file(root / directory.relative_path() / file).value_or("");
   };
-  const std::string groups = start_of(root / "proc/self/cgroup", kMostOfTable);
-  const std::string mounts = start_of(root / "proc/self/mountinfo", kMostOfTable);
+  const std::string groups = read_small_file(root / "proc/self/cgroup").value_or("");
+  const std::string mounts = read_small_file(root / "proc/self/mountinfo").value_or("");
   CgroupLimits limits;
   for (const fs::path directory : cgroup_directories(groups, mounts, "")) {
     for (const char* file : {"memory.max", "memory.high"})

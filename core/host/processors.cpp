@@ -5,22 +5,19 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
+
+#include "core/base/small_file.h"
 
 namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The first line, of at most what kMostProcessors numbers take.
 std::string line_of_list(const fs::path& file) {
-  constexpr size_t kMost = size_t{6} * kMostProcessors;
-  std::ifstream stream(file, std::ios::binary);
-  std::string line;
-  for (char c = 0; line.size() < kMost && stream.get(c) && c != '\n';) line += c;
-  return line;
+  const std::string text = read_small_file(file).value_or("");
+  return text.substr(0, text.find('\n'));
 }
 
 /// Removes and returns the number that `text` begins with.

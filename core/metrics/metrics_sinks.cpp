@@ -31,6 +31,7 @@ void MetricsSinks::open() {
   lines_.emplace(directory_ / kLines);
   open_csv();
   open_events();
+  open_prometheus();
 }
 
 bool MetricsSinks::is_wanted(const char* format) const {
@@ -47,6 +48,12 @@ void MetricsSinks::open_events() {
   if (!is_wanted(kTensorboard)) return;
   events_.file.emplace(directory_, directory_ / kLines);
   events_.missed = 0;
+}
+
+void MetricsSinks::open_prometheus() {
+  if (!is_wanted(kPrometheus)) return;
+  prometheus_.file.emplace(directory_ / "metrics.prom", directory_ / kLines);
+  prometheus_.missed = 0;
 }
 
 void MetricsSinks::cut(int64_t step, int64_t validated) {
@@ -73,6 +80,7 @@ void MetricsSinks::append(MetricsRecord record) {
   };
   follow(csv_, &MetricsSinks::open_csv);
   follow(events_, &MetricsSinks::open_events);
+  follow(prometheus_, &MetricsSinks::open_prometheus);
 }
 
 void MetricsSinks::complete() {
@@ -80,6 +88,7 @@ void MetricsSinks::complete() {
   sync();
   if (!csv_.file) open_csv();
   if (!events_.file) open_events();
+  if (!prometheus_.file) open_prometheus();
 }
 
 }  // namespace trainer

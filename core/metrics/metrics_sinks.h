@@ -11,12 +11,14 @@
 #include "core/metrics/csv_file.h"
 #include "core/metrics/event_file.h"
 #include "core/metrics/metrics.h"
+#include "core/metrics/prometheus_file.h"
 
 namespace trainer {
 
 /// The formats that `logging.formats` may name besides JSON lines, which are always written.
 constexpr const char* kTensorboard = "tensorboard";
 constexpr const char* kCsv = "csv";
+constexpr const char* kPrometheus = "prometheus";
 
 /// The metrics files of a run: metrics.jsonl, which is appended to, and files rebuilt from it, so that no
 /// step appears twice after metrics.jsonl was cut. Throws Error (exit 65, 74).
@@ -55,6 +57,7 @@ class MetricsSinks {
   void open();
   void open_csv();
   void open_events();
+  void open_prometheus();
   bool is_wanted(const char* format) const;
 
   std::filesystem::path directory_;
@@ -63,6 +66,7 @@ class MetricsSinks {
   std::optional<MetricsWriter> lines_;
   Follower<CsvFile> csv_;
   Follower<EventFile> events_;
+  Follower<PrometheusFile> prometheus_;
 };
 
 }  // namespace trainer

@@ -284,8 +284,9 @@ void LoggingSection::declare(Fields& fields) {
   fields.add("interval", &interval, "how often to write a line of metrics").at_least(1);
   fields
       .add("formats", &formats,
-           "files to write besides metrics.jsonl: tensorboard (an event file), csv (metrics.csv)")
-      .one_of({kTensorboard, kCsv});
+           "files to write besides metrics.jsonl: tensorboard (an event file), csv (metrics.csv), prometheus "
+           "(metrics.prom, the last values)")
+      .one_of({kTensorboard, kCsv, kPrometheus});
 }
 
 }  // namespace trainer

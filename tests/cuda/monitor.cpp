@@ -24,6 +24,11 @@ TEST_CASE("a monitor tells what the GPU tells, and nothing else") {
   CHECK_FALSE(reading.temperature_c);
   CHECK_FALSE(reading.clock_mhz);
   CHECK(reading.energy_j == 5001.5);
+  CHECK(reading.corrected_errors == 12);
+  CHECK(reading.uncorrected_errors == 1);
+  CHECK(reading.pending_row_remaps == 1);
+  CHECK(reading.pcie_width == 8);
+  CHECK_FALSE(reading.pcie_generation);
   CHECK(reading.throttled_by == std::vector<std::string>{"power cap", "temperature"});
   CHECK(monitor->read().energy_j == 5003.0);
 }

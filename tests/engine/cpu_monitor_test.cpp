@@ -54,6 +54,7 @@ TEST_CASE("seconds of processors: those of this process alone, guests not twice,
   CHECK_FALSE(processor_seconds(text, {2, 3}, 100));
   CHECK_FALSE(processor_seconds("", {0}, 100));
   CHECK_FALSE(processor_seconds("cpu0 -5 x", {0}, 100));
+  CHECK(processor_seconds("cpu0 5 0 0 -5", {0}, 1)->all == 5);
 }
 
 TEST_CASE("others steal only what does not fit beside the threads that compute") {
@@ -157,7 +158,7 @@ TEST_CASE("a directory or an endless file in place of a sensor is a missing sens
   root.write("sys/class/hwmon/hwmon0/name", "coretemp");
   fs::create_directories(root.path() / "sys/class/hwmon/hwmon0/temp1_input");
   root.write("sys/class/hwmon/hwmon0/temp2_input", "40000");
-  root.write("proc/stat", std::string(size_t{2} << 20, 'c'));
+  root.write("proc/stat", std::string(size_t{5} << 20, 'c'));
   Monitor monitor(1, root.path());
   CHECK(monitor.read(1).temperature_c == 40);
   CHECK_FALSE(monitor.read(3).stolen);

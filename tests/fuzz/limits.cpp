@@ -6,6 +6,7 @@
 #include "core/base/split.h"
 #include "core/host/cgroup.h"
 #include "core/host/processors.h"
+#include "cpu/processor_use.h"
 
 namespace trainer {
 namespace {
@@ -17,6 +18,13 @@ void try_groups(const std::string& groups, const std::string& mounts) {
       if (!directory.starts_with('/')) std::abort();
     }
   }
+}
+
+/// No processor is busy for longer than there is time.
+void try_use(const std::string& text) {
+  const auto seconds = cpu::processor_seconds(text, {0, 1}, 100);
+  if (seconds && !(std::isfinite(seconds->all) && seconds->busy >= 0 && seconds->busy <= seconds->all))
+    std::abort();
 }
 
 /// A limit is above 0.
@@ -35,11 +43,13 @@ void try_numbers(const std::string& text) {
 }  // namespace
 }  // namespace trainer
 
-/// The texts of /proc/self/cgroup and /proc/self/mountinfo, separated by '\1'; or a number or a list.
+/// The texts of /proc/self/cgroup and /proc/self/mountinfo, separated by '\1'; or that of /proc/stat, a
+/// number or a list.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const std::vector<std::string> parts = trainer::split(text, '\1');
   if (parts.size() > 1) trainer::try_groups(parts[0], parts[1]);
+  trainer::try_use(text);
   trainer::try_numbers(text);
   return 0;
 }

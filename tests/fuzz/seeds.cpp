@@ -242,7 +242,8 @@ void put_limits(const std::filesystem::path& folder) {
       "35 31 0:32 /docker /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
       "33 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
       "31 23 0:28 /b\\040c /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n");
-  for (const char* text : {"9223372036854771712\n", "max", "50000 100000\n", "max 100000", "0-3,8\n"})
+  for (const char* text : {"9223372036854771712\n", "max", "50000 100000\n", "max 100000", "0-3,8\n",
+                           "cpu  9 9\ncpu0 10 2 3 400 5 1 2 7 0 0\ncpu1 1 2 3\nintr 1\n"})
     put(folder, text);
 }
 

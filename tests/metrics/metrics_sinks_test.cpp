@@ -60,6 +60,33 @@ TEST_CASE("sinks: one record goes into each file; the table's head is there from
   test::compare_with_tensorboard(scratch.path());
 }
 
+TEST_CASE("sinks: Prometheus reads the last values of each split, also after a resume and a damaged name") {
+  const ScratchDirectory scratch;
+  const std::filesystem::path run = scratch / "a \"b\"";
+  std::filesystem::create_directory(run);
+  MetricsRecord strange = validation(2);
+  strange.metrics = {{"top1", 0.5}, {"odd-name é", std::nan("")}};
+  {
+    MetricsSinks sinks(run, {kPrometheus}, {});
+    sinks.append(training(1));
+    sinks.append(training(2));
+    sinks.append(strange);
+  }
+  const std::string text = contents(run / "metrics.prom");
+  CHECK(text.find("# TYPE trainer_loss gauge\n"
+                  "trainer_loss{run=\"a \\\"b\\\"\",split=\"train\"} 0.1\n"
+                  "trainer_loss{run=\"a \\\"b\\\"\",split=\"validation\"} 1\n") != std::string::npos);
+  CHECK(text.find("trainer_step{run=\"a \\\"b\\\"\",split=\"train\"} 2\n") != std::string::npos);
+  CHECK(text.find("trainer_odd_name___{run=\"a \\\"b\\\"\",split=\"validation\"} NaN\n") !=
+        std::string::npos);
+  CHECK(text.find("csv") == std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(run / "metrics.csv"));
+  std::filesystem::remove(run / "metrics.prom");
+  const MetricsSinks resumed(run, {kPrometheus}, {});
+  CHECK(contents(run / "metrics.prom") == text);
+  CHECK_FALSE(std::filesystem::exists(run / "metrics.prom.new"));
+}
+
 TEST_CASE("sinks: a metric that was not announced gets a column, in earlier rows too") {
   const ScratchDirectory scratch;
   MetricsSinks sinks(scratch.path(), kBoth, {});

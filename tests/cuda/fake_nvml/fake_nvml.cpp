@@ -47,6 +47,20 @@ int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* sum) {
   *sum = millijoules += 1'500;
   return 0;
 }
+int nvmlDeviceGetTotalEccErrors(void*, int kind, int since, unsigned long long* count) {
+  if (since != 0) return 2;
+  *count = kind == 0 ? 12 : 1;
+  return 0;
+}
+int nvmlDeviceGetRemappedRows(void*, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
+                              unsigned* failed) {
+  *corrected = 3, *uncorrected = 4, *pending = 1, *failed = 0;
+  return 0;
+}
+int nvmlDeviceGetCurrPcieLinkWidth(void*, unsigned* lanes) {
+  *lanes = 8;
+  return 0;
+}
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
   *bits = 0x1 | 0x4 | 0x40;  // idle is not a reason to report
   return 0;
