@@ -231,8 +231,11 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   schema->add_flag("--metrics", arguments.metrics, "print a reference of the keys of metrics.jsonl instead")
       ->excludes(markdown);
 
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "show this machine's processor, memory, GPUs and libraries");
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "show this machine's processor, memory, GPUs and libraries, and what could be mended");
+  doctor->add_flag("--json", arguments.json, "print JSON");
+  doctor->add_flag("--strict", arguments.strict,
+                   "exit with 69 if a finding costs more than 10 % of the speed");
   doctor
       ->add_option("--device-json", arguments.out,
                    "write a description of the first GPU to this file, for planning on other machines")

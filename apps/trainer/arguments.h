@@ -75,7 +75,8 @@ struct Arguments {
   bool time = false;                  ///< data stats: measure that number
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
-  bool json = false;                         ///< plan, eval, data stats, inspect, runs, runs compare
+  bool json = false;                         ///< plan, eval, data stats, inspect, runs, runs compare, doctor
+  bool strict = false;                       ///< doctor
   /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
   /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
   /// the path's name in the working directory; report: the page, empty for report.html in the run's

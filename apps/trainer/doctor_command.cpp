@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
@@ -9,8 +13,13 @@
 #include "core/base/json.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
+#include "core/data/images/decode_avif.h"
+#include "core/data/images/decode_gif.h"
+#include "core/data/images/decode_jpeg2000.h"
+#include "core/data/images/decode_tiff.h"
 #include "core/engine/backend_library.h"
 #include "core/engine/process_group_library.h"
+#include "core/host/findings.h"
 #include "core/host/gpus.h"
 #include "core/host/limits.h"
 #include "core/ranks/engines.h"
@@ -21,12 +30,18 @@
 namespace trainer {
 namespace {
 
-void print(const std::string& what, const std::string& found) {
-  print_text("  {:<16} {}\n", what, found);
-}
+/// A heading and what stands below it.
+struct Section {
+  explicit Section(std::string name) : title(std::move(name)) {}
+  void print(const std::string& what, const std::string& found) { rows.emplace_back(what, found); }
 
-void print_cpu() {
-  print_text("device.type=cpu\n");
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> rows;
+};
+
+Section cpu_section() {
+  Section section("device.type=cpu");
+  const auto print = [&](const char* what, const std::string& found) { section.print(what, found); };
   print("processor", processor_name());
   const Limit threads = thread_limit(1);
   print("threads", fmt::format("{} may be used ({})", threads.value, threads.name));
@@ -35,6 +50,7 @@ void print_cpu() {
   const Backend cpu = make_cpu_backend(0);
   print("oneDNN", onednn_version());
   for (const std::string& missing : cpu.device->missing_readings()) print("not measured", missing);
+  return section;
 }
 
 /// The CUDA library's answers, or only a `problem` if it cannot be opened.
@@ -51,8 +67,9 @@ std::vector<Json> devices_of(const Json& cuda) {
   return devices == nullptr ? std::vector<Json>() : devices->items();
 }
 
-void print_cuda(const Json& cuda) {
-  print_text("device.type=cuda\n");
+Section cuda_section(const Json& cuda) {
+  Section section("device.type=cuda");
+  const auto print = [&](const std::string& what, const std::string& found) { section.print(what, found); };
   const auto print_version = [&](const char* what, const char* key) {
     if (cuda.contains(key)) print(what, cuda[key].text());
   };
@@ -71,6 +88,7 @@ void print_cuda(const Json& cuda) {
                       human_bytes(device["free_bytes"].integer().value())));
   }
   if (cuda.contains("problem")) print("problem", cuda["problem"].text());
+  return section;
 }
 
 /// "rank 1 of 2 (OMPI_COMM_WORLD_RANK)"
@@ -88,14 +106,74 @@ std::string mpi_text() try { return describe_process_group("mpi"); } catch (cons
 }
 
 /// Requirements of several processes that train together.
-void print_ranks() {
-  print_text("several processes\n");
+Section rank_section() {
+  Section section("several processes");
+  const auto print = [&](const std::string& what, const std::string& found) { section.print(what, found); };
   print("launched as", launch_text());
   print("MPI", mpi_text());
   const std::string launcher = launcher_path();
   print(kLauncher, launcher.empty() ? "not found in PATH; install Open MPI (openmpi-bin)" : launcher);
   const NcclLibrary nccl = find_nccl();
   print("NCCL", nccl.problem.empty() ? nccl.version : nccl.problem);
+  return section;
+}
+
+Section device_section() {
+  Section section("device.type=auto");
+  const GpuSearch search = find_gpu();
+  section.print("device", fmt::format("{}: {}", search.found ? "cuda" : "cpu", search.reason));
+  return section;
+}
+
+/// Those of this machine, and of the working directory, where runs are written.
+std::vector<Finding> find_all() {
+  std::vector<Finding> findings = machine_findings(host_facts());
+  const std::filesystem::path folder = std::filesystem::current_path();
+  try {
+    for (Finding& finding : folder_findings(folder, measure_folder(folder)))
+      findings.push_back(std::move(finding));
+  } catch (const Error& problem) {
+    findings.push_back({.text = fmt::format("nothing can be written here: {}", problem.what()),
+                        .mend = "choose another folder with run.output_dir"});
+  }
+  for (const auto& [reads, format, package] :
+       {std::tuple(reads_avif(), "AVIF", "libavif-dev"), std::tuple(reads_gif(), "GIF", "libgif-dev"),
+        std::tuple(reads_jpeg2000(), "JPEG 2000", "libopenjp2-7-dev"),
+        std::tuple(reads_tiff(), "TIFF", "libtiff-dev")}) {
+    if (!reads)
+      findings.push_back({.text = fmt::format("images in {} cannot be read", format),
+                          .mend = fmt::format("install {} and build the program again", package)});
+  }
+  sort_worst_first(findings);
+  return findings;
+}
+
+std::string cost_text(const Finding& finding) {
+  return finding.cost > 0 ? fmt::format(" (costs up to {:.0f} %)", 100 * finding.cost) : "";
+}
+
+void print_all(const std::vector<Section>& sections, const std::vector<Finding>& findings) {
+  print_text("trainer {}\n", kVersion);
+  for (const Section& section : sections) {
+    print_text("\n{}\n", section.title);
+    for (const auto& [what, found] : section.rows) print_text("  {:<16} {}\n", what, found);
+  }
+  print_text("\nfindings\n");
+  if (findings.empty()) print_text("  none\n");
+  for (const Finding& finding : findings)
+    print_text("  {}{}\n    {}\n", finding.text, cost_text(finding), finding.mend);
+}
+
+void print_as_json(const std::vector<Section>& sections, const std::vector<Finding>& findings) {
+  Json all = {{"version", kVersion}};
+  for (const Section& section : sections) {
+    Json& rows = all[section.title] = Json::array();
+    for (const auto& [what, found] : section.rows) rows.push_back({{"name", what}, {"value", found}});
+  }
+  Json& list = all["findings"] = Json::array();
+  for (const Finding& finding : findings)
+    list.push_back({{"text", finding.text}, {"mend", finding.mend}, {"cost", finding.cost}});
+  print_text("{}\n", all.dump(2));
 }
 
 /// The first GPU's description, for configs/devices or device.model=FILE.
@@ -120,17 +198,12 @@ int doctor_command(const Arguments& arguments) {
     write_description(cuda, arguments.out);
     return 0;
   }
-  print_text("trainer {}\n\n", kVersion);
-  const GpuSearch search = find_gpu();
-  print_text("device.type=auto\n");
-  print("device", fmt::format("{}: {}", search.found ? "cuda" : "cpu", search.reason));
-  print_text("\n");
-  print_cpu();
-  print_text("\n");
-  print_cuda(cuda);
-  print_text("\n");
-  print_ranks();
-  return 0;
+  const std::vector<Section> sections = {device_section(), cpu_section(), cuda_section(cuda), rank_section()};
+  const std::vector<Finding> findings = find_all();
+  arguments.json ? print_as_json(sections, findings) : print_all(sections, findings);
+  constexpr double kSerious = 0.1;
+  const bool is_serious = !findings.empty() && findings.front().cost > kSerious;
+  return arguments.strict && is_serious ? static_cast<int>(ExitCode::no_device) : 0;
 }
 
 }  // namespace trainer

@@ -28,6 +28,15 @@ std::optional<double> memory(const MetricsRecord& record) {
   return record.memory_bytes ? std::optional(static_cast<double>(*record.memory_bytes) / kMiB) : std::nullopt;
 }
 
+/// A number of the line by its key, times `factor`.
+Getter number_of(const char* key, double factor = 1) {
+  return [key, factor](const MetricsRecord& record) -> std::optional<double> {
+    const auto is_it = [&](const auto& number) { return number.first == key; };
+    const auto found = std::ranges::find_if(record.metrics, is_it);
+    return found == record.metrics.end() ? std::nullopt : std::optional(factor * to_double(found->second));
+  };
+}
+
 /// The steps at which a constant learning rate falls to another constant one, as a schedule with steps or
 /// a plateau makes it.
 std::vector<double> rate_drops(const Points& rates) {
@@ -136,6 +145,9 @@ class Charts {
     add_small("throughput", "samples/s", speed);
     add_small("memory", "MiB", memory);
     add_small("wait for data", "% of a step", data_wait);
+    add_small("utilisation", "%", number_of("device_utilization", 100));
+    add_small("power", "W", number_of("device_power_w"));
+    add_small("temperature", "°C", number_of("device_temperature_c"));
   }
 
   static std::vector<Series> with_smoothed(const std::string& name, Points points) {

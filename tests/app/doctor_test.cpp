@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include "tests/catch.h"
 
 #include "core/engine/device_description.h"
+#include "core/host/limits.h"
 #include "tests/app/command.h"
 
 namespace trainer {
@@ -23,6 +26,28 @@ TEST_CASE("the doctor tells what the machine has, with a reason for what is miss
   REQUIRE(cuda != std::string::npos);
   const std::string rest = outcome.output.substr(cuda + 17);
   CHECK_THAT(rest, ContainsSubstring("\n  GPU ") || ContainsSubstring("  problem "));
+}
+
+TEST_CASE("the doctor lists what could be mended, as text and as JSON; --strict fails for what costs much") {
+  const Workspace workspace;
+  const Outcome text = run_trainer({"doctor"}, workspace.path());
+  CHECK_THAT(text.output, ContainsSubstring("\nfindings\n  "));
+  const Outcome json = run_trainer({"doctor", "--json"}, workspace.path());
+  CHECK(json.code == 0);
+  const auto parsed = nlohmann::json::parse(json.output);
+  CHECK(parsed["device.type=cpu"].size() > 3);
+  for (const auto& finding : parsed["findings"]) {
+    CHECK_FALSE(finding["text"].get<std::string>().empty());
+    CHECK_FALSE(finding["mend"].get<std::string>().empty());
+  }
+  CHECK(std::filesystem::is_empty(workspace.path()));
+
+  const Outcome bound =
+      run_shell("taskset -c \"$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')\" \"$TRAINER\" doctor --strict",
+                workspace.path());
+  const bool has_several = thread_limit(1).value > 1;
+  CHECK(bound.code == (has_several ? 69 : 0));
+  if (has_several) CHECK_THAT(bound.output, ContainsSubstring("cores (affinity) (costs up to "));
 }
 
 TEST_CASE("the doctor names what several processes need, with a reason for what is missing") {

@@ -92,6 +92,20 @@ TEST_CASE("a report has the curves, the numbers, the decisions and the recipe of
   check_nesting(html);
 }
 
+TEST_CASE("a report draws what the device told, and nothing that it did not") {
+  std::string lines;
+  for (int step = 1; step <= 9; ++step)
+    lines += fmt::format(
+        R"({{"step":{0},"updates":{0},"epoch":1,"split":"train","loss":1,"device_utilization":0.5,"device_power_w":{0}00}})"
+        "\n",
+        step);
+  const std::string html = Run("a").write("metrics.jsonl", lines).report();
+  CHECK(occurrences(html, "aria-label=\"utilisation\"") == 1);
+  CHECK(occurrences(html, "aria-label=\"power\"") == 1);
+  CHECK(occurrences(html, "aria-label=\"temperature\"") == 0);
+  check_nesting(html);
+}
+
 TEST_CASE("a report of very many metrics takes time linear in their number, and draws the first ones") {
   // Searching for each among all others would take half an hour.
   constexpr int kMetricsOfRecord = 100'000;

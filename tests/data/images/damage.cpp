@@ -17,6 +17,7 @@
 #include "core/data/images/synthetic.h"
 #include "tests/data/images/images.h"
 #include "tests/data/samples.h"
+#include "tests/sanitized.h"
 
 namespace trainer {
 
@@ -111,15 +112,18 @@ void check_mutations(const std::string& good, uint64_t count, const Open& open, 
 
 }  // namespace
 
+/// Of each kind. Fuzzing tries far more of them with sanitizers.
+constexpr uint64_t kMutations = few_or_all<uint64_t>(300, 3000);
+
 TEST_CASE("mutated CIFAR files are read or refused") {
   std::string ten, hundred;
   for (int i = 0; i < 3; ++i) {
     ten += std::string(1, static_cast<char>(i)) + std::string(3072, 'p');
     hundred += std::string(1, '\3') + std::string(1, static_cast<char>(i)) + std::string(3072, 'p');
   }
-  check_mutations(ten, 2000,
+  check_mutations(ten, kMutations,
                   [](const std::string& path) { return open_cifar(Cifar::ten, path, Split::train); });
-  check_mutations(hundred, 2000,
+  check_mutations(hundred, kMutations,
                   [](const std::string& path) { return open_cifar(Cifar::hundred, path, Split::train); });
 }
 
@@ -133,7 +137,7 @@ TEST_CASE("mutated record files are read or refused, with wrong checksums and wi
   for (const bool sealed : {false, true}) {
     for (const std::string& good : {pixels, encoded}) {
       check_mutations(
-          good, 3000, [](const std::string& path) { return open_record(path, kMaxPixels); }, sealed);
+          good, kMutations, [](const std::string& path) { return open_record(path, kMaxPixels); }, sealed);
     }
   }
 }
