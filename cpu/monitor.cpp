@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "core/base/small_file.h"
@@ -15,9 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// If OpenMP binds threads, it has left this one a single processor since the program began: then all count.
 std::vector<int> allowed_processors() {
   cpu_set_t set;
   std::vector<int> allowed;
+  for (const char* variable : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {
+    if (std::getenv(variable) == nullptr) continue;
+    for (int i = 0; i < ::sysconf(_SC_NPROCESSORS_ONLN); ++i) allowed.push_back(i);
+    return allowed;
+  }
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return allowed;
   for (int i = 0; i < CPU_SETSIZE; ++i) {
     if (CPU_ISSET(i, &set)) allowed.push_back(i);

@@ -2,6 +2,7 @@
 #include "core/data/iterative_stratification.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <span>
 #include <utility>
@@ -21,7 +22,8 @@ class SetSplit {
         order_(order),
         samples_of_(places_.size()),
         is_set_aside_(sets.size()),
-        samples_{share.samples, static_cast<double>(sets.size()) - share.samples} {
+        samples_{share.samples, static_cast<double>(sets.size()) - share.samples},
+        all_(samples_) {
     const auto size = static_cast<int64_t>(sets.size());
     for (int64_t i = 0; i < size; ++i) {
       const auto sample = static_cast<size_t>(shuffled_index(order_, 0, i, size));
@@ -68,9 +70,16 @@ class SetSplit {
     double val = 0, train = 0;
   };
 
+  /// A class whose wishes are less than a sample apart does not decide: else a class of few samples would
+  /// always go to training, and with them what else these samples show. The side decides that has less of its
+  /// share of all samples.
+  bool wants_validation(const Wanted& wanted) const {
+    if (std::abs(wanted.val - wanted.train) >= 1) return wanted.val > wanted.train;
+    return samples_.val * all_.train > samples_.train * all_.val;
+  }
+
   void place(size_t sample, const Wanted& wanted) {
-    const Wanted& first = wanted.val == wanted.train ? samples_ : wanted;
-    if (first.val > first.train && leaves_each_class(sample)) return set_aside(sample);
+    if (wants_validation(wanted) && leaves_each_class(sample)) return set_aside(sample);
     for (const int32_t label : sets_[sample]) --wanted_[places_.of(label)].train;
     --samples_.train;
   }
@@ -106,7 +115,7 @@ class SetSplit {
   uint64_t order_;
   std::vector<std::vector<size_t>> samples_of_;  // each class, in the order
   std::vector<bool> is_set_aside_;
-  Wanted samples_;
+  Wanted samples_, all_;                  // now, and at the beginning
   std::vector<Wanted> wanted_;            // of each class
   std::vector<int64_t> left_, unplaced_;  // of each class: not set aside; without a side
   bool has_any_ = false;

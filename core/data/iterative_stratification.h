@@ -16,8 +16,9 @@ struct ValidationShare {
 
 /// Whether each sample is set aside for validation: iterative stratification (Sechidis et al. 2011, "On the
 /// stratification of multi-label data") into two sides. The class with the fewest samples left is next; each
-/// of its samples goes to the side that wants more of it, or else more samples. Samples come in a random
-/// order by `order`. Validation gets at least one, and training keeps one of each class; throws Error (exit
+/// of its samples goes to the side that wants at least one more of it, or else to the side that has less of
+/// its share of all samples: here the sides are not equal, as in the paper. Samples come in a random order by
+/// `order`. Validation gets at least one, and training keeps one of each class; throws Error (exit
 /// 65) if that is impossible.
 std::vector<bool> iterative_stratification(const SampleLabelSets& sets, const ValidationShare& share,
                                            uint64_t order);

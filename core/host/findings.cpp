@@ -70,10 +70,10 @@ FolderSpeed measure_folder(const fs::path& folder, int64_t bytes) {
   if (::statvfs(folder.c_str(), &disk) != 0) throw io_error(folder, "statvfs", errno);
   FolderSpeed speed{.bytes = static_cast<double>(bytes),
                     .free_bytes = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize)};
+  const FileDescriptor file = open_nameless_file(folder);
   if (speed.free_bytes < 2 * speed.bytes) return speed;  // nothing is filled up for a measurement
   const std::string piece(size_t{1} << 20, '\x5a');
   const double began = steady_seconds();
-  const FileDescriptor file = open_nameless_file(folder);
   for (int64_t written = 0; written < bytes; written += static_cast<int64_t>(piece.size())) {
     if (const int error = write_all(file.get(), piece); error != 0) throw io_error(folder, "write", error);
   }
@@ -84,14 +84,15 @@ FolderSpeed measure_folder(const fs::path& folder, int64_t bytes) {
 
 std::vector<Finding> folder_findings(const fs::path& folder, const FolderSpeed& speed) {
   constexpr double kLeastFree = 2.0 * (int64_t{1} << 30), kLeastRate = 50e6;
+  const std::string name = folder == "." ? "the working directory" : folder.string();
   std::vector<Finding> findings;
   if (speed.free_bytes < kLeastFree)
-    findings.push_back({.text = fmt::format("the disk of {} has {} left", folder.string(),
+    findings.push_back({.text = fmt::format("the disk of {} has {} left", name,
                                             human_bytes(static_cast<int64_t>(speed.free_bytes))),
                         .mend = "make room, or choose another disk with run.output_dir"});
   if (speed.seconds > 0 && speed.bytes / speed.seconds < kLeastRate)
     findings.push_back({.text = fmt::format("{} takes {:.3g} MB/s when files are synced, as checkpoints are",
-                                            folder.string(), speed.bytes / speed.seconds * 1e-6),
+                                            name, speed.bytes / speed.seconds * 1e-6),
                         .mend = "choose a faster disk with run.output_dir, or a longer checkpoint.interval"});
   return findings;
 }

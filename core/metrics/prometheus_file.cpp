@@ -48,7 +48,7 @@ std::string value_text(const Number& number) {
 }  // namespace
 
 PrometheusFile::PrometheusFile(const std::filesystem::path& path, const std::filesystem::path& lines)
-    : path_(path), run_(std::filesystem::absolute(path).parent_path().filename().string()) {
+    : path_(path), run_(std::filesystem::weakly_canonical(path.parent_path()).filename().string()) {
   read_records(lines, [this](const MetricsRecord& record) { last_[record.split] = numbers_of(record); });
   write();
 }

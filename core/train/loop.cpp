@@ -235,7 +235,10 @@ void TrainingLoop::set_learning_rate_factor() {
 bool TrainingLoop::evaluate() {
   agreement_.group().set_activity(state().step, Activity::evaluating);
   const auto values = validation_->run(agreement_);
-  if (!values) return false;
+  if (!values) {
+    recorder_.resume_clock(&TimeShares::evaluating);
+    return false;
+  }
   recorder_.add_evaluation(*values);
   set_learning_rate_factor();
   if (out_.on_evaluation) out_.on_evaluation(state().step, *validation_);

@@ -63,7 +63,6 @@ void Recorder::resume_clock(double TimeShares::*part) {
   waited_before_ = group_.seconds_waited();
 }
 
-/// Steps in flight overlap, so what they computed is what is left of their time.
 TimeShares Recorder::time() const {
   TimeShares time = time_;
   time.computing = std::max(0.0, time_.computing - time_.stolen);
@@ -81,7 +80,8 @@ void Recorder::add(const StepResult& result) {
     ++state_.interval_steps;
     state_.interval_loss += step.loss;
   }
-  if (step.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
+  if (step.step == first_step_ && result_.first_step_seconds == 0)
+    result_.first_step_seconds = seconds_since_process_start();
   if (out_.on_step) out_.on_step(state_.step);
   note_unreadable();
   const double until = steady_seconds();
@@ -94,9 +94,12 @@ void Recorder::add(const StepResult& result) {
   interval_.waited += waited;
   waited_before_ = group_.seconds_waited();
   interval_.data_wait += result.data_wait;
-  time_.data += result.data_wait;
+  // Of this time, not of this step: others are in flight.
+  const double for_data = result.data_waited - data_waited_before_;
+  data_waited_before_ = result.data_waited;
+  time_.data += for_data;
   time_.ranks += waited;
-  time_.computing += step_seconds - result.data_wait - waited;
+  time_.computing += step_seconds - for_data - waited;
   interval_.host += result.host;
   if (result.phases) {
     ++interval_.timed_steps;
@@ -177,13 +180,13 @@ void Recorder::write_interval(const StepReport& step) {
   interval_ = {};
 }
 
-/// What others stole is part of what was taken for computing since the reading before.
+/// What others stole is a share of what was taken for computing. The last share counts until there is a new
+/// one.
 void Recorder::note_device(MetricsRecord& record) {
   const DeviceReading reading = executable_.device().read_device();
-  if (reading.stolen) {
-    time_.stolen += *reading.stolen * std::max(0.0, time_.computing - judged_);
-    judged_ = time_.computing;
-  }
+  stolen_share_ = reading.stolen.value_or(stolen_share_);
+  time_.stolen += stolen_share_ * std::max(0.0, time_.computing - judged_);
+  judged_ = time_.computing;
   for (const auto& number : watch_.note(reading)) record.metrics.push_back(number);
   for (const std::string& warning : watch_.warnings()) out_.log.warn(warning);
 }

@@ -98,9 +98,10 @@ class Recorder {
   Interval interval_;
   StepReport last_;  ///< step
   DeviceWatch watch_;
-  TimeShares time_;    ///< so far; what steps took is all in `computing`
-  TimeShares told_;    ///< in lines of metrics
-  double judged_ = 0;  ///< seconds of computing until the device's last reading
+  TimeShares time_;          ///< so far; what steps took is all in `computing`
+  TimeShares told_;          ///< in lines of metrics
+  double judged_ = 0;        ///< seconds of computing until the last line
+  double stolen_share_ = 0;  ///< of the device's last reading that has one
   RankSums ranks_;
   int64_t first_step_ = 1;                ///< of this process
   int64_t uncounted_skips_ = 0;           ///< before that, under guards that the program no longer has
@@ -108,6 +109,7 @@ class Recorder {
   bool warned_ = false;                   ///< data comes too slowly
   double since_ = 0;                      ///< when the time of the next step began
   double waited_before_ = 0;              ///< for other ranks, until then
+  double data_waited_before_ = 0;         ///< for data, until then
 };
 
 }  // namespace trainer

@@ -100,7 +100,9 @@ bool StepRunner::await_data(const std::function<bool()>& give_up) {
   make_room(last_enqueued_ + 1, 0);
   const double before = steady_seconds();
   const bool there = feed_.await(give_up);
-  waited_ += steady_seconds() - before;
+  const double waited = steady_seconds() - before;
+  waited_ += waited;
+  data_waited_ += waited;
   return there;
 }
 
@@ -118,6 +120,7 @@ void StepRunner::enqueue(int64_t step, bool timed) {
     const double after = steady_seconds();
     const double waited = std::exchange(waited_, 0);
     enqueued.data_wait += after - before + waited;
+    data_waited_ += after - before;
     idle += after - asked;
     if (trace_ != nullptr) trace_->add_data_wait(before - waited, after);
     if (micro_batches_ == 1) agreement_.vote();
@@ -162,7 +165,10 @@ void StepRunner::run(size_t entry, InFlight& step) {
 /// rank that waits for others waits for their votes, before it waits for the device.
 StepResult StepRunner::take() {
   const InFlight oldest = steps_.front();
-  StepResult result{.report = {.step = oldest.step}, .data_wait = oldest.data_wait, .host = oldest.host};
+  StepResult result{.report = {.step = oldest.step},
+                    .data_wait = oldest.data_wait,
+                    .data_waited = data_waited_,
+                    .host = oldest.host};
   result.decided = oldest.decided ? *oldest.decided : agreement_.result();
   double loss = 0;
   for (int64_t i = 0; i < micro_batches_; ++i) {

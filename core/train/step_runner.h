@@ -18,6 +18,7 @@ namespace trainer {
 struct StepResult {
   StepReport report;
   double data_wait = 0;                ///< seconds until its batches were made
+  double data_waited = 0;              ///< seconds of such waits of all steps, until it was taken
   double host = 0;                     ///< seconds that the host took to enqueue it, without waiting
   std::optional<PhaseSeconds> phases;  ///< if the step was timed
   Vote decided;                        ///< by all ranks, from the votes that went with the step
@@ -89,6 +90,7 @@ class StepRunner {
   std::vector<InFlight> steps_;                 ///< the oldest first
   std::optional<StepReader> reader_;            ///< of the entry that updates
   double waited_ = 0;                           ///< for the next step's data, so far
+  double data_waited_ = 0;                      ///< for all batches so far
   Trace* trace_ = nullptr;
 };
 

@@ -16,9 +16,14 @@ double percent(double seconds, double total) {
 std::string data_advice(const TimeShares& time, const TimeFacts& facts) {
   if (facts.workers == 0) return "no thread makes batches ahead of time: data.workers=1";
   const double per_batch = time.computing / static_cast<double>(std::max<int64_t>(1, facts.batches));
-  const auto needed = static_cast<int64_t>(std::ceil(facts.made_seconds / std::max(per_batch, 1e-9)));
-  constexpr double kReads = 0.5;
-  if (facts.made_busy < kReads)
+  // A worker that waits for a processor does not read.
+  const double used = facts.made_seconds * facts.made_busy;
+  const auto needed = static_cast<int64_t>(std::ceil(used / std::max(per_batch, 1e-9)));
+  constexpr double kReads = 0.5, kBusy = 0.8, kCrowded = 0.1;
+  const bool has_processors =
+      facts.made_busy * static_cast<double>(facts.workers) < kBusy * static_cast<double>(facts.cores) &&
+      time.stolen < kCrowded * time.total();
+  if (facts.made_busy < kReads && has_processors)
     return fmt::format(
         "{:.0f} % of the workers' time is spent on reading: keep the data on a disk of this machine, or pack "
         "it "
@@ -30,7 +35,7 @@ std::string data_advice(const TimeShares& time, const TimeFacts& facts) {
     return fmt::format(
         "a worker takes {:.1f} ms for a batch that is computed in {:.1f} ms, and {} cores are too few: use "
         "smaller images, fewer transforms, or pack the data (`trainer data pack`)",
-        1e3 * facts.made_seconds, 1e3 * per_batch, facts.cores);
+        1e3 * used, 1e3 * per_batch, facts.cores);
   return fmt::format(
       "a worker takes {:.1f} ms for a batch that is computed in {:.1f} ms: {} more {} needed "
       "(data.workers={}), or smaller images",

@@ -66,10 +66,13 @@ TEST_CASE("a run learns and leaves what it promises") {
   };
   for (const std::string& each : lines_of(workspace.read("runs/a/metrics.jsonl"))) {
     const auto found = nlohmann::json::parse(each);
+    double shares = found["split"] == "train" ? 0 : 1;
     for (const auto& [key, value] : found.items()) {
       INFO(key);
+      if (key.starts_with("time_")) shares += value.get<double>();
       CHECK((is_described(key) || key.starts_with("top")));
     }
+    CHECK(shares == Approx(1).margin(0.01));
   }
   const auto flat = summary.flatten();
   for (const auto& [pointer, value] : flat.items()) {

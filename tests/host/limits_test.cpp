@@ -113,11 +113,11 @@ TEST_CASE("this process has some memory and a thread at least, and the text says
 }
 
 TEST_CASE("Slurm's memory counts within a job, in its units") {
-  constexpr int64_t kMiB = int64_t{1} << 20;
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
   CHECK(slurm_memory({{"SLURM_MEM_PER_NODE", "4096"}}) == 4 * kGiB);
   CHECK(slurm_memory({{"SLURM_MEM_PER_NODE", "4096M"}}) == 4 * kGiB);
   CHECK(slurm_memory({{"SLURM_MEM_PER_NODE", "8G"}}) == 8 * kGiB);
-  CHECK(slurm_memory({{"SLURM_MEM_PER_NODE", "2048K"}}) == 2 * kMiB);
+  CHECK(slurm_memory({{"SLURM_MEM_PER_NODE", "2048K"}}) == 2 * kMebibyte);
   CHECK(slurm_memory({{"SLURM_MEM_PER_CPU", "512"}, {"SLURM_CPUS_ON_NODE", "16"}}) == 8 * kGiB);
   CHECK(!slurm_memory({{"SLURM_MEM_PER_CPU", "512"}}));
   CHECK(slurm_memory({{"SLURM_MEM_PER_NODE", "999999999T"}}) == INT64_MAX);

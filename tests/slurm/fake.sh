@@ -165,6 +165,14 @@ printf other >"$work/data/train.rec"
 rm "$work/node/train.rec"
 staged "does not have the SHA-256 $(cut -c1-64 "$work/data/train.rec.sha256")" 65
 [ -z "$(ls "$work/node")" ] || fail "a wrong copy is left on the node"
+# What is there already stays: another job's file of that name, and the file itself.
+printf another >"$work/node/train.rec"
+staged "does not have the SHA-256" 65
+[ "$(cat "$work/node/train.rec")" = another ] || fail "a wrong copy replaces another file"
+rm "$work/node/train.rec"
+ln -s data "$work/same"
+staged "choose one on each node's own disk" 64 STAGE_TO="$work/same"
+[ "$(cat "$work/data/train.rec")" = other ] || fail "the file that is to be copied is gone"
 staged "must be a file" 64 STAGE="$work/data"
 staged "must be a file" 64 STAGE="$work/nowhere"
 staged "a folder on each node's own disk" 64 STAGE_TO=

@@ -2,6 +2,7 @@
 #include "core/data/images/image_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -359,6 +360,13 @@ TEST_CASE("iterative stratification of few samples: without labels, all alike, e
   }
   own.add({});
   CHECK(split_label_sets(own, {Split::val, 0.01, 1}) == std::vector<int64_t>{4});
+  // Labels too rare for a share of their own do not take the others' away.
+  SampleLabelSets rare;
+  for (int32_t i = 0; i < 180; ++i) rare.add(std::array{i / 9, int32_t{20}});
+  for (const double fraction : {0.05, 0.1, 0.2}) {
+    const auto chosen = static_cast<double>(split_label_sets(rare, {Split::val, fraction, 1}).size());
+    CHECK(chosen == Approx(180 * fraction).margin(1));
+  }
   // Groups with samples of several labels: none is divided, and those without labels have their share.
   SampleLabelSets sets;
   std::vector<int32_t> groups;
