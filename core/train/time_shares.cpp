@@ -55,24 +55,24 @@ std::string rank_advice(const TimeShares& /*time*/, const TimeFacts& facts) {
          "less often";
 }
 
-struct Advice {
+struct TimeAdvice {
   double TimeShares::*part;
   double least;  ///< share of the whole from which it is worth a sentence
   std::string (*text)(const TimeShares&, const TimeFacts&);
 };
-constexpr std::array kAdvice = {
-    Advice{&TimeShares::data, 0.05, data_advice},
-    Advice{&TimeShares::ranks, 0.1, rank_advice},
-    Advice{
+constexpr std::array kTimeAdvice = {
+    TimeAdvice{&TimeShares::data, 0.05, data_advice},
+    TimeAdvice{&TimeShares::ranks, 0.1, rank_advice},
+    TimeAdvice{
         &TimeShares::stolen, 0.1,
         [](const TimeShares&, const TimeFacts&) -> std::string {
           return "other processes use the same cores: end them, or leave cores to them with device.threads";
         }},
-    Advice{&TimeShares::evaluating, 0.2,
-           [](const TimeShares&, const TimeFacts&) -> std::string {
-             return "a longer validation.interval evaluates less often";
-           }},
-    Advice{
+    TimeAdvice{&TimeShares::evaluating, 0.2,
+               [](const TimeShares&, const TimeFacts&) -> std::string {
+                 return "a longer validation.interval evaluates less often";
+               }},
+    TimeAdvice{
         &TimeShares::saving, 0.1,
         [](const TimeShares&, const TimeFacts&) -> std::string {
           return "a longer checkpoint.interval saves less often; a faster disk in run.output_dir also helps";
@@ -122,8 +122,8 @@ std::string time_text(const TimeShares& time) {
 std::string time_advice(const TimeShares& time, const TimeFacts& facts) {
   TimeShares all = time;
   all.ranks = std::max(time.ranks, facts.waited);  // this rank may be the one that the others wait for
-  const Advice* chosen = nullptr;
-  for (const Advice& advice : kAdvice) {
+  const TimeAdvice* chosen = nullptr;
+  for (const TimeAdvice& advice : kTimeAdvice) {
     if (all.*advice.part < advice.least * time.total()) continue;
     if (chosen == nullptr || all.*advice.part > all.*chosen->part) chosen = &advice;
   }
