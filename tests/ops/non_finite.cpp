@@ -38,14 +38,18 @@ class Runner {
  public:
   Runner(const Program& program, const Backend& backend, const GivenNumbers& values,
          const std::vector<std::string>& outputs)
-      : session_(program, backend), values_(values), outputs_(outputs) {
+      : session_(program, backend), values_(values) {
     session_.set(values_);
+    for (const std::string& name : outputs) {
+      outputs_.push_back(plan().entry(kEntry).output(name));
+      REQUIRE(outputs_.back() != kNone);
+    }
   }
 
   FoundNumbers run() {
     session_.run(kEntry);
     FoundNumbers all;
-    for (const std::string& name : outputs_) all.push_back(session_.output(kEntry, name));
+    for (const TensorId output : outputs_) all.push_back(session_.executable().read<double>(output));
     return all;
   }
   FoundNumbers run(const Plant& plant) {
@@ -65,7 +69,7 @@ class Runner {
  private:
   Session session_;
   const GivenNumbers& values_;
-  const std::vector<std::string>& outputs_;
+  std::vector<TensorId> outputs_;
 };
 
 /// Operands and switches: they distinguish the fused forms of an operation.
