@@ -6,15 +6,6 @@
 #include <cstdint>
 #include <new>
 
-#ifdef TRAINER_SANITIZED
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#else
-#define __asan_unpoison_memory_region(begin, bytes) static_cast<void>(begin)
-#define __sanitizer_start_switch_fiber(fake, bottom, size) static_cast<void>(fake)
-#define __sanitizer_finish_switch_fiber(fake, bottom, size) static_cast<void>(fake)
-#endif
-
 // Saves the registers that a function must preserve for its caller, and continues on another stack. ucontext
 // would ask the kernel for the signal mask each time, ten times as slow.
 extern "C" void trainer_switch_stack(void** save, void* next);
@@ -56,9 +47,8 @@ void (*starting_body)() = nullptr;
 struct FiberEntry {
   static void run() {
     Fiber* self = starting;
-    __sanitizer_finish_switch_fiber(nullptr, &self->callers_bottom_, &self->callers_size_);
     starting_body();
-    self->pause(true);
+    self->pause();
   }
 };
 
@@ -89,23 +79,16 @@ Fiber::Fiber(Stacks& stacks, void (*body)()) : stacks_(stacks), stack_(stacks.ta
 }
 
 Fiber::~Fiber() {
-  // An abandoned fiber leaves AddressSanitizer's marks of its frames.
-  if (!ended_) __asan_unpoison_memory_region(stack_, kStackBytes);
   stacks_.give_back(stack_);
 }
 
 void Fiber::resume() {
   starting = this;
-  __sanitizer_start_switch_fiber(&callers_fake_, stack_, kStackBytes);
   trainer_switch_stack(&callers_pointer_, own_pointer_);
-  __sanitizer_finish_switch_fiber(callers_fake_, nullptr, nullptr);
 }
 
-void Fiber::pause(bool last) {
-  ended_ = last;
-  __sanitizer_start_switch_fiber(last ? nullptr : &own_fake_, callers_bottom_, callers_size_);
+void Fiber::pause() {
   trainer_switch_stack(&own_pointer_, callers_pointer_);
-  __sanitizer_finish_switch_fiber(own_fake_, &callers_bottom_, &callers_size_);
 }
 
 }  // namespace trainer::emulation

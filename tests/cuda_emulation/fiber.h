@@ -29,21 +29,15 @@ class Fiber {
   ~Fiber();
 
   void resume();
-  /// Called by the fiber itself; with `last` it never runs again.
-  void pause(bool last = false);
+  /// Called by the fiber itself.
+  void pause();
   const std::byte* stack() const { return stack_; }
 
  private:
   Stacks& stacks_;
   std::byte* stack_;
   void* own_pointer_;
-  bool ended_ = false;
   void* callers_pointer_ = nullptr;
-  // Information that AddressSanitizer needs about a change of stacks.
-  void* own_fake_ = nullptr;
-  void* callers_fake_ = nullptr;
-  const void* callers_bottom_ = nullptr;
-  size_t callers_size_ = 0;
   friend struct FiberEntry;
 };
 

@@ -15,13 +15,6 @@
 #include "tests/cuda_emulation/faults.h"
 #include "tests/cuda_emulation/scheduler.h"
 
-#ifdef TRAINER_SANITIZED
-#include <sanitizer/asan_interface.h>
-#else
-#define __asan_poison_memory_region(begin, bytes) static_cast<void>(begin)
-#define __asan_unpoison_memory_region(begin, bytes) static_cast<void>(begin)
-#endif
-
 extern "C" __attribute__((visibility("hidden"))) char __ehdr_start, _end;  // set by the linker
 
 namespace trainer::emulation {
@@ -289,7 +282,6 @@ void reset_shared() {
   m.shared_used = 0;
   m.shared_variables.clear();
   m.shared_beyond.clear();
-  __asan_poison_memory_region(m.shared_bytes, kSharedBytes);
 }
 
 void* shared_variable(const void* key, size_t bytes) {
@@ -305,7 +297,6 @@ void* shared_variable(const void* key, size_t bytes) {
   }
   m.shared_used = begin + bytes;
   std::byte* place = m.shared_bytes + begin;
-  __asan_unpoison_memory_region(place, bytes);
   std::memset(place, 0xFF, bytes);  // NaN in every floating type
   if (checking()) {
     for (size_t i = begin; i < begin + bytes; ++i) m.shared.cells[i].belongs = true;
@@ -346,8 +337,6 @@ Fence::Fence(std::vector<Window> windows) : windows_(std::move(windows)) {
     if (region == nullptr) throw std::logic_error("a tensor lies outside the device's memory");
     if (std::find(m.fenced.begin(), m.fenced.end(), region) == m.fenced.end()) m.fenced.push_back(region);
   }
-  for (const Region* region : m.fenced) __asan_poison_memory_region(region->begin, region->bytes);
-  for (const Window& window : windows_) __asan_unpoison_memory_region(window.begin, window.bytes);
   m.windows = windows_;
   if (!checking()) return;
   for (const Window& window : windows_) {
@@ -360,7 +349,6 @@ Fence::Fence(std::vector<Window> windows) : windows_(std::move(windows)) {
 
 Fence::~Fence() {
   Memory& m = memory();
-  for (const Region* region : m.fenced) __asan_unpoison_memory_region(region->begin, region->bytes);
   m.windows.clear();
   m.fenced.clear();
 }
