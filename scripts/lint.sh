@@ -169,6 +169,7 @@ check_included() {
 # clang++ takes two thirds of g++'s time: its precompiled headers hold the templates that they instantiate.
 check_alone() {
   local database=build/alone headers commands status=0
+  tool clang++ >/dev/null
   cmake --preset alone >/dev/null
   mapfile -t headers < <(ninja -C "$database" -t targets all | sed -n 's/^\(.*\.pch\): .*/\1/p')
   ninja -C "$database" "${headers[@]}" >/dev/null

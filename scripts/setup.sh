@@ -11,7 +11,7 @@ usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
              man, zsh and fish, what --package installs, what sanitizers and scripts/fuzz.sh need (clang, its runtime
              libraries, OpenMP), and from PyPI TensorBoard in build/tensorboard and, where nvcc is, NVIDIA's disassembler
              in build/disassembler
-  --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy
+  --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy, clang with OpenMP
   --package  also install what `cpack -G DEB` needs: dpkg-dev, file
   --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
              build/bench (5.5 GB); and the text of configs/gpt_char_bible.yaml
@@ -39,8 +39,8 @@ for argument in "$@"; do
       with_wheels=yes
       ;;
     --lint)
-      packages+=(clang-format clang-tidy)
-      tools+=(clang-format clang-tidy)
+      packages+=(clang-format clang-tidy clang libomp-dev)
+      tools+=(clang-format clang-tidy clang++)
       ;;
     --bench)
       packages+=(python3-venv python3-torch bible-kjv)

@@ -9,8 +9,8 @@ namespace trainer::emulation {
 /// A kernel with one mistake that the emulation has to find.
 struct PlantedBug {
   std::string name;
-  std::string kind;   ///< of the fault that it has to report
-  bool needs_checks;  ///< only if accesses are checked
+  std::string kind;  ///< of the fault that it has to report
+  bool names_line;   ///< of the access, which the fault has to report too
   /// Runs it once on this many floats of device memory, the first half of them set.
   void (*run)(float* memory, int count);
 };
