@@ -19,6 +19,7 @@ namespace {
 struct TargetRun {
   const float* x;
   const int32_t* label;
+  int64_t position;                                   ///< the first one's, among all of the batch
   int64_t first, classes, stride_c, stride_i, count;  ///< first: position of x among all logits
 
   float logit(int64_t i, int64_t c) const { return x[c * stride_c + i * stride_i]; }
@@ -41,6 +42,7 @@ struct TargetRuns {
         is_image ? sample(run) * sizes.classes * sizes.positions + position : row * sizes.classes;
     return {logits + first,
             labels + row,
+            row,
             first,
             sizes.classes,
             is_image ? sizes.positions : 1,
@@ -90,10 +92,8 @@ struct LossOfTargets {
   double loss = 0, weight = 0, valid_targets = 0;
 };
 
-LossOfTargets loss_of_targets(const TargetRun& run, const CrossEntropySettings& settings,
-                              const ClassWeights& weights) {
-  TileFloats largest, sum;
-  softmax_of(run, largest, sum);
+LossOfTargets loss_of_targets(const TargetRun& run, const TileFloats& largest, const TileFloats& sum,
+                              const CrossEntropySettings& settings, const ClassWeights& weights) {
   const double smoothing = settings.label_smoothing;
   LossOfTargets sums;
   for (int64_t i = 0; i < run.count; ++i) {
@@ -114,7 +114,8 @@ LossOfTargets loss_of_targets(const TargetRun& run, const CrossEntropySettings& 
 
 /// Terms of a position's gradient: dx[c] = share * exp(x[c] - largest) - even * w[c].
 struct GradientFactors {
-  TileFloats largest, share, even;
+  const float* largest;
+  TileFloats share, even;
 };
 
 /// By rows, neighbours being classes; without a valid target dx is 0 whatever the values of x.
@@ -156,11 +157,11 @@ float gradient_focus(const TargetRun& run, int64_t i, double gamma, float larges
 }
 
 /// dx may be the logits' own memory.
-void write_gradient(const TargetRun& run, const CrossEntropySettings& settings, const ClassWeights& weights,
-                    float scale, float* dx) {
-  GradientFactors f{};
-  TileFloats sum{}, sharp{};
-  softmax_of(run, f.largest, sum);
+void write_gradient(const TargetRun& run, const SoftmaxSlots& softmax, const CrossEntropySettings& settings,
+                    const ClassWeights& weights, float scale, float* dx) {
+  GradientFactors f{.largest = at<const float>(softmax.largest) + run.position, .share = {}, .even = {}};
+  const float* sum = at<const float>(softmax.sum) + run.position;
+  TileFloats sharp{};
   const auto smoothing = static_cast<float>(settings.label_smoothing);
   const float even = smoothing / static_cast<float>(run.classes);
   for (int64_t i = 0; i < run.count; ++i) {
@@ -185,42 +186,47 @@ void write_gradient(const TargetRun& run, const CrossEntropySettings& settings, 
 /// Samples of weight 0 do not count, even with NaN.
 std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, const Choice&,
                                                    const Slots& slots) {
-  return kernel(
-      [=, settings = static_cast<const CrossEntropySums&>(context.op).settings,
-       runs = TargetRuns(context.inputs[CrossEntropySums::kLogits].shape),
-       classes = ClassWeightSlot(slots.inputs[CrossEntropySums::kClassWeights],
-                                 LogitSizes(context.inputs[CrossEntropySums::kLogits].shape).classes)] {
-        const ClassWeights class_weights = classes.now();
-        const float* weights = at<const float>(slots.inputs[CrossEntropySums::kWeights]);
-        auto* parts = at<LossOfTargets>(slots.workspace);
-        parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
-          for (int64_t r = begin; r < end; ++r) {
-            const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySums::kLogits]),
-                                          at<const int32_t>(slots.inputs[CrossEntropySums::kLabels]));
-            parts[r] = weights[runs.sample(r)] == 0 ? LossOfTargets{}
-                                                    : loss_of_targets(run, settings, class_weights);
-          }
-        });
-        LossOfTargets sums;
-        for (int64_t r = 0; r < runs.runs; ++r) {
-          const double weight = weights[runs.sample(r)];
-          sums.loss += weight * parts[r].loss;
-          sums.weight += weight * parts[r].weight;
-          sums.valid_targets += weight * parts[r].valid_targets;
-        }
-        const double values[] = {sums.loss, sums.weight, sums.valid_targets};
-        for (size_t i = 0; i < std::size(values); ++i) {
-          if (slots.outputs[i] != nullptr)
-            *at<float>(slots.outputs[i]) =
-                static_cast<float>(values[i] / static_cast<double>(runs.sizes.positions));
-        }
-      });
+  return kernel([=, settings = static_cast<const CrossEntropySums&>(context.op).settings,
+                 runs = TargetRuns(context.inputs[CrossEntropySums::kLogits].shape),
+                 kept = SoftmaxSlots::of<CrossEntropySums>(slots.outputs),
+                 classes =
+                     ClassWeightSlot(slots.inputs[CrossEntropySums::kClassWeights],
+                                     LogitSizes(context.inputs[CrossEntropySums::kLogits].shape).classes)] {
+    const ClassWeights class_weights = classes.now();
+    const float* weights = at<const float>(slots.inputs[CrossEntropySums::kWeights]);
+    auto* parts = at<LossOfTargets>(slots.workspace);
+    parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySums::kLogits]),
+                                      at<const int32_t>(slots.inputs[CrossEntropySums::kLabels]));
+        TileFloats largest, sum;
+        softmax_of(run, largest, sum);
+        for (int64_t i = 0; i < run.count; ++i) kept.put(run.position + i, {largest[i], sum[i]});
+        parts[r] = weights[runs.sample(r)] == 0 ? LossOfTargets{}
+                                                : loss_of_targets(run, largest, sum, settings, class_weights);
+      }
+    });
+    LossOfTargets sums;
+    for (int64_t r = 0; r < runs.runs; ++r) {
+      const double weight = weights[runs.sample(r)];
+      sums.loss += weight * parts[r].loss;
+      sums.weight += weight * parts[r].weight;
+      sums.valid_targets += weight * parts[r].valid_targets;
+    }
+    const double values[] = {sums.loss, sums.weight, sums.valid_targets};
+    for (size_t i = 0; i < std::size(values); ++i) {
+      if (slots.outputs[i] != nullptr)
+        *at<float>(slots.outputs[i]) =
+            static_cast<float>(values[i] / static_cast<double>(runs.sizes.positions));
+    }
+  });
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& context, const Choice&,
                                                             const Slots& slots) {
   return kernel([=, settings = static_cast<const CrossEntropySumsBackward&>(context.op).settings,
                  runs = TargetRuns(context.inputs[CrossEntropySumsBackward::kLogits].shape),
+                 softmax = SoftmaxSlots::of<CrossEntropySumsBackward>(slots.inputs),
                  classes = ClassWeightSlot(
                      slots.inputs[CrossEntropySumsBackward::kClassWeights],
                      LogitSizes(context.inputs[CrossEntropySumsBackward::kLogits].shape).classes)] {
@@ -232,7 +238,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& con
         const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySumsBackward::kLogits]),
                                       at<const int32_t>(slots.inputs[CrossEntropySumsBackward::kLabels]));
         write_gradient(
-            run, settings, class_weights,
+            run, softmax, settings, class_weights,
             scale * at<const float>(slots.inputs[CrossEntropySumsBackward::kWeights])[runs.sample(r)],
             at<float>(slots.outputs[CrossEntropySumsBackward::kDlogits]) + run.first);
       }

@@ -41,9 +41,9 @@ struct TargetSlots {
 };
 
 /// Loss of one row, in double: log-sum-exp minus the target's mean of the logits.
-double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, double smoothing) {
-  const float largest = row_max(row, classes);
-  const double log_sum = std::log(static_cast<double>(exp_sum(row, largest, classes))) + largest;
+double row_loss(const float* row, int64_t classes, const RowSoftmax& softmax, const SoftmaxTarget& target,
+                double smoothing) {
+  const double log_sum = std::log(static_cast<double>(softmax.sum)) + softmax.largest;
   double mean = 0;
   if (smoothing > 0) {
     for (int64_t c = 0; c < classes; ++c) mean += row[c];
@@ -52,15 +52,14 @@ double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, 
   return target.loss<double>(log_sum, row[target.label], row[target.other], mean, smoothing);
 }
 
-/// The sum over samples of weight times the mean of term(row) over the sample's rows. Terms are found in
-/// parallel and added up in order: bitwise identical for any number of threads. Samples of weight 0 do not
-/// count, even with NaN.
+/// The sum over samples of weight times the mean of term(row, whether it counts) over the sample's rows.
+/// Terms are found in parallel and added up in order: bitwise identical for any number of threads. Samples of
+/// weight 0 do not count, even with NaN; their terms are 0.
 template <class Term>
 float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, const Term& term) {
   const int64_t rows = sizes.samples * sizes.positions;
   parallel_rows(rows, sizes.classes, [=](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      terms[row] = weight[row / sizes.positions] == 0 ? 0 : term(row);
+    for (int64_t row = begin; row < end; ++row) terms[row] = term(row, weight[row / sizes.positions] != 0);
   });
   double sum = 0;
   for (int64_t n = 0; n < sizes.samples; ++n) {
@@ -71,10 +70,9 @@ float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, 
   return static_cast<float>(sum / static_cast<double>(sizes.positions));
 }
 
-TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const SoftmaxTarget& target,
-                                       float scale, float smoothing, float* dx) {
-  const float largest = row_max(row, classes);
-  const float inverse = 1.0f / exp_sum(row, largest, classes);
+TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const RowSoftmax& softmax,
+                                       const SoftmaxTarget& target, float scale, float smoothing, float* dx) {
+  const float largest = softmax.largest, inverse = 1.0f / softmax.sum;
   const float even = smoothing / static_cast<float>(classes);
 #pragma omp simd
   for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (math::exp(row[c] - largest) * inverse - even);
@@ -88,12 +86,17 @@ std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Ch
   const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
   const LogitSizes sizes(context.inputs[CrossEntropy::kLogits].shape);
   const auto targets = TargetSlots::of<CrossEntropy>(slots.inputs);
+  const auto kept = SoftmaxSlots::of<CrossEntropy>(slots.outputs);
   return kernel([=, x = slots.inputs[CrossEntropy::kLogits], weight = slots.inputs[CrossEntropy::kWeights],
                  loss = slots.outputs[CrossEntropy::kLoss], workspace = slots.workspace] {
-    *at<float>(loss) = weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
-      const float* logits = at<const float>(x) + row * sizes.classes;
-      return row_loss(logits, sizes.classes, targets.row(row), smoothing);
-    });
+    *at<float>(loss) =
+        weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row, bool counts) {
+          const float* logits = at<const float>(x) + row * sizes.classes;
+          const float largest = row_max(logits, sizes.classes);
+          const RowSoftmax softmax{largest, exp_sum(logits, largest, sizes.classes)};
+          kept.put(row, softmax);
+          return counts ? row_loss(logits, sizes.classes, softmax, targets.row(row), smoothing) : 0.0;
+        });
   });
 }
 
@@ -105,6 +108,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context,
       static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
   const LogitSizes sizes(context.inputs[CrossEntropyBackward::kLogits].shape);
   const auto targets = TargetSlots::of<CrossEntropyBackward>(slots.inputs);
+  const auto softmax = SoftmaxSlots::of<CrossEntropyBackward>(slots.inputs);
   return kernel([=, dloss = slots.inputs[CrossEntropyBackward::kDloss],
                  x = slots.inputs[CrossEntropyBackward::kLogits],
                  weight = slots.inputs[CrossEntropyBackward::kWeights],
@@ -113,7 +117,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context,
     const int64_t classes = sizes.classes;
     parallel_rows(sizes.samples * sizes.positions, classes, [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        gradient_row(at<const float>(x) + row * classes, classes, targets.row(row),
+        gradient_row(at<const float>(x) + row * classes, classes, softmax.at_row(row), targets.row(row),
                      scale * at<const float>(weight)[row / sizes.positions], smoothing,
                      at<float>(dx) + row * classes);
       }
@@ -138,10 +142,10 @@ std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, c
                  label = slots.inputs[TopK::kLabels], weight = slots.inputs[TopK::kWeights],
                  correct = slots.outputs[TopK::kHits], workspace = slots.workspace] {
     *at<float>(correct) =
-        weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
+        weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row, bool counts) {
           const float* logits = at<const float>(x) + row * sizes.classes;
           const int32_t own = at<const int32_t>(label)[row];
-          return own != ignored && among_largest(logits, sizes.classes, own, k) ? 1.0 : 0.0;
+          return counts && own != ignored && among_largest(logits, sizes.classes, own, k) ? 1.0 : 0.0;
         });
   });
 }

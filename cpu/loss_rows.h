@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/engine/planner.h"
+#include "cpu/handler.h"
 
 namespace trainer::cpu {
 
@@ -13,6 +14,27 @@ namespace trainer::cpu {
 float row_max(const float* row, int64_t classes);
 /// Of exp(x - largest) over a row.
 float exp_sum(const float* row, float largest, int64_t classes);
+
+/// Of a row of logits: its largest, and the sum of exp(x - largest).
+struct RowSoftmax {
+  float largest, sum;
+};
+
+/// Where each row's softmax is kept for the gradient; a loss without a gradient keeps none.
+struct SoftmaxSlots {
+  void *const *largest, *const *sum;
+
+  /// The inputs or outputs of an operation `Op`.
+  template <class Op>
+  static SoftmaxSlots of(const std::vector<void* const*>& slots) {
+    return {slots[Op::kLargest], slots[Op::kExpSum]};
+  }
+  void put(int64_t row, const RowSoftmax& softmax) const {
+    if (largest != nullptr) at<float>(largest)[row] = softmax.largest;
+    if (sum != nullptr) at<float>(sum)[row] = softmax.sum;
+  }
+  RowSoftmax at_row(int64_t row) const { return {at<const float>(largest)[row], at<const float>(sum)[row]}; }
+};
 
 /// Mixed precision gives losses f32; other types are refused.
 std::optional<std::string> why_not_low(const OpContext& context);

@@ -5,6 +5,7 @@
 
 #include "core/base/math.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "cpu/loss_rows.h"
 #include "cpu/parallel.h"
 
 namespace trainer::cpu {
@@ -51,9 +52,8 @@ TRAINER_MULTIVERSION void softmax_sums(const Tile& tile, TileFloats& largest, Ti
 namespace {
 
 /// Sum of the pixels' losses, in double.
-double tile_loss(const Tile& tile, const int32_t* label, double smoothing) {
-  TileFloats largest, sum;
-  softmax_sums(tile, largest, sum);
+double tile_loss(const Tile& tile, const int32_t* label, const TileFloats& largest, const TileFloats& sum,
+                 double smoothing) {
   double loss = 0;
   for (int64_t i = 0; i < tile.count; ++i) {
     loss += std::log(static_cast<double>(sum[i])) + largest[i] -
@@ -67,18 +67,18 @@ double tile_loss(const Tile& tile, const int32_t* label, double smoothing) {
   return loss - smoothing * all / static_cast<double>(tile.classes);
 }
 
-/// dx may be the tile's own memory.
-TRAINER_MULTIVERSION void tile_gradient(const Tile& tile, const int32_t* label, float scale, float smoothing,
-                                        float* dx) {
-  TileFloats largest, sum;
-  softmax_sums(tile, largest, sum);
+/// From the pixels' largest logits and sums of exp. dx may be the tile's own memory.
+TRAINER_MULTIVERSION void tile_gradient(const Tile& tile, const int32_t* label, const float* largest,
+                                        const float* exp_sum, float scale, float smoothing, float* dx) {
+  TileFloats inverse;
   const float even = smoothing / static_cast<float>(tile.classes);
-  for (int64_t i = 0; i < tile.count; ++i) sum[i] = 1.0f / sum[i];
+  for (int64_t i = 0; i < tile.count; ++i) inverse[i] = 1.0f / exp_sum[i];
   for (int64_t c = 0; c < tile.classes; ++c) {
     const float* x = tile.x + c * tile.stride;
     float* out = dx + c * tile.stride;
 #pragma omp simd
-    for (int64_t i = 0; i < tile.count; ++i) out[i] = scale * (math::exp(x[i] - largest[i]) * sum[i] - even);
+    for (int64_t i = 0; i < tile.count; ++i)
+      out[i] = scale * (math::exp(x[i] - largest[i]) * inverse[i] - even);
   }
   for (int64_t i = 0; i < tile.count; ++i) dx[label[i] * tile.stride + i] -= scale * (1.0f - smoothing);
 }
@@ -99,12 +99,12 @@ TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, i
   return hits;
 }
 
-/// Adds up sum(tile) of every tile of a sample that counts, weighted and in order, so that the number of
-/// threads does not matter.
+/// Adds up sum(tile, whether its sample counts) of every tile, weighted and in order, so that the number of
+/// threads does not matter. The sum of a tile that does not count is 0.
 template <class Sum>
 double weighted_sum(const Tiling& tiling, const float* weights, double* sums, const Sum& sum) {
   parallel_rows(tiling.tiles, kTilePixels * tiling.sizes.classes, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) sums[t] = weights[tiling.sample(t)] == 0 ? 0.0 : sum(t);
+    for (int64_t t = begin; t < end; ++t) sums[t] = sum(t, weights[tiling.sample(t)] != 0);
   });
   double all = 0;
   for (int64_t t = 0; t < tiling.tiles; ++t) all += weights[tiling.sample(t)] * sums[t];
@@ -122,12 +122,18 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy(const OpContext& context, co
   return kernel([=, tiling = Tiling(context.inputs[CrossEntropy::kLogits].shape),
                  x = slots.inputs[CrossEntropy::kLogits], label = slots.inputs[CrossEntropy::kLabels],
                  weight = slots.inputs[CrossEntropy::kWeights], sums = slots.workspace,
-                 loss = slots.outputs[CrossEntropy::kLoss]] {
+                 loss = slots.outputs[CrossEntropy::kLoss],
+                 kept = SoftmaxSlots::of<CrossEntropy>(slots.outputs)] {
+    const auto sum = [=](int64_t t, bool counts) {
+      const Tile tile = tiling.at(t, at<const float>(x));
+      TileFloats largest, exp_sum;
+      softmax_sums(tile, largest, exp_sum);
+      for (int64_t i = 0; i < tile.count; ++i) kept.put(tiling.first_label(t) + i, {largest[i], exp_sum[i]});
+      const int32_t* labels = at<const int32_t>(label) + tiling.first_label(t);
+      return counts ? tile_loss(tile, labels, largest, exp_sum, smoothing) : 0.0;
+    };
     *at<float>(loss) =
-        static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
-          return tile_loss(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
-                           smoothing);
-        }));
+        static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), sum));
   });
 }
 
@@ -139,11 +145,14 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& co
                  x = slots.inputs[CrossEntropyBackward::kLogits],
                  label = slots.inputs[CrossEntropyBackward::kLabels],
                  weight = slots.inputs[CrossEntropyBackward::kWeights],
+                 kept = SoftmaxSlots::of<CrossEntropyBackward>(slots.inputs),
                  dx = slots.outputs[CrossEntropyBackward::kDlogits]] {
     const float scale = *at<const float>(dloss) / static_cast<float>(tiling.sizes.positions);
     parallel_rows(tiling.tiles, kTilePixels * tiling.sizes.classes, [=](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
-        tile_gradient(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
+        const int64_t first = tiling.first_label(t);
+        tile_gradient(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + first,
+                      at<const float>(kept.largest) + first, at<const float>(kept.sum) + first,
                       scale * at<const float>(weight)[tiling.sample(t)], smoothing,
                       at<float>(dx) + tiling.first_logit(t));
       }
@@ -157,11 +166,13 @@ std::unique_ptr<Kernel> compile_pixel_top_k(const OpContext& context, const Slot
                  x = slots.inputs[TopK::kLogits], label = slots.inputs[TopK::kLabels],
                  weight = slots.inputs[TopK::kWeights], sums = slots.workspace,
                  correct = slots.outputs[TopK::kHits]] {
+    const auto hits = [=](int64_t t, bool counts) {
+      const int32_t* labels = at<const int32_t>(label) + tiling.first_label(t);
+      return counts ? static_cast<double>(tile_hits(tiling.at(t, at<const float>(x)), labels, k, ignored))
+                    : 0.0;
+    };
     *at<float>(correct) =
-        static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
-          return static_cast<double>(tile_hits(tiling.at(t, at<const float>(x)),
-                                               at<const int32_t>(label) + tiling.first_label(t), k, ignored));
-        }));
+        static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), hits));
   });
 }
 

@@ -46,8 +46,10 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums(const Gpu& gpu, const OpConte
   return kernel(context, [=, settings = static_cast<const CrossEntropySums&>(context.op).settings,
                           logits = context.inputs[CrossEntropySums::kLogits], stream = gpu.stream.get()] {
     return launch_cross_entropy_sums(target_rows<CrossEntropySums>(logits.shape, settings, slots),
-                                     logits.dtype, *slots.inputs[CrossEntropySums::kLogits], *slots.workspace,
-                                     outputs_at(slots), stream);
+                                     logits.dtype, *slots.inputs[CrossEntropySums::kLogits],
+                                     {optional_at<float>(slots.outputs[CrossEntropySums::kLargest]),
+                                      optional_at<float>(slots.outputs[CrossEntropySums::kExpSum])},
+                                     *slots.workspace, outputs_at(slots), stream);
   });
 }
 
@@ -59,6 +61,8 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const Gpu& gpu, cons
                   return launch_cross_entropy_sums_backward(
                       target_rows<CrossEntropySumsBackward>(logits.shape, settings, slots), logits.dtype,
                       *slots.inputs[CrossEntropySumsBackward::kLogits],
+                      {at<const float>(slots.inputs[CrossEntropySumsBackward::kLargest]),
+                       at<const float>(slots.inputs[CrossEntropySumsBackward::kExpSum])},
                       at<const float>(slots.inputs[CrossEntropySumsBackward::kDloss]),
                       *slots.outputs[CrossEntropySumsBackward::kDlogits], stream);
                 });

@@ -19,41 +19,46 @@ __device__ inline Octet class_weights(const TargetRows& rows, int64_t first, int
   return each([](float) { return 1.0f; }, Octet{});
 }
 
-/// The sum of all class weights and, with them, of a row's logits; by one team.
-struct WeightedRow {
-  double weights = 0, logits = 0;
-};
-template <class Team, class T>
-__device__ inline WeightedRow weighted_row(const TargetRows& rows, const T* row) {
-  WeightedRow sums;
-  // One at a time: class weights take the registers of more.
-  visit_logits<Team, 1>(row, rows.rows.classes, [&](int64_t first, const Octet& x, int count) {
-    const Octet weights = class_weights(rows, first, count);
-    for (int i = 0; i < count; ++i) {
-      const double w = weights.v[i];
-      sums.weights += w;
-      sums.logits += w * x.v[i];
-    }
-  });
-  return {Team::sum(sums.weights), Team::sum(sums.logits)};
+/// The sum of all class weights; by one team.
+template <class Team>
+__device__ inline double all_class_weights(const TargetRows& rows) {
+  if (rows.class_weights == nullptr) return static_cast<double>(rows.rows.classes);
+  double sum = 0;
+  for (int64_t c = Team::member(); c < rows.rows.classes; c += Team::kSize) sum += rows.class_weights[c];
+  return Team::sum(sum);
 }
 
-template <class Team, class T>
-__device__ inline double target_loss(const TargetRows& rows, const T* row, int32_t label) {
-  const Softmax of_row = softmax<Team>(row, rows.rows.classes);
-  WeightedRow weighted;
-  if (rows.smoothing > 0) weighted = weighted_row<Team>(rows, row);
+/// Of row `index`, whose softmax it keeps; 0 unless the row counts. Class weights take the registers of a
+/// second piece in flight.
+template <class Team, class T, bool kSmooths>
+__device__ inline double target_loss(const TargetRows& rows, const T* logits, int64_t index, bool counts,
+                                     const SoftmaxOfRows& kept) {
+  const T* row = logits + index * rows.rows.classes;
+  double weighted = 0;  // the sum of its logits, each by the weight of its class
+  constexpr int kAtOnce = kSmooths ? 1 : 2;
+  const auto weigh = [&](int64_t first, const Octet& x, int count) {
+    if (!kSmooths) return;
+    const Octet weights = class_weights(rows, first, count);
+    for (int i = 0; i < count; ++i) weighted += static_cast<double>(weights.v[i]) * x.v[i];
+  };
+  const Softmax of_row = softmax<Team, kAtOnce>(row, rows.rows.classes, weigh);
+  keep<Team>(of_row, kept, index);
+  if (!counts) return 0;
+  double all_weights = 0;
+  if (kSmooths) all_weights = all_class_weights<Team>(rows), weighted = Team::sum(weighted);
+  const int32_t label = rows.rows.label[index];
   const WeightedTarget<double> target{class_weight(rows, label), rows.smoothing,
                                       rows.smoothing / static_cast<double>(rows.rows.classes)};
   const double log_sum = ::log(static_cast<double>(of_row.sum)) + of_row.largest;
   const auto own = static_cast<double>(to_float(row[label]));
-  const double loss = target.loss(log_sum, own, weighted.weights, weighted.logits);
+  const double loss = target.loss(log_sum, own, all_weights, weighted);
   return rows.gamma == 0 ? loss : loss * Focus<double>(rows.gamma, own - log_sum).loss;
 }
 
 /// Block b's part of output o is partial[o * blocks + b]. A sample of weight 0 does not count, even with NaN.
-template <class Team, class T>
-__global__ void __launch_bounds__(kThreads) sum_targets(TargetRows rows, const T* logits, double* partial) {
+template <class Team, class T, bool kSmooths>
+__global__ void __launch_bounds__(kThreads, kSmooths ? kFewBlocks : 4)
+    sum_targets(TargetRows rows, const T* logits, SoftmaxOfRows kept, double* partial) {
   wait_for_previous_kernels();
   double sums[kSums] = {};
   const int64_t first = blockIdx.x * kRowsOfBlock<Team>, end = first + kRowsOfBlock<Team>;
@@ -61,8 +66,11 @@ __global__ void __launch_bounds__(kThreads) sum_targets(TargetRows rows, const T
        row < end && row < rows.rows.samples * rows.rows.positions; row += Team::kTeams) {
     const double weight = rows.rows.weight[row / rows.rows.positions];
     const int32_t label = rows.rows.label[row];
-    if (weight == 0 || label == rows.ignored) continue;
-    sums[0] += weight * target_loss<Team>(rows, logits + row * rows.rows.classes, label);
+    if (label == rows.ignored) {
+      keep<Team>({0, 1}, kept, row);  // read by nobody
+      continue;
+    }
+    sums[0] += weight * target_loss<Team, T, kSmooths>(rows, logits, row, weight != 0, kept);
     sums[1] += weight * class_weight(rows, label);
     sums[2] += weight;
   }
@@ -91,7 +99,7 @@ __global__ void __launch_bounds__(kThreads)
 /// Focal or not at compile time: this saves cross entropy registers.
 template <class Team, class T, bool kFocal>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    target_gradient_rows(TargetRows rows, const T* logits, const float* dloss, T* dx) {
+    target_gradient_rows(TargetRows rows, const T* logits, KeptSoftmax kept, const float* dloss, T* dx) {
   wait_for_previous_kernels();
   const int64_t index = Team::row(), classes = rows.rows.classes;
   if (index >= rows.rows.samples * rows.rows.positions) return;
@@ -103,26 +111,25 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
                        [&](int64_t first, const Octet&, int count) { store(Octet{}, count, out + first); });
     return;
   }
-  const Softmax of_row = softmax<Team>(row, classes);
-  WeightedRow weighted;
-  if (rows.smoothing > 0) weighted = weighted_row<Team>(rows, row);
+  const float largest = kept.largest[index], exp_sum = kept.sum[index];
+  const double all_weights = rows.smoothing > 0 ? all_class_weights<Team>(rows) : 0;
   const auto smoothing = static_cast<float>(rows.smoothing);
   const WeightedTarget<float> target{class_weight(rows, label), smoothing,
                                      smoothing / static_cast<float>(classes)};
   float scale =
       *dloss / static_cast<float>(rows.rows.positions) * rows.rows.weight[index / rows.rows.positions];
   if constexpr (kFocal) {
-    const float log_p = to_float(row[label]) - of_row.largest - std::log(of_row.sum);
+    const float log_p = to_float(row[label]) - largest - std::log(exp_sum);
     scale *= Focus<float>(static_cast<float>(rows.gamma), log_p).gradient;
     Team::wait();  // dx may be the logits' own memory, and every member reads the label's
   }
-  const float share = target.share(static_cast<float>(weighted.weights)) / of_row.sum;
+  const float share = target.share(static_cast<float>(all_weights)) / exp_sum;
   visit_logits<Team>(row, classes, [&](int64_t first, const Octet& x, int count) {
     const Octet weights = class_weights(rows, first, count);
     Octet d;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
-      d.v[i] = share * math::exp(x.v[i] - of_row.largest) - target.even * weights.v[i];
+      d.v[i] = share * math::exp(x.v[i] - largest) - target.even * weights.v[i];
       if (first + i == label) d.v[i] -= target.sharp();
       d.v[i] *= scale;
     }
@@ -149,15 +156,17 @@ int64_t target_workspace_bytes(int64_t rows, int64_t classes) {
 }
 
 cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const void* logits,
-                                      void* workspace, const TargetSums& sums, cudaStream_t stream) {
+                                      const SoftmaxOfRows& softmax, void* workspace, const TargetSums& sums,
+                                      cudaStream_t stream) {
   return with_team(rows.rows.classes, [=](auto team) {
     using Team = decltype(team);
     const int64_t blocks = blocks_of_rows<Team>(rows.rows.count());
     auto* partial = static_cast<double*>(workspace);
     const cudaError_t status = with_storage(dtype, [=](auto type) {
       using T = decltype(type);
-      return launch(sum_targets<Team, T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), stream, rows,
-                    static_cast<const T*>(logits), partial);
+      const auto kernel = rows.smoothing > 0 ? sum_targets<Team, T, true> : sum_targets<Team, T, false>;
+      return launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), stream, rows,
+                    static_cast<const T*>(logits), softmax, partial);
     });
     if (status != cudaSuccess) return status;
     return launch(finish_target_sums, dim3(kSums), dim3(kThreads), stream, partial, blocks,
@@ -166,7 +175,8 @@ cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const
 }
 
 cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dtype, const void* logits,
-                                               const float* dloss, void* dlogits, cudaStream_t stream) {
+                                               const KeptSoftmax& softmax, const float* dloss, void* dlogits,
+                                               cudaStream_t stream) {
   return with_team(rows.rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
@@ -174,7 +184,7 @@ cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dty
       const auto kernel =
           rows.gamma == 0 ? target_gradient_rows<Team, T, false> : target_gradient_rows<Team, T, true>;
       return launch(kernel, Team::grid(rows.rows.count()), dim3(kThreads), stream, rows,
-                    static_cast<const T*>(logits), dloss, static_cast<T*>(dlogits));
+                    static_cast<const T*>(logits), softmax, dloss, static_cast<T*>(dlogits));
     });
   });
 }

@@ -18,14 +18,16 @@ struct TargetRows {
 /// Memory for the sums of parts.
 int64_t target_workspace_bytes(int64_t rows, int64_t classes);
 
-/// Outputs of CrossEntropySums, any of which may be null.
+/// The first three outputs of CrossEntropySums, any of which may be null.
 struct TargetSums {
   float* of[3];
 };
 cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const void* logits,
-                                      void* workspace, const TargetSums& sums, cudaStream_t stream);
+                                      const SoftmaxOfRows& softmax, void* workspace, const TargetSums& sums,
+                                      cudaStream_t stream);
 cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dtype, const void* logits,
-                                               const float* dloss, void* dlogits, cudaStream_t stream);
+                                               const KeptSoftmax& softmax, const float* dloss, void* dlogits,
+                                               cudaStream_t stream);
 /// Outputs of MeanOverTargets, any of which may be null.
 cudaError_t launch_mean_over_targets(const float* sum, const float* weight, const float* scale,
                                      const TargetSums& y, cudaStream_t stream);

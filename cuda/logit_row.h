@@ -3,6 +3,7 @@
 
 #include "core/base/math.h"
 #include "cuda/launch.h"
+#include "cuda/loss.h"
 #include "cuda/team.h"
 
 namespace trainer::cuda {
@@ -57,11 +58,12 @@ struct Softmax {
   }
 };
 
-/// Reads the row once.
-template <class Team, int kAtOnce = 2, class T>
-__device__ inline Softmax softmax(const T* row, int64_t classes) {
+/// Reads the row once, and gives also(first class, its logits and the next ones', how many) each piece.
+template <class Team, int kAtOnce = 2, class T, class Also>
+__device__ inline Softmax softmax(const T* row, int64_t classes, const Also& also) {
   Softmax own{-INFINITY, 0.0f};
-  visit_logits<Team, kAtOnce>(row, classes, [&](int64_t, const Octet& x, int count) {
+  visit_logits<Team, kAtOnce>(row, classes, [&](int64_t first, const Octet& x, int count) {
+    also(first, x, count);
     float largest = own.largest;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) largest = i < count ? Larger{}(largest, x.v[i]) : largest;
@@ -73,6 +75,14 @@ __device__ inline Softmax softmax(const T* row, int64_t classes) {
   });
   const float largest = Team::reduce(own.largest, Larger{});
   return {largest, Team::sum(own.sum_below(largest))};
+}
+
+/// For the gradient of the row's loss, if that is wanted.
+template <class Team>
+__device__ inline void keep(const Softmax& of_row, const SoftmaxOfRows& kept, int64_t row) {
+  if (Team::member() != 0) return;
+  if (kept.largest != nullptr) kept.largest[row] = of_row.largest;
+  if (kept.sum != nullptr) kept.sum[row] = of_row.sum;
 }
 
 }  // namespace trainer::cuda

@@ -68,8 +68,11 @@ std::unique_ptr<Kernel> compile_cross_entropy(const Gpu& gpu, const OpContext& c
                           dtype = context.inputs[CrossEntropy::kLogits].dtype, counters = gpu.counters.get(),
                           stream = gpu.stream.get()] {
     return launch_cross_entropy(mixed_rows_of<CrossEntropy>(sizes, step, slots), dtype,
-                                *slots.inputs[CrossEntropy::kLogits], smoothing, {*slots.workspace, counters},
-                                at<float>(slots.outputs[CrossEntropy::kLoss]), stream);
+                                *slots.inputs[CrossEntropy::kLogits], smoothing,
+                                {optional_at<float>(slots.outputs[CrossEntropy::kLargest]),
+                                 optional_at<float>(slots.outputs[CrossEntropy::kExpSum])},
+                                {*slots.workspace, counters}, at<float>(slots.outputs[CrossEntropy::kLoss]),
+                                stream);
   });
 }
 
@@ -78,16 +81,18 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const Gpu& gpu, const OpC
   using Op = CrossEntropyBackward;
   const int64_t step = step_in(choice.inputs[Op::kLogits], context.inputs[Op::kLogits]),
                 dlogits_step = step_in(choice.outputs[Op::kDlogits], context.outputs[Op::kDlogits]);
-  return kernel(
-      context, [=, smoothing = static_cast<const CrossEntropyBackward&>(context.op).label_smoothing,
-                sizes = LogitSizes(context.inputs[CrossEntropyBackward::kLogits].shape),
-                dtype = context.inputs[CrossEntropyBackward::kLogits].dtype, stream = gpu.stream.get()] {
-        return launch_cross_entropy_backward(mixed_rows_of<CrossEntropyBackward>(sizes, step, slots), dtype,
-                                             *slots.inputs[CrossEntropyBackward::kLogits], smoothing,
-                                             at<const float>(slots.inputs[CrossEntropyBackward::kDloss]),
-                                             *slots.outputs[CrossEntropyBackward::kDlogits], dlogits_step,
-                                             stream);
-      });
+  return kernel(context,
+                [=, smoothing = static_cast<const CrossEntropyBackward&>(context.op).label_smoothing,
+                 sizes = LogitSizes(context.inputs[CrossEntropyBackward::kLogits].shape),
+                 dtype = context.inputs[CrossEntropyBackward::kLogits].dtype, stream = gpu.stream.get()] {
+                  return launch_cross_entropy_backward(
+                      mixed_rows_of<CrossEntropyBackward>(sizes, step, slots), dtype,
+                      *slots.inputs[CrossEntropyBackward::kLogits],
+                      {at<const float>(slots.inputs[CrossEntropyBackward::kLargest]),
+                       at<const float>(slots.inputs[CrossEntropyBackward::kExpSum])},
+                      smoothing, at<const float>(slots.inputs[CrossEntropyBackward::kDloss]),
+                      *slots.outputs[CrossEntropyBackward::kDlogits], dlogits_step, stream);
+                });
 }
 
 std::unique_ptr<Kernel> compile_top_k(const Gpu& gpu, const OpContext& context, const Choice& choice,

@@ -17,16 +17,17 @@ __device__ inline SoftmaxTarget target(const LogitRows& rows, int64_t row) {
 template <class Team, class T>
 struct RowLoss {
   double smoothing;
-  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
+  SoftmaxOfRows kept;
+  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index, bool counts) const {
     const T* row = logits + index * rows.step;
-    const Softmax of_row = softmax<Team>(row, rows.classes);
     double mean = 0;
-    if (smoothing > 0) {
-      visit_logits<Team>(row, rows.classes, [&](int64_t, const Octet& x, int count) {
-        for (int i = 0; i < count; ++i) mean += x.v[i];
-      });
-      mean = Team::sum(mean) / static_cast<double>(rows.classes);
-    }
+    const Softmax of_row = softmax<Team>(row, rows.classes, [&](int64_t, const Octet& x, int count) {
+      if (smoothing == 0) return;
+      for (int i = 0; i < count; ++i) mean += x.v[i];
+    });
+    keep<Team>(of_row, kept, index);
+    if (!counts) return 0;
+    if (smoothing > 0) mean = Team::sum(mean) / static_cast<double>(rows.classes);
     const SoftmaxTarget t = target(rows, index);
     return t.loss(::log(static_cast<double>(of_row.sum)) + of_row.largest,
                   static_cast<double>(to_float(row[t.label])), static_cast<double>(to_float(row[t.other])),
@@ -39,10 +40,10 @@ template <class Team, class T>
 struct RowHit {
   int64_t k;
   int32_t ignored;
-  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
+  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index, bool counts) const {
     const T* row = logits + index * rows.step;
     const int32_t label = rows.label[index];
-    if (label == ignored) return 0;
+    if (!counts || label == ignored) return 0;
     const float own = to_float(row[label]);
     int before = 0;
     visit_logits<Team>(row, rows.classes, [&](int64_t first, const Octet& x, int count) {
@@ -54,8 +55,8 @@ struct RowHit {
   }
 };
 
-/// The mean over positions of the weighted sums of term(row): of a block's rows, then of the blocks. A sample
-/// of weight 0 does not count, even with NaN.
+/// The mean over positions of the weighted sums of term(row, whether it counts): of a block's rows, then of
+/// the blocks. A sample of weight 0 does not count, even with NaN; its terms are 0.
 template <class Team, class T, class Term>
 __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial, unsigned* counter,
                          float* total) {
@@ -65,7 +66,7 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
   for (int64_t row = first + threadIdx.x / Team::kSize; row < end && row < rows.samples * rows.positions;
        row += Team::kTeams) {
     const float weight = rows.weight[row / rows.positions];
-    if (weight != 0) sum += weight * term(rows, logits, row);
+    sum += weight * term(rows, logits, row, weight != 0);
   }
   sum = block_sum(Team::member() == 0 ? sum : 0.0);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
@@ -79,23 +80,23 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
 /// Gaps between rows become zero. Not __restrict__: dx may be the logits.
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx,
-                  int64_t dx_step) {
+    gradient_rows(LogitRows rows, const T* logits, KeptSoftmax kept, float smoothing, const float* dloss,
+                  T* dx, int64_t dx_step) {
   wait_for_previous_kernels();
-  constexpr int kAtOnce = 4;
+  constexpr int kAtOnce = sizeof(T) == 2 ? 6 : 4;
   const int64_t index = Team::row();
   if (index >= rows.samples * rows.positions) return;
   const T* row = logits + index * rows.step;
   T* out = dx + index * dx_step;
-  const Softmax of_row = softmax<Team, kAtOnce>(row, rows.classes);
+  const float largest = kept.largest[index], inverse = 1.0f / kept.sum[index];
   const SoftmaxTarget t = target(rows, index);
   const float scale = *dloss / static_cast<float>(rows.positions) * rows.weight[index / rows.positions];
-  const float inverse = 1.0f / of_row.sum, even = smoothing / static_cast<float>(rows.classes);
+  const float even = smoothing / static_cast<float>(rows.classes);
   visit_logits<Team, kAtOnce>(row, rows.classes, [&](int64_t first, const Octet& x, int count) {
     Octet d;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
-      const float p = math::exp(x.v[i] - of_row.largest) * inverse;
+      const float p = math::exp(x.v[i] - largest) * inverse;
       d.v[i] = scale * t.gradient(static_cast<int32_t>(first) + i, p, even, smoothing);
     }
     store(d, count, out + first);
@@ -121,26 +122,27 @@ int64_t loss_workspace_bytes(int64_t rows, int64_t classes) {
 }
 
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
-                                 const BlockSums& memory, float* loss, cudaStream_t stream) {
+                                 const SoftmaxOfRows& softmax, const BlockSums& memory, float* loss,
+                                 cudaStream_t stream) {
   return with_team(rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
-      return launch_sum<Team>(rows, static_cast<const T*>(logits), RowLoss<Team, T>{smoothing}, memory, loss,
-                              stream);
+      return launch_sum<Team>(rows, static_cast<const T*>(logits), RowLoss<Team, T>{smoothing, softmax},
+                              memory, loss, stream);
     });
   });
 }
 
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
-                                          double smoothing, const float* dloss, void* dlogits,
-                                          int64_t dlogits_step, cudaStream_t stream) {
+                                          const KeptSoftmax& softmax, double smoothing, const float* dloss,
+                                          void* dlogits, int64_t dlogits_step, cudaStream_t stream) {
   return with_team(rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
       return launch(gradient_rows<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows,
-                    static_cast<const T*>(logits), static_cast<float>(smoothing), dloss,
+                    static_cast<const T*>(logits), softmax, static_cast<float>(smoothing), dloss,
                     static_cast<T*>(dlogits), dlogits_step);
     });
   });

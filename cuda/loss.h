@@ -24,14 +24,24 @@ struct LogitRows {
   int64_t count() const { return samples * positions; }
 };
 
+/// Of each row, the largest logit and the sum of exp(x - largest): made by a loss, read by its gradient. Null
+/// where nothing reads them.
+struct SoftmaxOfRows {
+  float *largest, *sum;
+};
+struct KeptSoftmax {
+  const float *largest, *sum;
+};
+
 /// Memory for the sums of parts.
 int64_t loss_workspace_bytes(int64_t rows, int64_t classes);
 
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
-                                 const BlockSums& memory, float* loss, cudaStream_t stream);
+                                 const SoftmaxOfRows& softmax, const BlockSums& memory, float* loss,
+                                 cudaStream_t stream);
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
-                                          double smoothing, const float* dloss, void* dlogits,
-                                          int64_t dlogits_step, cudaStream_t stream);
+                                          const KeptSoftmax& softmax, double smoothing, const float* dloss,
+                                          void* dlogits, int64_t dlogits_step, cudaStream_t stream);
 cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
                          const BlockSums& memory, float* correct, cudaStream_t stream);
 

@@ -70,11 +70,10 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
       ->required()
       ->type_name("FILE|FOLDER");
   make_choice(*tokenize->add_option("--split", arguments.split, "train or val"), {"train", "val"});
-  tokenize
-      ->add_option("--shard-tokens", arguments.shard_tokens,
-                   "most tokens of a shard; the shards go into the folder --out (default: 100000000)")
-      ->check(CLI::Range(int64_t{1}, int64_t{2147483647}).description(""))
-      ->type_name("N");
+  CLI::Option* shard_tokens = tokenize->add_option(
+      "--shard-tokens", arguments.shard_tokens,
+      "most tokens of a shard; the shards go into the folder --out (default: 100000000)");
+  make_count(*shard_tokens, 1, 2147483647);
 }
 
 /// Of `trainer plan`: devices beside each other.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,11 +12,10 @@ class Option;
 
 namespace trainer {
 
-/// The option takes a number from 1 on.
-void make_count(CLI::Option& option);
+/// The option takes a whole number within these bounds.
+void make_count(CLI::Option& option, int64_t least = 1, int64_t most = std::numeric_limits<int64_t>::max());
 
-/// The option takes a number within these bounds. CLI11's own checks accept "nan", which no comparison
-/// excludes.
+/// The option takes a number within these bounds, which nan is not.
 void make_number(CLI::Option& option, double least, double most);
 
 /// The option takes one of these names.

@@ -71,9 +71,7 @@ void add_sampling(CLI::App& generate, GenerateArguments& wanted) {
       generate.add_option("--top-p", wanted.top_p,
                           "draw from the fewest tokens whose probabilities add up to P (nucleus sampling)");
   make_number(*top_p->type_name("P"), 0, 1);
-  generate.add_option("--seed", wanted.seed, "seed of the draws (default 0)")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->type_name("N");
+  make_count(*generate.add_option("--seed", wanted.seed, "seed of the draws (default 0)"), 0);
 }
 
 /// Whether a word overrides a key of the recipe: only characters of keys precede its first '='.
@@ -154,10 +152,8 @@ void add_generate_command(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE");
   make_count(*generate->add_option("--tokens", wanted.tokens, "tokens to generate at most (default 100)"));
   constexpr int64_t kMostSamples = int64_t{1} << 20;
-  CLI::Option* samples =
-      generate->add_option("--samples", wanted.samples, "continuations of each prompt (default 1)");
-  make_count(*samples);
-  samples->check(CLI::Range(int64_t{1}, kMostSamples).description(""));
+  make_count(*generate->add_option("--samples", wanted.samples, "continuations of each prompt (default 1)"),
+             1, kMostSamples);
   add_sampling(*generate, wanted);
   generate->add_flag("--keep-going", wanted.keep_going, "do not stop at the token that ends a text");
   generate->add_flag("--json", wanted.json, "print a JSON object for each sample");

@@ -17,12 +17,16 @@
 namespace trainer {
 namespace {
 
-/// The form of an operation's outputs if it computes some samples at a time.
+/// The form of an operation's outputs if it computes some samples at a time. Of a loss the first outputs are
+/// sums; the others, which its gradient reads, are pieces.
 enum class Outcome { piece, sum, join };
 
 struct Rule {
   std::vector<size_t> by_sample;  ///< inputs with samples as the first dimension
   Outcome outcome;
+  size_t pieces_from = SIZE_MAX;  ///< outputs from this one on are pieces
+
+  Outcome of_output(size_t output) const { return output >= pieces_from ? Outcome::piece : outcome; }
 };
 
 /// For the operations between a linear layer and the gradients of its inputs.
@@ -33,16 +37,21 @@ const Rule* rule_of(const Operation& op) {
       {typeid(CrossEntropy),
        {{CrossEntropy::kLogits, CrossEntropy::kLabels, CrossEntropy::kWeights, CrossEntropy::kOtherLabels,
          CrossEntropy::kMixWeights},
-        Outcome::sum}},
+        Outcome::sum,
+        CrossEntropy::kLargest}},
       {typeid(CrossEntropyBackward),
        {{CrossEntropyBackward::kLogits, CrossEntropyBackward::kLabels, CrossEntropyBackward::kWeights,
-         CrossEntropyBackward::kOtherLabels, CrossEntropyBackward::kMixWeights},
+         CrossEntropyBackward::kOtherLabels, CrossEntropyBackward::kMixWeights,
+         CrossEntropyBackward::kLargest, CrossEntropyBackward::kExpSum},
         Outcome::piece}},
       {typeid(CrossEntropySums),
-       {{CrossEntropySums::kLogits, CrossEntropySums::kLabels, CrossEntropySums::kWeights}, Outcome::sum}},
+       {{CrossEntropySums::kLogits, CrossEntropySums::kLabels, CrossEntropySums::kWeights},
+        Outcome::sum,
+        CrossEntropySums::kLargest}},
       {typeid(CrossEntropySumsBackward),
        {{CrossEntropySumsBackward::kLogits, CrossEntropySumsBackward::kLabels,
-         CrossEntropySumsBackward::kWeights},
+         CrossEntropySumsBackward::kWeights, CrossEntropySumsBackward::kLargest,
+         CrossEntropySumsBackward::kExpSum},
         Outcome::piece}},
       {typeid(ElementLoss), {{ElementLoss::kX, ElementLoss::kTargets, ElementLoss::kWeights}, Outcome::sum}},
       {typeid(ElementLossBackward),
@@ -95,7 +104,10 @@ class Classifier {
     }
     if (!reads || !fits_) return;
     nodes_.push_back(n);
-    if (rule->outcome == Outcome::piece) inside_.push_back(node.outputs[0]);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] != kNone && rule->of_output(i) == Outcome::piece)
+        inside_.push_back(node.outputs[i]);
+    }
   }
 
   /// Whether a node's other inputs exist before the linear layer runs.
@@ -148,7 +160,7 @@ class Splitting {
       }
       const std::vector<TensorId> made = build_.emit_all(for_samples(node, length), inputs);
       for (size_t i = 0; i < node.outputs.size(); ++i) {
-        if (node.outputs[i] != kNone) keep(rule.outcome, node.outputs[i], made[i]);
+        if (node.outputs[i] != kNone) keep(rule.of_output(i), node.outputs[i], made[i]);
       }
     }
   }

@@ -257,6 +257,9 @@ TEST_CASE("habits of other command lines are answered with what to write") {
       {{"small.yaml", "-q"}, "-q; see `trainer train --help`"},
       {{"images"}, "unknown command 'images'; `trainer init images` writes a recipe for the samples in"},
       {{"images/bag/notes.txt"}, "if that file is a recipe: `trainer --config images/bag/notes.txt`"},
+      {{"small.yaml", "--profile", "run.seed=2"},
+       "--profile: expected a whole number of at least 1, got 'run.seed=2'; see `trainer train --help`"},
+      {{"plan", "small.yaml", "--decode-rate", "fast"}, "expected a number from 1e-06 to 1e+12, got 'fast'"},
       {{"trian"}, "unknown command 'trian'; did you mean 'train'?"}};
   for (const auto& [words, expected] : cases) {
     const Outcome outcome = run_trainer(words, workspace.path());

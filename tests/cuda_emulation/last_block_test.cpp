@@ -174,7 +174,7 @@ TEST_CASE("a loss has the same bits in any order of blocks") {
   for (const uint32_t schedule : kSchedules) {
     emulation::set_schedule(schedule);
     const Numbers loss(DType::f32, 1), workspace(DType::f32, loss_workspace_bytes(count, classes) / 4);
-    REQUIRE(launch_cross_entropy(rows, DType::f32, logits.get(), 0.1, {workspace.get(), counters.get()},
+    REQUIRE(launch_cross_entropy(rows, DType::f32, logits.get(), 0.1, {}, {workspace.get(), counters.get()},
                                  floats(loss), nullptr) == cudaSuccess);
     expect_no_faults();
     expect_zeros(counters);

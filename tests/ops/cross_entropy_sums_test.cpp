@@ -70,7 +70,9 @@ Measured measure(const Fixture& fixture, const std::string& name, const Backend&
       build.emit_all(std::make_shared<CrossEntropySums>(settings), {logits, labels, weights, of_classes});
   const auto mean = build.emit_all(std::make_shared<MeanOverTargets>(), {sums[0], sums[1], one});
   const TensorId gradient = build.emit<CrossEntropySumsBackward>(
-      {mean[MeanOverTargets::kFactor], logits, labels, weights, of_classes}, settings);
+      {mean[MeanOverTargets::kFactor], logits, labels, weights, of_classes, sums[CrossEntropySums::kLargest],
+       sums[CrossEntropySums::kExpSum]},
+      settings);
   program.entries[0].outputs = {{"loss", mean[MeanOverTargets::kMean]}, {"gradient", gradient}};
   Session session(program, backend);
   const auto samples = static_cast<size_t>(build.shape(logits)[0]);
@@ -158,7 +160,10 @@ TEST_CASE("focal loss is safe where a label's probability is 1 or 0, and of gamm
         build.emit_all(std::make_shared<CrossEntropySums>(how), {logits, labels, weights, kNone});
     outputs.push_back({fmt::format("loss {}", gamma), sums[0]});
     outputs.push_back({fmt::format("gradient {}", gamma),
-                       build.emit<CrossEntropySumsBackward>({one, logits, labels, weights, kNone}, how)});
+                       build.emit<CrossEntropySumsBackward>(
+                           {one, logits, labels, weights, kNone, sums[CrossEntropySums::kLargest],
+                            sums[CrossEntropySums::kExpSum]},
+                           how)});
   }
   outputs.push_back({"cross entropy", build.emit<CrossEntropy>({logits, labels, weights}, 0.0)});
   const auto cpu = make_cpu_backend(2);
@@ -199,8 +204,10 @@ TEST_CASE("what is ignored reaches neither loss nor gradient, whatever it holds;
   const auto sums =
       build.emit_all(std::make_shared<CrossEntropySums>(settings), {logits, labels, weights, kNone});
   const auto mean = build.emit_all(std::make_shared<MeanOverTargets>(), {sums[0], sums[1], one});
-  const TensorId gradient =
-      build.emit<CrossEntropySumsBackward>({mean[1], logits, labels, weights, kNone}, settings);
+  const TensorId gradient = build.emit<CrossEntropySumsBackward>(
+      {mean[1], logits, labels, weights, kNone, sums[CrossEntropySums::kLargest],
+       sums[CrossEntropySums::kExpSum]},
+      settings);
   program.entries[0].outputs = {{"loss", mean[0]}, {"factor", mean[1]}, {"gradient", gradient}};
   const auto cpu = make_cpu_backend(2);
   const Backend reference = make_reference_backend();

@@ -138,9 +138,12 @@ TEST_CASE("a single class has no loss and no gradient") {
                  logits = program.input("logits", {{3, 1}, DType::f32});
   const TensorId labels = program.input("labels", {{3}, DType::i32});
   const TensorId weights = program.input("weights", {{3}, DType::f32});
-  program.entries[0].outputs = {
-      {"loss", build.emit<CrossEntropy>({logits, labels, weights}, 0.1)},
-      {"gradient", build.emit<CrossEntropyBackward>({one, logits, labels, weights}, 0.1)}};
+  const auto loss = build.emit_all(std::make_shared<CrossEntropy>(0.1), {logits, labels, weights});
+  program.entries[0].outputs = {{"loss", loss[CrossEntropy::kLoss]},
+                                {"gradient", build.emit<CrossEntropyBackward>(
+                                                 {one, logits, labels, weights, kNone, kNone,
+                                                  loss[CrossEntropy::kLargest], loss[CrossEntropy::kExpSum]},
+                                                 0.1)}};
   for (const auto& backend : both()) {
     Session session(program, backend);
     session.set({{"one", {1}}, {"logits", {-3, 0, 7}}, {"labels", {0, 0, 0}}, {"weights", {1, 2, 3}}});

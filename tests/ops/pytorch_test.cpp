@@ -144,13 +144,13 @@ void check_cross_entropy(const Fixture& fixture, const std::string& kind) {
     const TensorId weights = p.program.persistent("weights", {{samples}, DType::f32}, Role::constant, mean);
     const Initial unit{.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}};
     const TensorId one = p.program.persistent("one", {{1}, DType::f32}, Role::constant, unit);
-    std::vector<TensorId> inputs{x, labels, weights};
-    if (fixture.has(name + "/shares")) {
-      inputs.push_back(p.input("others", DType::i32));
-      inputs.push_back(p.input("shares"));
-    }
-    p.output("y", p.build.emit<CrossEntropy>(inputs, smoothing));
+    const bool mixed = fixture.has(name + "/shares");
+    std::vector<TensorId> inputs{x, labels, weights, mixed ? p.input("others", DType::i32) : kNone,
+                                 mixed ? p.input("shares") : kNone};
+    const auto loss = p.build.emit_all(std::make_shared<CrossEntropy>(smoothing), inputs);
+    p.output("y", loss[CrossEntropy::kLoss]);
     inputs.insert(inputs.begin(), one);
+    inputs.insert(inputs.end(), {loss[CrossEntropy::kLargest], loss[CrossEntropy::kExpSum]});
     p.output("dx", p.build.emit<CrossEntropyBackward>(inputs, smoothing));
     p.check();
   });

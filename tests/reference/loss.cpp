@@ -46,6 +46,19 @@ double log_sum_exp(const std::vector<double>& row) {
   return std::log(sum) + largest;
 }
 
+/// Each row's largest logit and sum of exp(x - largest), where they are wanted.
+template <class Op>
+void keep_softmax(const Call& call) {
+  int64_t at = 0;
+  for_each_position<Op>(call, [&](const Position& position) {
+    const double largest = *std::max_element(position.row.begin(), position.row.end());
+    if (call.has_output(Op::kLargest)) call.out(Op::kLargest)[at] = largest;
+    if (call.has_output(Op::kExpSum))
+      call.out(Op::kExpSum)[at] = std::exp(log_sum_exp(position.row) - largest);
+    ++at;
+  });
+}
+
 /// (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
 template <class Op>
 std::vector<double> target(const Call& call, const Position& position, double smoothing) {
@@ -71,6 +84,7 @@ void cross_entropy(const Call& call) {
     }
   });
   call.out(CrossEntropy::kLoss)[0] = sum;
+  keep_softmax<CrossEntropy>(call);
 }
 
 void cross_entropy_backward(const Call& call) {
@@ -147,6 +161,7 @@ void cross_entropy_sums(const Call& call) {
         position.weight * class_weight<CrossEntropySums>(call, static_cast<size_t>(position.label));
     sums[CrossEntropySums::kValidTargets] += position.weight;
   });
+  keep_softmax<CrossEntropySums>(call);
   for (size_t i = 0; i < 3; ++i) {
     if (call.has_output(i)) call.out(i)[0] = sums[i];
   }

@@ -12,7 +12,7 @@ TEST_CASE("autodiff appends the gradient of the loss, only where parameters are"
   Draft draft = classifier();
   CHECK(draft.run({autodiff()}).calls() ==
         Calls{"linear(x, w, b, -)", "relu(linear)", "cross_entropy(relu, labels, weights, -, -)",
-              "cross_entropy_backward(one, relu, labels, weights, -, -)",
+              "cross_entropy_backward(one, relu, labels, weights, -, -, cross_entropy.1, cross_entropy.2)",
               "relu_backward(cross_entropy_backward, relu)", "linear_backward_weights(x, relu_backward, -)"});
   const Entry& entry = draft.program.entries[0];
   REQUIRE(entry.gradients.size() == 2);  // the parameter that is not used has none

@@ -27,7 +27,7 @@ TEST_CASE("sync_batch_norm exchanges moments before a batch normalisation and su
               "batch_norm(x, gamma, beta, skip, all_reduce_done, -, -) {eps=1e-05 relu}",
               "lerp(running_var, batch_norm.2, -) {share=0.1 scale=1.05263}", "assign(running_var, lerp)",
               "reshape(batch_norm)", "cross_entropy(reshape, labels, weights, -, -)",
-              "cross_entropy_backward(one, reshape, labels, weights, -, -)",
+              "cross_entropy_backward(one, reshape, labels, weights, -, -, cross_entropy.1, cross_entropy.2)",
               "reshape(cross_entropy_backward)",
               "batch_norm_sums(reshape, x, batch_norm.1, batch_norm.2, batch_norm.3, -) {eps=1e-05 ranks=5 "
               "residual}",

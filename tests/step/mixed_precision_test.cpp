@@ -28,8 +28,8 @@ TEST_CASE("products are computed in the low type, each weight being cast once, a
   // Gradients of activations are low, those of weights f32: there is no cast between them and the optimiser.
   draft.run({autodiff(true)});
   CHECK(draft.calls("cast").size() == 6);
-  CHECK(draft.calls("cross_entropy_backward") ==
-        Calls{"cross_entropy_backward(loss_scale, cast, labels, weights, -, -)"});
+  CHECK(draft.calls("cross_entropy_backward") == Calls{"cross_entropy_backward(loss_scale, cast, labels, "
+                                                       "weights, -, -, cross_entropy.1, cross_entropy.2)"});
   CHECK(draft.calls("linear_backward_data") ==
         Calls{"bf16 linear_backward_data(cast, cast, -, -)",
               "bf16 linear_backward_data(linear_backward_data, cast, -, -)"});
@@ -49,11 +49,13 @@ TEST_CASE("a device that reads low logits gets no cast of them, nor of their gra
   const TensorId x = draft.input("x", {4, 8}), w = draft.parameter("w", {2, 8});
   draft.loss(draft.build.emit<Linear>({x, w, kNone}));
   const TakingPlanner planner;
-  CHECK(draft.run({mixed_precision(DType::bf16, &planner), autodiff()}).calls() ==
-        Calls{"bf16 cast(x) {to=bf16}", "bf16 cast(w) {to=bf16}", "bf16 linear(cast, cast, -, -)",
-              "cross_entropy(linear, labels, weights, -, -)",
-              "bf16 cross_entropy_backward(one, linear, labels, weights, -, -)",
-              "linear_backward_weights(cast, cross_entropy_backward, -)"});
+  CHECK(
+      draft.run({mixed_precision(DType::bf16, &planner), autodiff()}).calls() ==
+      Calls{
+          "bf16 cast(x) {to=bf16}", "bf16 cast(w) {to=bf16}", "bf16 linear(cast, cast, -, -)",
+          "cross_entropy(linear, labels, weights, -, -)",
+          "bf16 cross_entropy_backward(one, linear, labels, weights, -, -, cross_entropy.1, cross_entropy.2)",
+          "linear_backward_weights(cast, cross_entropy_backward, -)"});
 }
 
 TEST_CASE("a batch normalisation takes low activations and keeps parameters and statistics in f32") {

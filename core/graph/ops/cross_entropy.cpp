@@ -23,6 +23,12 @@ void expect_classification(std::span<const TensorSpec> inputs) {
   }
 }
 
+void expect_softmax(std::span<const TensorSpec> inputs, size_t first, const TensorSpec& labels) {
+  const TensorSpec expected{labels.shape, DType::f32};
+  expect(inputs[first] == expected && inputs[first + 1] == expected,
+         "needs the largest logit and the sum of exp of each row");
+}
+
 namespace {
 
 void expect_targets(std::span<const TensorSpec> inputs) {
@@ -55,12 +61,14 @@ void CrossEntropy::describe(AttributeVisitor& visit) const {
 std::vector<TensorSpec> CrossEntropy::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
   expect_targets(inputs);
-  return {{.shape = {1}, .dtype = DType::f32}};
+  const TensorSpec of_rows{inputs[kLabels].shape, DType::f32};
+  return {{.shape = {1}, .dtype = DType::f32}, of_rows, of_rows};
 }
 
 std::vector<TensorId> CrossEntropy::gradient(const Backward& backward) const {
   std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
   inputs.insert(inputs.begin(), backward.dy[kLoss]);
+  inputs.insert(inputs.end(), {backward.node.outputs[kLargest], backward.node.outputs[kExpSum]});
   gradients[kLogits] = backward.build.emit<CrossEntropyBackward>(inputs, label_smoothing);
   return gradients;
 }
@@ -75,6 +83,7 @@ void CrossEntropyBackward::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> CrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
+  expect_softmax(inputs, kLargest, inputs[kLabels]);
   return {inputs[kLogits]};
 }
 

@@ -19,6 +19,9 @@ struct LogitSizes {
 /// Throws std::invalid_argument unless inputs 0 to 2 are logits, labels and weights of one of these forms.
 void expect_classification(std::span<const TensorSpec> inputs);
 
+/// Throws unless `inputs`, those from `first` on, are a row's largest logit and sum of exp for each label.
+void expect_softmax(std::span<const TensorSpec> inputs, size_t first, const TensorSpec& labels);
+
 /// The target of a row of logits: `label`, or both labels by their weights.
 struct SoftmaxTarget {
   int32_t label, other;
@@ -40,9 +43,11 @@ struct SoftmaxTarget {
 
 /// logits (N, C), labels i32 (N), weights (N) -> loss (1), the weighted sum over samples of
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
-/// With weights 1 / N it is the mean. Other labels i32 (N) and mix weights m (N), if given, replace log
-/// p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, T, C) and labels (N, T), or logits (N,
-/// C, H, W) and labels (N, H, W): l is replaced by its mean over a sample's positions.
+/// With weights 1 / N it is the mean. The gradient reads two more outputs of the labels' shape: the largest
+/// logit of each row (NaN if it has one), and the row's sum of exp(x - largest). Other labels i32 (N) and mix
+/// weights m (N), if given, replace log p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, T,
+/// C) and labels (N, T), or logits (N, C, H, W) and labels (N, H, W): l is replaced by its mean over a
+/// sample's positions.
 class CrossEntropy final : public Operation {
  public:
   enum : size_t {
@@ -53,7 +58,7 @@ class CrossEntropy final : public Operation {
     kMixWeights,
     kInputs
   };
-  enum : size_t { kLoss };
+  enum : size_t { kLoss, kLargest, kExpSum };
 
   explicit CrossEntropy(double smoothing) : label_smoothing(smoothing) {}
   std::string_view name() const override { return "cross_entropy"; }
@@ -70,11 +75,11 @@ class CrossEntropy final : public Operation {
   const double label_smoothing;
 };
 
-/// dloss (1), then cross_entropy's inputs -> dlogits = dloss * weight / positions * (p - target), where
-/// target = (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
+/// dloss (1), then cross_entropy's inputs, then its second and third output -> dlogits = dloss * weight /
+/// positions * (p - target), where target = (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
 class CrossEntropyBackward final : public Operation {
  public:
-  enum : size_t { kDloss, kLogits, kLabels, kWeights, kOtherLabels, kMixWeights, kInputs };
+  enum : size_t { kDloss, kLogits, kLabels, kWeights, kOtherLabels, kMixWeights, kLargest, kExpSum, kInputs };
   enum : size_t { kDlogits };
 
   explicit CrossEntropyBackward(double smoothing) : label_smoothing(smoothing) {}

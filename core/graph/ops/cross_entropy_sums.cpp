@@ -35,12 +35,14 @@ std::vector<TensorSpec> CrossEntropySums::infer(std::span<const TensorSpec> inpu
   expect(weights.empty() || weights == Shape{classes},
          fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));
   expect(settings.gamma == 0 || settings.label_smoothing == 0, "takes gamma or label smoothing, not both");
-  return {kOneNumber, kOneNumber, kOneNumber};
+  const TensorSpec of_rows{inputs[kLabels].shape, DType::f32};
+  return {kOneNumber, kOneNumber, kOneNumber, of_rows, of_rows};
 }
 
 std::vector<TensorId> CrossEntropySums::gradient(const Backward& backward) const {
   std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
   inputs.insert(inputs.begin(), backward.dy[kLoss]);
+  inputs.insert(inputs.end(), {backward.node.outputs[kLargest], backward.node.outputs[kExpSum]});
   gradients[kLogits] = backward.build.emit<CrossEntropySumsBackward>(inputs, settings);
   return gradients;
 }
@@ -55,6 +57,7 @@ void CrossEntropySumsBackward::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> CrossEntropySumsBackward::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
+  expect_softmax(inputs, kLargest, inputs[kLabels]);
   return {inputs[kLogits]};
 }
 

@@ -63,7 +63,9 @@ struct CrossEntropySettings {
 ///   kLoss: the loss of the position, of WeightedTarget, times (1 - p[label])^gamma,
 ///   kWeight: w[label],
 ///   kValidTargets: 1.
-/// The mean is kLoss divided by kWeight, after both have been added up over micro-batches and ranks.
+/// The gradient reads two more, of the labels' shape: cross_entropy's kLargest and kExpSum. They hold
+/// anything where the label is the one to ignore. The mean is kLoss divided by kWeight, after both have been
+/// added up over micro-batches and ranks.
 class CrossEntropySums final : public Operation {
  public:
   enum : size_t {
@@ -73,7 +75,7 @@ class CrossEntropySums final : public Operation {
     kClassWeights,  ///< (C), or absent
     kInputs
   };
-  enum Output : size_t { kLoss, kWeight, kValidTargets };
+  enum Output : size_t { kLoss, kWeight, kValidTargets, kLargest, kExpSum };
 
   explicit CrossEntropySums(const CrossEntropySettings& how) : settings(how) {}
   std::string_view name() const override { return "cross_entropy_sums"; }
@@ -90,10 +92,11 @@ class CrossEntropySums final : public Operation {
   const CrossEntropySettings settings;
 };
 
-/// dloss (1), then cross_entropy_sums's inputs -> dlogits, the gradient of its first output.
+/// dloss (1), then cross_entropy_sums's inputs, then its last two outputs -> dlogits, the gradient of its
+/// first output.
 class CrossEntropySumsBackward final : public Operation {
  public:
-  enum : size_t { kDloss, kLogits, kLabels, kWeights, kClassWeights, kInputs };
+  enum : size_t { kDloss, kLogits, kLabels, kWeights, kClassWeights, kLargest, kExpSum, kInputs };
   enum : size_t { kDlogits };
 
   explicit CrossEntropySumsBackward(const CrossEntropySettings& how) : settings(how) {}
