@@ -159,7 +159,8 @@ TEST_CASE("generate refuses what it cannot continue, and says what to do") {
   letters.refuses({"--prompts", "none.txt"}, ExitCode::usage, {"none.txt"});
   letters.refuses({"--prompt", "a", "--prompts", "none.txt"}, ExitCode::usage, {"--prompts"});
   letters.refuses({"--prompt", "a", "--top-p", "1.5"}, ExitCode::usage, {"--top-p"});
-  letters.refuses({"--prompt", "a", "--top-p", "nan"}, ExitCode::usage, {"--top-p", "not a number"});
+  letters.refuses({"--prompt", "a", "--top-p", "nan"}, ExitCode::usage,
+                  {"--top-p", "expected a number from 0 to 1, got 'nan'"});
   letters.refuses({"--prompt", "a", "--temperature", "NaN"}, ExitCode::usage, {"--temperature"});
   letters.refuses({"--prompt", "a", "--tokens", "9223372036854775807"}, ExitCode::usage, {"or fewer"});
   letters.refuses({"--prompt", "a", "--samples", "3000000000"}, ExitCode::usage, {"--samples"});
