@@ -15,6 +15,7 @@
 #include "core/config/old_keys.h"
 #include "core/session/device.h"
 #include "core/session/membership.h"
+#include "core/train/device_samples.h"
 
 namespace trainer {
 namespace {
@@ -64,15 +65,36 @@ void compare_settings(const Recipe& recipe, const std::filesystem::path& run) {
                   keys.size() > shown ? fmt::format(" and {} more keys", keys.size() - shown) : ""));
 }
 
-double measured_speed(const Recipe& recipe, const std::string& directory) {
-  const RunOverview run = run_in(directory);
-  if (!run.samples_per_s || !(*run.samples_per_s > 0)) {
-    throw Error(
-        ExitCode::data,
-        fmt::format("{}: its metrics.jsonl has no samples_per_s; train for a few times the batches of "
-                    "logging.interval first",
-                    one_line(directory)));
+/// The speed of a run on another kind of device, or on more of them, would be taken for this device's.
+void require_same_devices(const RunOverview& run, const std::string& directory, const DeviceRow& row) {
+  const bool is_gpu = row.name != kCpu;
+  if (run.on_gpu != is_gpu) {
+    throw Error(ExitCode::usage,
+                fmt::format("--measured {}: it ran on a {}, so it says nothing about {}; name "
+                            "its device, as in --measured {}={}",
+                            one_line(directory), run.on_gpu ? "GPU" : "CPU", one_line(row.name),
+                            run.on_gpu ? "h100" : kCpu, one_line(directory)));
   }
+  if (run.ranks != row.devices) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("--measured {}: it ran on {} rank{}, the plan has {}; plan with parallelism.data={}, "
+                    "or measure a run with as many",
+                    one_line(directory), run.ranks, run.ranks == 1 ? "" : "s", row.devices, run.ranks));
+  }
+}
+
+double measured_speed(const Recipe& recipe, const DeviceRow& row) {
+  const std::string& directory = row.measured_in;
+  const RunOverview run = run_in(directory);
+  constexpr double kSlowest = 1e-9, kFastest = 1e15;
+  if (!run.samples_per_s || !(*run.samples_per_s >= kSlowest && *run.samples_per_s <= kFastest)) {
+    throw Error(ExitCode::data, fmt::format("{}: its metrics.jsonl has no samples_per_s that a device can "
+                                            "reach; train for a few times the batches of "
+                                            "logging.interval first",
+                                            one_line(directory)));
+  }
+  require_same_devices(run, directory, row);
   compare_settings(recipe, directory);
   return *run.samples_per_s;
 }
@@ -120,12 +142,13 @@ DeviceRow plan_device(const Arguments& arguments, const std::string& name, const
   }
   row.micro_batch = job.spec.batch().micro_batch;
   row.bytes = job.memory.total();
+  row.holds_samples = DeviceSamples::device_bytes(job.plan) > 0;
   if (name != kCpu)
     row.watts = find_device(recipe->device.model, recipe->origin_of("device.model")).power_watts;
   if (const auto found = prices.find(name); found != prices.end()) row.price = found->second;
   if (const auto found = measured.find(name); found != measured.end()) {
     row.measured_in = found->second;
-    row.samples_per_second = measured_speed(*recipe, row.measured_in);
+    row.samples_per_second = measured_speed(*recipe, row);
   } else if (const std::optional<StepCost> step = step_cost(planner, job)) {
     row.samples_per_second = static_cast<double>(row.global_batch) / step->total.seconds();
   }

@@ -27,12 +27,17 @@ struct DeviceRow {
   int64_t bytes = 0, available = 0;
   int64_t global_batch = 0;
   std::optional<double> samples_per_second;  ///< of all devices
+  bool holds_samples = false;                ///< it makes its batches itself (data.cache=device)
   std::string measured_in;                   ///< the run that says so; empty: predicted
   int64_t steps = 0;                         ///< of the run; 0: not known
   std::optional<double> watts, price;        ///< of one device: its power limit; for an hour
 
   bool fits() const { return bytes <= available; }
   std::optional<double> step_seconds() const;
+  /// Those that processors make; nothing if none are made while it trains.
+  std::optional<double> loaded_per_second() const {
+    return holds_samples ? std::nullopt : samples_per_second;
+  }
   /// Of the run's training steps.
   std::optional<double> hours() const;
   /// Of all devices for these hours, at their power limits.

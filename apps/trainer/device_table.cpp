@@ -73,7 +73,7 @@ std::string text_of(const DeviceRow& row, const Arguments& arguments) {
       number(row.samples_per_second, 0), number(row.hours(), 2), number(row.kilowatt_hours(), 2)};
   if (!arguments.prices.empty()) cells.push_back(number(row.cost(), 2));
   if (arguments.decode_rate > 0) {
-    const std::optional<int64_t> cores = cores_to_load(row.samples_per_second, arguments);
+    const std::optional<int64_t> cores = cores_to_load(row.loaded_per_second(), arguments);
     cells.push_back(cores ? std::to_string(*cores) : "-");
   }
   return line(one_line(row.name), cells,
@@ -119,7 +119,8 @@ std::string notes(const std::vector<DeviceRow>& rows, const Arguments& arguments
 
 std::vector<std::string> listed_devices(const std::string& list) {
   std::vector<std::string> names;
-  for (const std::string& name : split(list, ',')) {
+  for (const std::string& part : split(list, ',')) {
+    const std::string name = trimmed(part);
     if (!name.empty() && !contains(names, name)) names.push_back(name);
   }
   if (names.empty())
@@ -139,7 +140,7 @@ void print_device_table(const Arguments& arguments) {
     Json all = Json::array();
     for (const DeviceRow& row : rows) {
       Json json = to_json(row);
-      if (const std::optional<int64_t> cores = cores_to_load(row.samples_per_second, arguments))
+      if (const std::optional<int64_t> cores = cores_to_load(row.loaded_per_second(), arguments))
         json["cores_to_load"] = *cores;
       all.push_back(std::move(json));
     }

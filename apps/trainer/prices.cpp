@@ -32,16 +32,17 @@ std::optional<double> price_in(std::string_view text) {
 Prices read_prices(const std::vector<std::string>& given, const std::vector<std::string>& known) {
   Prices prices;
   for (const std::string& list : given) {
-    for (const std::string& word : split(list, ',')) {
+    for (const std::string& part : split(list, ',')) {
+      const std::string word = trimmed(part);
       const size_t equals = word.rfind('=');
       const std::string name = word.substr(0, equals);
       const std::optional<double> price =
           equals == std::string::npos ? std::nullopt : price_in(std::string_view(word).substr(equals + 1));
       if (!price) {
         throw Error(ExitCode::usage,
-                    fmt::format("--price: expected DEVICE=PRICE, a number from 0 for each hour, as in "
-                                "h100=2.5; got '{}'",
-                                one_line(word)));
+                    fmt::format("--price: expected DEVICE=PRICE, a number from 0 to {:g} for each hour, "
+                                "as in h100=2.5; got '{}'",
+                                kHighest, one_line(word)));
       }
       if (std::ranges::find(known, name) == known.end()) {
         throw Error(ExitCode::usage, fmt::format("--price: unknown device '{}'; known are {}", one_line(name),

@@ -73,16 +73,26 @@ void check(const Property& property, const Json& value, const std::string& file)
   }
 }
 
-double positive(const Json* value, const char* name, const std::string& file) {
-  if (value == nullptr || !value->is_number() || !(value->number() > 0)) {
-    refuse_description(file, fmt::format("{}: expected a number above 0, got {}", name,
-                                         value == nullptr ? "nothing" : value->dump()));
+/// Bounds far from every device's, so that no product of rates, watts and hours overflows.
+struct Bounds {
+  double least, most;
+};
+constexpr Bounds kRate{1e6, 1e18}, kWatts{1, 1e6};
+
+double number_within(const Bounds& bounds, const Json* value, const std::string& name,
+                     const std::string& file) {
+  const bool fits = value != nullptr && value->is_number() && value->number() >= bounds.least &&
+                    value->number() <= bounds.most;
+  if (!fits) {
+    refuse_description(
+        file, fmt::format("{}: expected a number from {:g} to {:g}, got {}", name, bounds.least, bounds.most,
+                          value == nullptr ? "nothing" : value->dump()));
   }
   return value->number();
 }
 
 double rate(const Json& rates, const char* name, const std::string& file) {
-  return positive(rates.find(name), fmt::format("rates.{}", name).c_str(), file);
+  return number_within(kRate, rates.find(name), fmt::format("rates.{}", name), file);
 }
 
 std::optional<DeviceRates> read_rates(const Json& description, const std::string& file) {
@@ -111,7 +121,7 @@ DeviceDescription read_device_description(const std::string& text, const std::st
   }
   const std::optional<DeviceRates> rates = read_rates(description, file);
   std::optional<double> watts;
-  if (const Json* limit = description.find(kPower)) watts = positive(limit, kPower, file);
+  if (const Json* limit = description.find(kPower)) watts = number_within(kWatts, limit, kPower, file);
   for (const char* own : {"rates", kPower, "sources"}) description.erase(own);  // cuDNN does not know them
   return {.name = description["deviceName"].text(),
           .compute_capability = static_cast<int>(description["deviceVer"].integer().value() / 10),

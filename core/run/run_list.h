@@ -31,7 +31,9 @@ struct RunOverview {
   std::optional<int64_t> best_step;     ///< the first step with it
   bool larger_is_better = false;        ///< of `metric`
   std::optional<double> loss;           ///< of the last interval of training
-  std::optional<double> samples_per_s;  ///< median of the last intervals
+  std::optional<double> samples_per_s;  ///< of all ranks; median of the last intervals
+  int64_t ranks = 1;                    ///< in the last interval
+  bool on_gpu = false;                  ///< likewise
   int64_t updated = 0;                  ///< when the run last wrote, in Unix seconds
   std::optional<int64_t> exit_code;
   std::string message;                ///< why it ended

@@ -35,13 +35,13 @@ double mean_wait(const std::vector<RankTimes>& ranks) {
 std::vector<RankTimes> times_of_ranks(ProcessGroup& group, const RankTimes& own) {
   const auto count = static_cast<size_t>(group.size()), self = static_cast<size_t>(group.rank());
   if (count == 1) return {};
-  constexpr size_t kNumbers = 3;
+  constexpr size_t kNumbers = 4;
   std::vector<double> all(count * kNumbers, 0);
-  std::ranges::copy(std::array{own.step, own.data_wait, own.waited}, &all[self * kNumbers]);
+  std::ranges::copy(std::array{own.step, own.data_wait, own.waited, own.joules}, &all[self * kNumbers]);
   group.all_reduce(all);
   std::vector<RankTimes> ranks;
   for (size_t i = 0; i < all.size(); i += kNumbers)
-    ranks.push_back({.step = all[i], .data_wait = all[i + 1], .waited = all[i + 2]});
+    ranks.push_back({.step = all[i], .data_wait = all[i + 1], .waited = all[i + 2], .joules = all[i + 3]});
   return ranks;
 }
 
@@ -64,11 +64,18 @@ void RankSums::add(const std::vector<RankTimes>& ranks, int64_t steps) {
     sums_[i].step += times * ranks[i].step;
     sums_[i].data_wait += times * ranks[i].data_wait;
     sums_[i].waited += times * ranks[i].waited;
+    sums_[i].joules += ranks[i].joules;
   }
 }
 
 double RankSums::waited() const {
   return sums_.empty() ? 0 : mean_wait(sums_) * 1e-3;
+}
+
+double RankSums::joules() const {
+  double sum = 0;
+  for (const RankTimes& rank : sums_) sum += rank.joules;
+  return sum;
 }
 
 std::optional<std::pair<int64_t, double>> RankSums::slowest() const {

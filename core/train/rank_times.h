@@ -11,11 +11,12 @@
 
 namespace trainer {
 
-/// The times of a rank since the last line of metrics, in milliseconds per step.
+/// The times of a rank since the last line of metrics, in milliseconds per step, and its energy.
 struct RankTimes {
   double step = 0;       ///< all of it
   double data_wait = 0;  ///< for this rank's own samples
   double waited = 0;     ///< for the other ranks: communication that is not hidden behind computation
+  double joules = 0;     ///< of its device since that line; of a device of several ranks, its part
 };
 
 /// Those of all ranks, in their order. Every rank calls it at once. Empty for one rank.
@@ -32,12 +33,14 @@ class RankSums {
 
   /// Seconds that an average rank waited for others.
   double waited() const;
+  /// Of all devices.
+  double joules() const;
   /// The rank that computes longest, and its time as a multiple of the others' average. Nothing if there are
   /// no others.
   std::optional<std::pair<int64_t, double>> slowest() const;
 
  private:
-  std::vector<RankTimes> sums_;  ///< in milliseconds
+  std::vector<RankTimes> sums_;  ///< in milliseconds and joules
 };
 
 }  // namespace trainer

@@ -193,9 +193,12 @@ void Recorder::note_device(MetricsRecord& record) {
 
 void Recorder::note_ranks(MetricsRecord& record) {
   const double ms = 1e3 / static_cast<double>(interval_.steps);
+  const double joules = watch_.joules() / static_cast<double>(settings_.ranks_on_device);
   const std::vector<RankTimes> ranks = times_of_ranks(group_, {.step = ms * interval_.seconds,
                                                                .data_wait = ms * interval_.data_wait,
-                                                               .waited = ms * interval_.waited});
+                                                               .waited = ms * interval_.waited,
+                                                               .joules = joules - told_joules_});
+  told_joules_ = joules;
   for (const auto& number : trainer::numbers_of(ranks)) record.metrics.push_back(number);
   ranks_.add(ranks, interval_.steps);
 }
@@ -331,7 +334,8 @@ void Recorder::stop_early() {
 
 LoopResult Recorder::finish() {
   const int64_t samples = (state_.step + 1 - first_step_) * settings_.batch.global_batch;
-  result_.joules_per_sample = watch_.joules() / static_cast<double>(std::max<int64_t>(1, samples));
+  const double joules = group_.size() > 1 ? ranks_.joules() : watch_.joules();
+  result_.joules_per_sample = joules / static_cast<double>(std::max<int64_t>(1, samples));
   result_.device_memory_bytes = watch_.most_memory_bytes();
   result_.throttling = watch_.throttling();
   resume_clock(&TimeShares::saving);

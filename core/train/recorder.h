@@ -100,6 +100,7 @@ class Recorder {
   DeviceWatch watch_;
   TimeShares time_;          ///< so far; what steps took is all in `computing`
   TimeShares told_;          ///< in lines of metrics
+  double told_joules_ = 0;   ///< likewise
   double judged_ = 0;        ///< seconds of computing until the last line
   double stolen_share_ = 0;  ///< of the device's last reading that has one
   RankSums ranks_;

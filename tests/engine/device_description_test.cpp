@@ -138,16 +138,17 @@ TEST_CASE("a description may have rates; then it has all of them") {
   CHECK(device.rates->tf32 == 494.7e12);
   CHECK_FALSE(read_device_description(with(h200(), "\"rates\"", "\"others\""), "h200.json").rates);
   CHECK_THAT(refusal(with(h200(), "\"bf16Flops", "\"bf16")),
-             ContainsSubstring("gpu.json: rates.bf16FlopsPerSecond: expected a number above 0, got nothing"));
+             ContainsSubstring(
+                 "gpu.json: rates.bf16FlopsPerSecond: expected a number from 1e+06 to 1e+18, got nothing"));
   CHECK_THAT(refusal(with(h200(), "4800000000000", "0")),
-             ContainsSubstring("rates.memoryBytesPerSecond: expected a number above 0, got 0"));
+             ContainsSubstring("rates.memoryBytesPerSecond: expected a number from 1e+06 to 1e+18, got 0"));
 }
 
 TEST_CASE("a description may have a power limit, in watts") {
   CHECK(read_device_description(h200(), "h200.json").power_watts == 700);
   CHECK_FALSE(read_device_description(with(h200(), "\"powerLimitWatts\"", "\"w\""), "h200.json").power_watts);
   CHECK_THAT(refusal(with(h200(), "700,", "-700,")),
-             ContainsSubstring("gpu.json: powerLimitWatts: expected a number above 0, got -700"));
+             ContainsSubstring("gpu.json: powerLimitWatts: expected a number from 1 to 1e+06, got -700"));
 }
 
 TEST_CASE("an incomplete or wrong description is refused by the property's name") {

@@ -29,6 +29,24 @@ TEST_CASE("a line of metrics has the computing time of each rank, and the slowes
   for (const NamedNumbers& found : numbers) CHECK(found == expected);
 }
 
+TEST_CASE("the energy of a run is that of all ranks, whichever rank tells it") {
+  test::ThreadGroup table(3);
+  std::vector<double> joules(3);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      test::ThreadProcessGroup own(table, rank);
+      RankSums sums;
+      for (const double of_line : {10.0, 1.0})
+        sums.add(times_of_ranks(own, {.joules = of_line * static_cast<double>(rank + 1)}), 7);
+      joules[rank] = sums.joules();
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  CHECK(joules == std::vector<double>{66, 66, 66});
+  CHECK(RankSums().joules() == 0);
+}
+
 TEST_CASE("one rank alone has no such numbers") {
   SingleProcess alone;
   CHECK(times_of_ranks(alone, {.step = 1}).empty());

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/base/printable.h"
+#include "core/base/split.h"
 #include "core/data/images/image_files.h"
 
 namespace trainer {
@@ -23,8 +24,7 @@ constexpr size_t kShownColumns = 10;
 
 /// In lower case, without blanks around it.
 std::string plain_name(const std::string& name) {
-  const size_t begin = std::min(name.find_first_not_of(' '), name.size());
-  std::string text = name.substr(begin, name.find_last_not_of(' ') + 1 - begin);
+  std::string text = trimmed(name);
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
