@@ -137,6 +137,11 @@ void Monitor::read_sensors(DeviceReading& reading) {
   }
   if (const auto khz = sum_of(sensors_.clocks))
     reading.clock_mhz = *khz * 1e-3 / static_cast<double>(sensors_.clocks.size());
+  // The slowest core sets the pace of all.
+  for (const fs::path& file : sensors_.throttled) {
+    if (const auto ms = read_number(file))
+      reading.throttled_s = std::max(static_cast<double>(*ms) * 1e-3, reading.throttled_s.value_or(0));
+  }
   reading.corrected_errors = sum_of(sensors_.corrected);
   reading.uncorrected_errors = sum_of(sensors_.uncorrected);
   if (const auto text = read_small_file(root_ / "proc/self/io"))

@@ -78,6 +78,8 @@ Sensors find_sensors(const fs::path& root, const std::vector<int>& processors) {
       found.clocks.push_back(folder / "cpufreq/scaling_cur_freq");
     for (const fs::path& file : entries(folder / "thermal_throttle", "", "_throttle_count"))
       found.throttles.push_back(file);
+    for (const fs::path& file : entries(folder / "thermal_throttle", "", "_throttle_total_time_ms"))
+      found.throttled.push_back(file);
   }
   found.energies = package_energies(root / "sys/class/powercap");
   for (const fs::path& controller : entries(root / "sys/devices/system/edac/mc", "mc")) {

@@ -12,6 +12,7 @@ struct Sensors {
   std::vector<std::filesystem::path> temperatures;  ///< thousandths of a degree; hwmon
   std::vector<std::filesystem::path> clocks;        ///< kHz, of at most 16 processors
   std::vector<std::filesystem::path> throttles;     ///< counts, of the same
+  std::vector<std::filesystem::path> throttled;     ///< milliseconds, of the same; newer kernels
   std::vector<std::filesystem::path> energies;      ///< microjoules of each socket, which wrap; powercap
   std::vector<std::filesystem::path> corrected, uncorrected;  ///< counts of memory errors; EDAC
 };

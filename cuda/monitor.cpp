@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <utility>
 
 // NVML's header is not part of the CUDA toolkit's core. The used part of its binary interface, which NVIDIA
@@ -17,6 +18,7 @@ using Handle = void*;
 constexpr int kSmClock = 1, kGpuTemperature = 0;
 constexpr int kCorrected = 0, kUncorrected = 1;  ///< kinds of memory errors
 constexpr int kSinceLoaded = 0;                  ///< counted since the driver was loaded
+constexpr int kPowerPolicy = 0, kThermalPolicy = 1;
 
 /// Bits of the reasons for clocks below the highest that slow training down.
 constexpr std::pair<unsigned long long, const char*> kReasons[] = {
@@ -39,6 +41,10 @@ struct Monitor::Library {
     unsigned long long total, free, used;
   };
 
+  struct Violation {
+    unsigned long long at, held;  // microseconds, nanoseconds
+  };
+
   void* handle = nullptr;
   Return (*init)() = nullptr;
   Return (*shutdown)() = nullptr;
@@ -50,6 +56,7 @@ struct Monitor::Library {
   Return (*clock)(Handle, int, unsigned*) = nullptr;
   Return (*energy)(Handle, unsigned long long*) = nullptr;
   Return (*reasons)(Handle, unsigned long long*) = nullptr;
+  Return (*violation)(Handle, int, Violation*) = nullptr;
   Return (*errors)(Handle, int, int, unsigned long long*) = nullptr;
   Return (*remaps)(Handle, unsigned*, unsigned*, unsigned*, unsigned*) = nullptr;
   Return (*link_generation)(Handle, unsigned*) = nullptr;
@@ -74,6 +81,7 @@ struct Monitor::Library {
     find(clock, "nvmlDeviceGetClockInfo");
     find(energy, "nvmlDeviceGetTotalEnergyConsumption");
     find(reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    find(violation, "nvmlDeviceGetViolationStatus");
     find(errors, "nvmlDeviceGetTotalEccErrors");
     find(remaps, "nvmlDeviceGetRemappedRows");
     find(link_generation, "nvmlDeviceGetCurrPcieLinkGeneration");
@@ -118,6 +126,17 @@ void Monitor::read_health(DeviceReading& reading) const {
   if (nvml.link_width != nullptr && nvml.link_width(device_, &value) == 0) reading.pcie_width = value;
 }
 
+/// Power and temperature may hold the clock down at once, so the longer time counts.
+void Monitor::read_throttled(DeviceReading& reading) const {
+  if (library_->violation == nullptr) return;
+  for (const int policy : {kPowerPolicy, kThermalPolicy}) {
+    Library::Violation violation{};
+    if (library_->violation(device_, policy, &violation) != 0) continue;
+    reading.throttled_s =
+        std::max(static_cast<double>(violation.held) * 1e-9, reading.throttled_s.value_or(0));
+  }
+}
+
 DeviceReading Monitor::read() const {
   const Library& nvml = *library_;
   DeviceReading reading;
@@ -136,6 +155,7 @@ DeviceReading Monitor::read() const {
   if (nvml.energy != nullptr && nvml.energy(device_, &wide) == 0)
     reading.energy_j = static_cast<double>(wide) / 1000.0;
   read_health(reading);
+  read_throttled(reading);
   if (nvml.reasons == nullptr || nvml.reasons(device_, &wide) != 0) return reading;
   for (const auto& [bit, reason] : kReasons) {
     if ((wide & bit) != 0) reading.throttled_by.emplace_back(reason);

@@ -25,6 +25,7 @@ class Monitor {
  private:
   struct Library;
   void read_health(DeviceReading& reading) const;
+  void read_throttled(DeviceReading& reading) const;
   Monitor(std::unique_ptr<Library> library, void* device);
 
   std::unique_ptr<Library> library_;

@@ -15,7 +15,7 @@ struct DeviceReading {
   std::optional<double> pcie_generation, pcie_width, pending_row_remaps;
   std::optional<double> cpu_pressure, memory_pressure, io_pressure;
   // Counts since the device was started, or this process.
-  std::optional<double> energy_j, read_bytes, major_faults, corrected_errors, uncorrected_errors;
+  std::optional<double> energy_j, throttled_s, read_bytes, major_faults, corrected_errors, uncorrected_errors;
   std::vector<std::string> throttled_by;  ///< why it runs slower than it could
 };
 
@@ -33,7 +33,8 @@ struct DeviceNumber {
 inline constexpr std::array kDeviceNumbers = {
     DeviceNumber{
         &DeviceReading::utilization, "device_utilization", "0 to 1",
-        "share of the time in which a GPU ran kernels; on a CPU, of the run's threads that computed"},
+        "share of the time in which a GPU ran kernels; on a CPU, processor time of this process, workers "
+        "included, as a share of the run's threads"},
     DeviceNumber{&DeviceReading::stolen, "device_stolen", "0 to 1",
                  "share of the time that other processes, or the hypervisor, took from the run's threads"},
     DeviceNumber{&DeviceReading::memory_bytes, "device_memory_bytes", "bytes",
@@ -53,6 +54,10 @@ inline constexpr std::array kDeviceNumbers = {
     DeviceNumber{&DeviceReading::memory_pressure, "device_memory_pressure", "0 to 1", "the same for memory"},
     DeviceNumber{&DeviceReading::io_pressure, "device_io_pressure", "0 to 1", "the same for disks"},
     DeviceNumber{&DeviceReading::energy_j, "device_energy_j", "J", "energy since the line before", true},
+    DeviceNumber{&DeviceReading::throttled_s, "device_throttled_s", "s",
+                 "time since the line before in which it ran slower than it could, for its power or "
+                 "temperature",
+                 true},
     DeviceNumber{&DeviceReading::read_bytes, "device_read_bytes", "bytes",
                  "read from disks by this process since the line before", true},
     DeviceNumber{&DeviceReading::major_faults, "device_major_faults", "",

@@ -286,6 +286,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   if (!request.plan) return job;
   job.plan = make_plan(job.program, planner, spec.batch().share.rank);
   job.settings.data_workers = loading_of(job).workers;
+  job.settings.cores = thread_limit(spec.ranks_on_host()).value;
   // A CPU's sensors are those of the whole host.
   job.settings.ranks_on_device =
       planner.is_async() ? planner.ranks_on_device(spec.ranks_on_host()) : spec.ranks_on_host();

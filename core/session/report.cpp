@@ -117,10 +117,8 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
   }
 }
 
-void announce_time(const LoopResult& result, int64_t cores, Log& log) {
-  TimeFacts facts = result.facts;
-  facts.cores = cores;
-  const std::string advice = time_advice(result.time, facts);
+void announce_time(const LoopResult& result, Log& log) {
+  const std::string advice = time_advice(result.time, result.facts);
   log.info(fmt::format("time: {}{}{}", time_text(result.time), advice.empty() ? "" : ": ", advice));
   if (result.joules_per_sample > 0)
     log.info(fmt::format("energy: {:.3g} J a sample", result.joules_per_sample));

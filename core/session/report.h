@@ -29,7 +29,7 @@ std::string closing_line(const Job& job, const LoopState& state, const LoopResul
                          const BestEvaluation& best);
 
 /// Logs where the time and the energy of a run went, and what could save time.
-void announce_time(const LoopResult& result, int64_t cores, Log& log);
+void announce_time(const LoopResult& result, Log& log);
 
 /// The commands that use a finished run, for a shell: its report, and its best weights evaluated and applied.
 std::vector<std::string> next_commands(const Job& job, const std::filesystem::path& run);

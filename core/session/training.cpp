@@ -123,7 +123,7 @@ void finish(const RunParts& run, const Executable& executable, const TrainingLoo
   write_summary(directory.file("summary.json"),
                 summary_of(run.job, loop.state(), result, best, unreadable.size()));
   run.log.info(closing_line(run.job, loop.state(), result, best));
-  announce_time(result, thread_limit(run.job.spec.ranks_on_host()).value, run.log);
+  announce_time(result, run.log);
   run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
   const bool has_best = !best.metric.empty() && is_there(directory.file(kBestFile));
   const std::filesystem::path weights = directory.file(has_best ? kBestFile : kModelFile);

@@ -26,7 +26,8 @@ struct LoopSettings {
   int64_t validation_interval = 0;  ///< 0: only at the end
   int64_t logging_interval = 50;
   int64_t verify_interval = 0;  ///< of the ranks' weights; 0: never
-  int64_t data_workers = 0;     ///< for advice
+  int64_t data_workers = 0;     ///< for advice, as are `cores`: those that the rank may use
+  int64_t cores = 1;
   int64_t ranks_on_device = 1;  ///< that each read the energy of the one device
   int64_t validation_samples = 0;
   std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first

@@ -43,7 +43,7 @@ void Recorder::start(const LoopState& state) {
   state_.unreadable = out_.unreadable.numbers();
   first_step_ = state.step + 1;
   uncounted_skips_ = state.step - state.updates - counted_skips(executable_);
-  watch_.note(executable_.device().read_device());
+  watch_.note(executable_.device().read_device(), steady_seconds());
   since_ = steady_seconds();
   waited_before_ = group_.seconds_waited();
   time_.starting = seconds_since_process_start();
@@ -187,7 +187,7 @@ void Recorder::note_device(MetricsRecord& record) {
   stolen_share_ = reading.stolen.value_or(stolen_share_);
   time_.stolen += stolen_share_ * std::max(0.0, time_.computing - judged_);
   judged_ = time_.computing;
-  for (const auto& number : watch_.note(reading)) record.metrics.push_back(number);
+  for (const auto& number : watch_.note(reading, steady_seconds())) record.metrics.push_back(number);
   for (const std::string& warning : watch_.warnings()) out_.log.warn(warning);
 }
 
@@ -209,10 +209,14 @@ void Recorder::warn_if_input_bound() {
   const double share = interval_.data_wait / interval_.seconds;
   if (warned_ || interval_.seconds < kLeastSeconds || share < kShare) return;
   warned_ = true;
-  out_.log.warn(fmt::format(
-      "input-bound: {:.0f} % of the time is spent waiting for data; raise data.workers above {}, or pack the "
-      "samples (`trainer data pack`)",
-      100 * share, settings_.data_workers));
+  const std::string workers =
+      settings_.data_workers < settings_.cores
+          ? fmt::format("raise data.workers above {}, or", settings_.data_workers)
+          : fmt::format("all of the {} cores have a worker, so use smaller images, or", settings_.cores);
+  out_.log.warn(
+      fmt::format("input-bound: {:.0f} % of the time is spent waiting for data; {} pack the samples "
+                  "(`trainer data pack`)",
+                  100 * share, workers));
 }
 
 void Recorder::add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard) {
@@ -340,6 +344,7 @@ LoopResult Recorder::finish() {
   result_.throttling = watch_.throttling();
   resume_clock(&TimeShares::saving);
   result_.time = time();
+  result_.facts.cores = settings_.cores;
   result_.facts.waited = ranks_.waited();
   result_.facts.slowest = ranks_.slowest();
   result_.facts.batches = (state_.step + 1 - first_step_) * settings_.batch.micro_batches();

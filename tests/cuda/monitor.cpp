@@ -24,6 +24,7 @@ TEST_CASE("a monitor tells what the GPU tells, and nothing else") {
   CHECK_FALSE(reading.temperature_c);
   CHECK_FALSE(reading.clock_mhz);
   CHECK(reading.energy_j == 5001.5);
+  CHECK(reading.throttled_s == 2.5);
   CHECK(reading.corrected_errors == 12);
   CHECK(reading.uncorrected_errors == 1);
   CHECK(reading.pending_row_remaps == 1);
@@ -46,15 +47,15 @@ TEST_CASE("without the library, its functions or the GPU there is no monitor") {
 TEST_CASE("a watch counts joules, and how often the device was slowed down") {
   DeviceWatch watch;
   CHECK(watch.throttling().empty());
-  CHECK(watch.note({}).empty());
+  CHECK(watch.note({}, 0).empty());
   DeviceWatch other;
-  other.note({.energy_j = 100});
+  other.note({.energy_j = 100}, 0);
   const auto numbers =
-      other.note({.utilization = 0.5, .power_w = 300, .energy_j = 160, .throttled_by = {"power cap"}});
+      other.note({.utilization = 0.5, .power_w = 300, .energy_j = 160, .throttled_by = {"power cap"}}, 1);
   CHECK(numbers == std::vector<std::pair<std::string, double>>{
                        {"device_utilization", 0.5}, {"device_power_w", 300}, {"device_energy_j", 60}});
-  other.note({.energy_j = 250});
-  other.note({.energy_j = 400, .throttled_by = {"power cap", "temperature"}});
+  other.note({.energy_j = 250}, 2);
+  other.note({.energy_j = 400, .throttled_by = {"power cap", "temperature"}}, 3);
   CHECK(other.joules() == 300);
   CHECK(other.throttling() == "throttled 50 % of the time: power cap, temperature");
 }

@@ -80,6 +80,8 @@ TEST_CASE("a machine with all sensors") {
   root.write("sys/class/hwmon/hwmon1/temp2_input", "62500\n");
   root.write(cpu + "/cpufreq/scaling_cur_freq", "2400000\n");
   root.write(cpu + "/thermal_throttle/core_throttle_count", "3\n");
+  root.write(cpu + "/thermal_throttle/core_throttle_total_time_ms", "1500\n");
+  root.write(cpu + "/thermal_throttle/package_throttle_total_time_ms", "700\n");
   root.write("sys/class/powercap/intel-rapl:0/name", "package-0\n");
   root.write("sys/class/powercap/intel-rapl:0/energy_uj", "1000000\n");
   root.write("sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262000000\n");
@@ -101,6 +103,7 @@ TEST_CASE("a machine with all sensors") {
   CHECK(first.uncorrected_errors == 0);
   CHECK(first.read_bytes == 4096);
   CHECK(first.throttled_by.empty());
+  CHECK(first.throttled_s == 1.5);
 
   CHECK_FALSE(monitor.read(10.5).temperature_c);  // too soon
 

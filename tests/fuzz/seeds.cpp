@@ -247,6 +247,33 @@ void put_limits(const std::filesystem::path& folder) {
     put(folder, text);
 }
 
+/// Two readings of all sensors, the second one warmer.
+void put_sensors(const std::filesystem::path& folder) {
+  put(folder,
+      "51000\n\1"
+      "2400000\n\1"
+      "3\n\1"
+      "1500\n\1"
+      "1000000\n\1"
+      "262000000\n\1"
+      "4\n\1"
+      "0\n\1"
+      "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\nfull total=7\n\1"
+      "rchar: 9\nread_bytes: 4096\nwrite_bytes: 1\n\1"
+      "cpu  9 9\ncpu0 10 2 3 400 5 1 2 7 0 0\ncpu1 1 2 3\nintr 1\n\1"
+      "62500\n\1"
+      "2300000\n\1"
+      "4\n\1"
+      "1700\n\1"
+      "21000000\n\1"
+      "262000000\n\1"
+      "5\n\1"
+      "1\n\1"
+      "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\nfull total=7\n\1"
+      "rchar: 9\nread_bytes: 8192\nwrite_bytes: 1\n\1"
+      "cpu  9 9\ncpu0 90 2 3 500 5 1 2 9 0 0\ncpu1 1 2 3\nintr 1\n");
+}
+
 }  // namespace
 }  // namespace trainer
 
@@ -271,6 +298,7 @@ int main(int count, char** arguments) {
   trainer::put_safetensors(folder / "safetensors");
   trainer::put_manifests(folder / "manifest");
   trainer::put_limits(folder / "limits");
+  trainer::put_sensors(folder / "sensors");
   trainer::put_states(folder / "state");
   trainer::put_frames(folder / "frames");
   trainer::put_tokenizers(folder / "tokenizer", folder / "encode");

@@ -138,7 +138,12 @@ cat >"$work/bin/cp" <<'TEXT'
 [ -z "$FAKE_SLOW" ] || exec sleep 5
 exec /bin/cp "$@"
 TEXT
-chmod +x "$work/reads" "$work/bin/cp"
+cat >"$work/bin/sha256sum" <<'TEXT'
+#!/bin/sh
+[ -z "$FAKE_SLOW_SUM" ] || exec sleep 60
+exec /usr/bin/sha256sum "$@"
+TEXT
+chmod +x "$work/reads" "$work/bin/cp" "$work/bin/sha256sum"
 mkdir "$work/data"
 printf samples >"$work/data/train.rec"
 staged() { # EXPECTED CODE [VARIABLE=VALUE...]: what the job must print
@@ -177,9 +182,19 @@ staged "must be a file" 64 STAGE="$work/data"
 staged "must be a file" 64 STAGE="$work/nowhere"
 staged "a folder on each node's own disk" 64 STAGE_TO=
 staged "cannot copy" 74 STAGE_TO="$work/data/train.rec/below"
-FAKE_SLOW=yes staged "ended with 75" 75 &
-until grep -qs "copying" "$work/log"; do sleep 0.01; done
-pkill -USR1 -P $! -x bash || true
-wait $! || exit 1
-[ "$(cat "$FAKE_REQUEUED")" = 1 ] || fail "stopped while it copies, but not queued again"
+stopped_while() { # WORD VARIABLE: what the job prints when it begins, and what makes that slow
+  : >"$work/log"
+  export "$2=yes"
+  staged "ended with 75" 75 &
+  unset "$2"
+  until grep -qs "$1" "$work/log"; do sleep 0.01; done
+  pkill -USR1 -P $! -x bash || true
+  wait $! || exit 1
+  [ "$(cat "$FAKE_REQUEUED")" = 1 ] || fail "stopped by a signal ($1), but not queued again"
+}
+stopped_while copying FAKE_SLOW
+rm "$work/data/train.rec.sha256"
+begun=$SECONDS
+stopped_while "adding up" FAKE_SLOW_SUM
+[ $((SECONDS - begun)) -lt 30 ] || fail "a signal waits for the file's sum"
 echo "fake: $rounds runs with the bits of an uncut one, $restarts restarts, $resumed of them past step 0"

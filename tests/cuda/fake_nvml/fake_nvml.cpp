@@ -47,6 +47,12 @@ int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* sum) {
   *sum = millijoules += 1'500;
   return 0;
 }
+int nvmlDeviceGetViolationStatus(void*, int policy, unsigned long long* times) {
+  constexpr int kThermal = 1, kNotSupported = 3;
+  if (policy > kThermal) return kNotSupported;
+  times[0] = 1, times[1] = policy == kThermal ? 2'500'000'000 : 1'000'000'000;
+  return 0;
+}
 int nvmlDeviceGetTotalEccErrors(void*, int kind, int since, unsigned long long* count) {
   if (since != 0) return 2;
   *count = kind == 0 ? 12 : 1;
