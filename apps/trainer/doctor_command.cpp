@@ -20,8 +20,10 @@
 #include "core/engine/backend_library.h"
 #include "core/engine/process_group_library.h"
 #include "core/host/findings.h"
+#include "core/host/gpu_findings.h"
 #include "core/host/gpus.h"
 #include "core/host/limits.h"
+#include "core/host/processors.h"
 #include "core/ranks/engines.h"
 #include "core/ranks/identity.h"
 #include "core/ranks/launch.h"
@@ -125,13 +127,29 @@ Section device_section() {
   return section;
 }
 
-/// Those of this machine, and of the working directory, where runs are written.
-std::vector<Finding> find_all() {
-  std::vector<Finding> findings = machine_findings(host_facts());
+std::vector<std::string> bus_ids_of(const Json& cuda) {
+  std::vector<std::string> bus_ids;
+  for (const Json& device : devices_of(cuda)) bus_ids.push_back(device["pci_bus_id"].text());
+  return bus_ids;
+}
+
+/// Of the job that this process is part of; 1 if what its launcher says is wrong.
+int64_t ranks_of_launch() try { return launched_as().ranks; } catch (const Error&) {
+  return 1;
+}
+
+/// Those of this machine, of its GPUs, and of the working directory, where runs are written.
+std::vector<Finding> find_all(const Json& cuda) {
+  const HostFacts facts = host_facts();
+  std::vector<Finding> findings = machine_findings(facts);
+  const auto add = [&](const std::vector<Finding>& more) {
+    findings.insert(findings.end(), more.begin(), more.end());
+  };
+  add(gpu_findings(bus_ids_of(cuda), allowed_processors()));
+  add(rank_findings(facts, ranks_of_launch()));
   const std::filesystem::path folder = ".";
   try {
-    for (Finding& finding : folder_findings(folder, measure_folder(folder)))
-      findings.push_back(std::move(finding));
+    add(folder_findings(folder, measure_folder(folder)));
   } catch (const Error& problem) {
     findings.push_back({.text = fmt::format("nothing can be written here: {}", problem.what()),
                         .mend = "choose another folder with run.output_dir"});
@@ -199,7 +217,7 @@ int doctor_command(const Arguments& arguments) {
     return 0;
   }
   const std::vector<Section> sections = {device_section(), cpu_section(), cuda_section(cuda), rank_section()};
-  const std::vector<Finding> findings = find_all();
+  const std::vector<Finding> findings = find_all(cuda);
   arguments.json ? print_as_json(sections, findings) : print_all(sections, findings);
   constexpr double kSerious = 0.1;
   const bool is_serious = !findings.empty() && findings.front().cost > kSerious;
