@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/doctor_reading.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/data/images/decode_avif.h"
@@ -27,6 +30,7 @@
 #include "core/ranks/engines.h"
 #include "core/ranks/identity.h"
 #include "core/ranks/launch.h"
+#include "core/recipe/reading_speed.h"
 #include "cpu/backend.h"
 
 namespace trainer {
@@ -120,6 +124,12 @@ Section rank_section() {
   return section;
 }
 
+Section reading_section(const std::string& path, const ReadingSpeed& speed) {
+  Section section("reading " + one_line(path));
+  section.rows = reading_rows(speed);
+  return section;
+}
+
 Section device_section() {
   Section section("device.type=auto");
   const GpuSearch search = find_gpu();
@@ -182,12 +192,14 @@ void print_all(const std::vector<Section>& sections, const std::vector<Finding>&
     print_text("  {}{}\n    {}\n", finding.text, cost_text(finding), finding.mend);
 }
 
-void print_as_json(const std::vector<Section>& sections, const std::vector<Finding>& findings) {
+void print_as_json(const std::vector<Section>& sections, const std::vector<Finding>& findings,
+                   const std::optional<ReadingSpeed>& reading) {
   Json all = {{"version", kVersion}};
   for (const Section& section : sections) {
     Json& rows = all[section.title] = Json::array();
     for (const auto& [what, found] : section.rows) rows.push_back({{"name", what}, {"value", found}});
   }
+  if (reading) all["reading"] = reading_json(*reading);
   Json& list = all["findings"] = Json::array();
   for (const Finding& finding : findings)
     list.push_back({{"text", finding.text}, {"mend", finding.mend}, {"cost", finding.cost}});
@@ -216,9 +228,16 @@ int doctor_command(const Arguments& arguments) {
     write_description(cuda, arguments.out);
     return 0;
   }
-  const std::vector<Section> sections = {device_section(), cpu_section(), cuda_section(cuda), rank_section()};
+  std::optional<ReadingSpeed> reading;
+  if (!arguments.path.empty()) reading = measure_reading(arguments.path);
+  std::vector<Section> sections = {device_section(), cpu_section(), cuda_section(cuda), rank_section()};
   const std::vector<Finding> findings = find_all(cuda);
-  arguments.json ? print_as_json(sections, findings) : print_all(sections, findings);
+  if (arguments.json) {
+    print_as_json(sections, findings, reading);
+  } else {
+    if (reading) sections.push_back(reading_section(arguments.path, *reading));
+    print_all(sections, findings);
+  }
   constexpr double kSerious = 0.1;
   const bool is_serious = !findings.empty() && findings.front().cost > kSerious;
   return arguments.strict && is_serious ? static_cast<int>(ExitCode::no_device) : 0;
