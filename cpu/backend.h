@@ -36,8 +36,8 @@ std::string onednn_version();
 
 /// Makes waiting threads of OpenMP, and so of oneDNN, spin briefly, then sleep. The user's settings
 /// (OMP_WAIT_POLICY, GOMP_SPINCOUNT) take precedence. GCC's OpenMP reads these variables while the program is
-/// loaded, so the program starts itself once more; call this first in main. If it cannot, or if OpenMP
-/// has bound this thread to a core already, it continues unchanged.
+/// loaded, so the program starts itself once more; call this first in main, unless OpenMP has bound this
+/// thread to a core already. If it cannot, it continues unchanged.
 void spin_briefly(char** argv);
 
 /// How they wait, for people: "spin briefly, then sleep (GOMP_SPINCOUNT=...)".

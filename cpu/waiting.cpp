@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <omp.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -20,17 +18,10 @@ constexpr const char* kSpins = "GOMP_SPINCOUNT";
 // scripts/bench/neighbours.py measures the costs of both.
 constexpr const char* kBriefly = "1000";
 
-/// Whether OpenMP has bound this thread to fewer processors than there are, as OMP_PROC_BIND requests: a
-/// program started now would see no others.
-bool is_bound() {
-  cpu_set_t allowed;
-  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < omp_get_num_procs();
-}
-
 }  // namespace
 
 void spin_briefly(char** argv) {
-  if (std::getenv(kPolicy) != nullptr || std::getenv(kSpins) != nullptr || is_bound()) return;
+  if (std::getenv(kPolicy) != nullptr || std::getenv(kSpins) != nullptr) return;
   std::error_code unreadable;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
   // By its own path, since the link's name would become the process's: ps and pkill would show it as "exe".

@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <array>
+
 #include "core/base/json.h"
 #include "cuda/check.h"
 #include "cuda/cudnn/attention_graph.h"
@@ -34,7 +36,10 @@ Json device_of(int device) {
   check(cudaSetDevice(device), "choosing a GPU");
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "reading a GPU's free memory");
+  std::array<char, 32> bus{};
+  check(cudaDeviceGetPCIBusId(bus.data(), bus.size(), device), "asking for a GPU's place");
   return {{"name", properties.name},
+          {"pci_bus_id", bus.data()},
           {"compute_capability", fmt::format("{}.{}", properties.major, properties.minor)},
           {"memory_bytes", total},
           {"free_bytes", free},

@@ -235,10 +235,16 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   doctor->add_flag("--json", arguments.json, "print JSON");
   doctor->add_flag("--strict", arguments.strict,
                    "exit with 69 if a finding costs more than 10 % of the speed");
+  CLI::Option* describe =
+      doctor->add_option("--device-json", arguments.out,
+                         "write a description of the first GPU to this file, for planning on other machines");
+  describe->type_name("FILE");
   doctor
-      ->add_option("--device-json", arguments.out,
-                   "write a description of the first GPU to this file, for planning on other machines")
-      ->type_name("FILE");
+      ->add_option(
+          "--read", arguments.path,
+          "also measure how fast this folder or file is read, and its images decoded (takes seconds)")
+      ->excludes(describe)
+      ->type_name("PATH");
 
   CLI::App* data = app.add_subcommand("data", "check, pack or tokenize a recipe's samples");
   add_data_commands(*data, arguments);

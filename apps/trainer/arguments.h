@@ -93,7 +93,7 @@ struct Arguments {
   bool metrics = false;   ///< schema
   PredictArguments predict;
   GenerateArguments generate;
-  std::string path;       ///< init, inspect, layers, runs, watch
+  std::string path;       ///< init, inspect, layers, runs, watch; doctor: to be read, empty for none
   std::string network;    ///< init: a network's name or file; empty: a network is chosen by the data
   std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"

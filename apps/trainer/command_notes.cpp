@@ -60,7 +60,7 @@ const std::map<std::string, Notes>& all_notes() {
         {65, 69, 71, 74, 78}}},
       {"layers", {"", "trainer layers | less\ntrainer layers conv2d", {71, 74}}},
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
-      {"doctor", {"", "trainer doctor --device-json gpu.json", {69, 71, 74}}},
+      {"doctor", {"", "trainer doctor --read images\ntrainer doctor --device-json gpu.json", {69, 71, 74}}},
       {"data", {"", "trainer data stats --config resnet.yaml", {65, 71, 74, 78}}},
       {"data stats",
        {"",

@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/doctor_reading.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/data/images/decode_avif.h"
@@ -20,11 +23,14 @@
 #include "core/engine/backend_library.h"
 #include "core/engine/process_group_library.h"
 #include "core/host/findings.h"
+#include "core/host/gpu_findings.h"
 #include "core/host/gpus.h"
 #include "core/host/limits.h"
+#include "core/host/processors.h"
 #include "core/ranks/engines.h"
 #include "core/ranks/identity.h"
 #include "core/ranks/launch.h"
+#include "core/recipe/reading_speed.h"
 #include "cpu/backend.h"
 
 namespace trainer {
@@ -118,6 +124,12 @@ Section rank_section() {
   return section;
 }
 
+Section reading_section(const std::string& path, const ReadingSpeed& speed) {
+  Section section("reading " + one_line(path));
+  section.rows = reading_rows(speed);
+  return section;
+}
+
 Section device_section() {
   Section section("device.type=auto");
   const GpuSearch search = find_gpu();
@@ -125,13 +137,29 @@ Section device_section() {
   return section;
 }
 
-/// Those of this machine, and of the working directory, where runs are written.
-std::vector<Finding> find_all() {
-  std::vector<Finding> findings = machine_findings(host_facts());
+std::vector<std::string> bus_ids_of(const Json& cuda) {
+  std::vector<std::string> bus_ids;
+  for (const Json& device : devices_of(cuda)) bus_ids.push_back(device["pci_bus_id"].text());
+  return bus_ids;
+}
+
+/// Of the job that this process is part of; 1 if what its launcher says is wrong.
+int64_t ranks_of_launch() try { return launched_as().ranks; } catch (const Error&) {
+  return 1;
+}
+
+/// Those of this machine, of its GPUs, and of the working directory, where runs are written.
+std::vector<Finding> find_all(const Json& cuda) {
+  const HostFacts facts = host_facts();
+  std::vector<Finding> findings = machine_findings(facts);
+  const auto add = [&](const std::vector<Finding>& more) {
+    findings.insert(findings.end(), more.begin(), more.end());
+  };
+  add(gpu_findings(bus_ids_of(cuda), allowed_processors()));
+  add(rank_findings(facts, ranks_of_launch()));
   const std::filesystem::path folder = ".";
   try {
-    for (Finding& finding : folder_findings(folder, measure_folder(folder)))
-      findings.push_back(std::move(finding));
+    add(folder_findings(folder, measure_folder(folder)));
   } catch (const Error& problem) {
     findings.push_back({.text = fmt::format("nothing can be written here: {}", problem.what()),
                         .mend = "choose another folder with run.output_dir"});
@@ -164,12 +192,14 @@ void print_all(const std::vector<Section>& sections, const std::vector<Finding>&
     print_text("  {}{}\n    {}\n", finding.text, cost_text(finding), finding.mend);
 }
 
-void print_as_json(const std::vector<Section>& sections, const std::vector<Finding>& findings) {
+void print_as_json(const std::vector<Section>& sections, const std::vector<Finding>& findings,
+                   const std::optional<ReadingSpeed>& reading) {
   Json all = {{"version", kVersion}};
   for (const Section& section : sections) {
     Json& rows = all[section.title] = Json::array();
     for (const auto& [what, found] : section.rows) rows.push_back({{"name", what}, {"value", found}});
   }
+  if (reading) all["reading"] = reading_json(*reading);
   Json& list = all["findings"] = Json::array();
   for (const Finding& finding : findings)
     list.push_back({{"text", finding.text}, {"mend", finding.mend}, {"cost", finding.cost}});
@@ -198,9 +228,16 @@ int doctor_command(const Arguments& arguments) {
     write_description(cuda, arguments.out);
     return 0;
   }
-  const std::vector<Section> sections = {device_section(), cpu_section(), cuda_section(cuda), rank_section()};
-  const std::vector<Finding> findings = find_all();
-  arguments.json ? print_as_json(sections, findings) : print_all(sections, findings);
+  std::optional<ReadingSpeed> reading;
+  if (!arguments.path.empty()) reading = measure_reading(arguments.path);
+  std::vector<Section> sections = {device_section(), cpu_section(), cuda_section(cuda), rank_section()};
+  const std::vector<Finding> findings = find_all(cuda);
+  if (arguments.json) {
+    print_as_json(sections, findings, reading);
+  } else {
+    if (reading) sections.push_back(reading_section(arguments.path, *reading));
+    print_all(sections, findings);
+  }
   constexpr double kSerious = 0.1;
   const bool is_serious = !findings.empty() && findings.front().cost > kSerious;
   return arguments.strict && is_serious ? static_cast<int>(ExitCode::no_device) : 0;

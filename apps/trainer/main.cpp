@@ -16,6 +16,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
+#include "core/host/processors.h"
 #include "core/ranks/launch.h"
 #include "cpu/backend.h"
 
@@ -23,7 +24,7 @@ namespace trainer {
 namespace {
 
 int run(int argc, char** argv) {
-  spin_briefly(argv);
+  if (!is_bound_since_start()) spin_briefly(argv);
   reserve_standard_streams();
   const std::optional<Arguments> arguments = read_arguments(argc, argv);
   if (!arguments) return 0;

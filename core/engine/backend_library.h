@@ -40,8 +40,8 @@ using BackendFactory = ExitCode(const char* interface, const BackendRequest& req
                                 char* reason, size_t reason_bytes);
 
 /// The library's other function: writes this machine's support for the backend as JSON, ended by a zero.
-/// `driver`, `runtime`, … are versions as text, `devices` the GPUs, each with `properties` as in cuDNN, and
-/// `problem` says why something is missing.
+/// `driver`, `runtime`, … are versions as text, `devices` the GPUs, each with its `pci_bus_id` and with
+/// `properties` as in cuDNN, and `problem` says why something is missing.
 constexpr const char* kBackendInspector = "trainer_inspect_backend";
 using BackendInspector = void(char* json, size_t bytes);
 

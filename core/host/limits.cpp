@@ -27,12 +27,17 @@ Pages own_pages() {
   return {};
 }
 
-/// A plan counts memory that is in use. The system also counts what is reserved only, such as stacks.
-std::optional<int64_t> room_below(__rlimit_resource resource, int64_t counted, int64_t resident) {
+std::optional<int64_t> resource_limit(__rlimit_resource resource) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  const auto most = static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, INT64_MAX));
-  return std::max<int64_t>(1, most - std::max<int64_t>(0, counted - resident));
+  return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, INT64_MAX));
+}
+
+/// A plan counts memory that is in use. The system also counts what is reserved only, such as stacks.
+std::optional<int64_t> room_below(__rlimit_resource resource, int64_t counted, int64_t resident) {
+  const std::optional<int64_t> most = resource_limit(resource);
+  if (!most) return std::nullopt;
+  return std::max<int64_t>(1, *most - std::max<int64_t>(0, counted - resident));
 }
 
 void lower(Limit& least, const Limit& other) {
@@ -53,6 +58,7 @@ HostFacts host_facts(const std::filesystem::path& root) {
   const Pages own = own_pages();
   facts.address_space = room_below(RLIMIT_AS, own.all * page, own.resident * page);
   facts.data = room_below(RLIMIT_DATA, own.data * page, own.resident * page);
+  facts.locked_memory = resource_limit(RLIMIT_MEMLOCK);
   return facts;
 }
 

@@ -31,6 +31,7 @@ struct HostFacts {
   SlurmLimits slurm = {};      ///< of the job, if the process is part of one
   /// Bytes below RLIMIT_AS and RLIMIT_DATA, less those that are reserved without being used.
   std::optional<int64_t> address_space = std::nullopt, data = std::nullopt;
+  std::optional<int64_t> locked_memory = std::nullopt;  ///< bytes of RLIMIT_MEMLOCK; nothing: no limit
 };
 
 /// Reads them anew: affinity and limits of this process, and files below `root`.

@@ -2,10 +2,11 @@
 #include "core/host/processors.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
-#include <memory>
 #include <string>
 
 #include "core/base/small_file.h"
@@ -45,6 +46,34 @@ bool may_be_bound() {
   return false;
 }
 
+/// A bit for each processor, as Linux fills it.
+struct ProcessorSet {
+  cpu_set_t bits[kMostProcessors / CPU_SETSIZE] = {};
+};
+
+/// By a system call without checks, since sanitizers have not started when the first set is read.
+__attribute__((no_sanitize("address", "thread", "undefined"))) bool read_affinity(ProcessorSet& into) {
+  return ::syscall(SYS_sched_getaffinity, 0, sizeof into.bits, into.bits) > 0;
+}
+
+/// What the process may use, until OpenMP binds its first thread.
+constinit ProcessorSet at_start;
+
+__attribute__((no_sanitize("address", "thread", "undefined"))) void remember_start() {
+  read_affinity(at_start);
+}
+
+/// Runs before any library starts: no other moment is early enough.
+__attribute__((section(".preinit_array"), used)) void (*const kRememberStart)() = remember_start;
+
+std::vector<int64_t> numbers_in(const ProcessorSet& set) {
+  std::vector<int64_t> numbers;
+  for (int64_t number = 0; number < kMostProcessors; ++number) {
+    if (CPU_ISSET_S(static_cast<size_t>(number), sizeof set.bits, set.bits)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 std::optional<std::vector<int64_t>> parse_processor_list(std::string_view text) {
@@ -67,16 +96,15 @@ std::vector<int64_t> online_processors(const fs::path& root) {
 }
 
 std::vector<int64_t> allowed_processors() {
-  if (may_be_bound()) return {};
-  const auto release = [](cpu_set_t* set) { CPU_FREE(set); };
-  const std::unique_ptr<cpu_set_t, decltype(release)> set(CPU_ALLOC(kMostProcessors), release);
-  const size_t bytes = CPU_ALLOC_SIZE(kMostProcessors);
-  std::vector<int64_t> numbers;
-  if (set == nullptr || ::sched_getaffinity(0, bytes, set.get()) != 0) return numbers;
-  for (int64_t number = 0; number < kMostProcessors; ++number) {
-    if (CPU_ISSET_S(static_cast<size_t>(number), bytes, set.get())) numbers.push_back(number);
-  }
-  return numbers;
+  if (may_be_bound()) return numbers_in(at_start);
+  ProcessorSet now;
+  read_affinity(now);
+  return numbers_in(now);
+}
+
+bool is_bound_since_start() {
+  ProcessorSet now;
+  return read_affinity(now) && numbers_in(now).size() < numbers_in(at_start).size();
 }
 
 int64_t physical_cores(const std::vector<int64_t>& processors, const fs::path& root) {

@@ -16,6 +16,18 @@ constexpr double kPatience = 5;
 
 }  // namespace
 
+DecodeRate measure_rate(int64_t begin, int64_t end, double seconds,
+                        const std::function<int64_t(int64_t)>& make) {
+  const double patience_ends = steady_seconds() + kPatience * seconds, began = thread_seconds();
+  DecodeRate rate;
+  for (int64_t number = begin; number < end; ++number) {
+    rate.samples += make(number);
+    rate.seconds = thread_seconds() - began;
+    if (rate.seconds >= seconds || steady_seconds() >= patience_ends) break;
+  }
+  return rate;
+}
+
 DecodeRate measure_decode_rate(const Job& job, double seconds) {
   const std::unique_ptr<DataSource> source =
       open_source(job.spec.recipe().data, source_request(job.spec, Split::train));
@@ -25,15 +37,10 @@ DecodeRate measure_decode_rate(const Job& job, double seconds) {
   const std::unique_ptr<RowMemory> own = maker.reader().make_memory();
   const std::atomic<bool> interrupt = false;
   maker.make(maker.first(), batch, *own, interrupt);  // opens files and allocates
-  const double end = steady_seconds() + kPatience * seconds, begin = thread_seconds();
-  DecodeRate rate;
-  for (int64_t number = maker.first() + 1; number < maker.end(); ++number) {
+  return measure_rate(maker.first() + 1, maker.end(), seconds, [&](int64_t number) {
     maker.make(number, batch, *own, interrupt);
-    rate.samples += maker.rows();
-    rate.seconds = thread_seconds() - begin;
-    if (rate.seconds >= seconds || steady_seconds() >= end) break;
-  }
-  return rate;
+    return maker.rows();
+  });
 }
 
 }  // namespace trainer

@@ -83,6 +83,8 @@ TEST_CASE("threads follow affinity and Slurm, and the doctor says which of them 
   const std::string first =
       "taskset -c \"$(sed -nE 's/^Cpus_allowed_list:[^0-9]*([0-9]+).*/\\1/p' /proc/self/status)\" ";
   CHECK(found(workspace, first + alone, "threads") == "1 may be used (affinity)\n");
+  for (const char* binding : {"OMP_PROC_BIND=true", "OMP_PLACES=cores", "GOMP_CPU_AFFINITY=0-1"})
+    CHECK(found(workspace, first + in_job(binding), "threads") == "1 may be used (affinity)\n");
   // Who asks for more threads gets them, hyperthreads or not.
   workspace.write("r.yaml", std::string(kSmallRecipe) + "device: {type: cpu, threads: 3}\n");
   CHECK_THAT(

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/host/limits.h"
 
+#include <sched.h>
+
+#include <thread>
+
 #include "core/host/processors.h"
 #include "tests/catch.h"
 
@@ -164,11 +168,26 @@ TEST_CASE("an affinity that OpenMP may have set is not the process's") {
   test::Environment environment;
   for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"})
     environment.set(name, nullptr);
-  CHECK(!allowed_processors().empty());
-  environment.set("OMP_PROC_BIND", "false");
-  CHECK(!allowed_processors().empty());
-  environment.set("OMP_PROC_BIND", "close");
-  CHECK(allowed_processors().empty());
+  const Numbers all = allowed_processors();
+  REQUIRE_FALSE(all.empty());
+  CHECK_FALSE(is_bound_since_start());
+  // Another thread is bound as OpenMP binds the first one, so that the tests after this one are not.
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(all.front()), &one);
+    CHECK(::sched_setaffinity(0, sizeof one, &one) == 0);
+    CHECK(is_bound_since_start() == (all.size() > 1));
+    CHECK(allowed_processors() == Numbers{all.front()});
+    environment.set("OMP_PROC_BIND", "false");
+    CHECK(allowed_processors() == Numbers{all.front()});
+    for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {
+      environment.set("OMP_PROC_BIND", nullptr);
+      environment.set(name, "close");
+      CHECK(allowed_processors() == all);
+      environment.set(name, nullptr);
+    }
+  }).join();
 }
 
 }  // namespace trainer

@@ -54,6 +54,12 @@ inline void put(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+/// The same for a file at a relative path, with the directories above it.
+inline void put_below(const ScratchDirectory& root, const std::string& path, const std::string& text) {
+  std::filesystem::create_directories((root / path).parent_path());
+  put(root / path, text);
+}
+
 /// Requires that `act` throws an Error of this code, and returns its text.
 template <class Act>
 std::string error_text(ExitCode code, const Act& act) {
