@@ -11,6 +11,7 @@
 #include "apps/trainer/loading_report.h"
 #include "apps/trainer/time_report.h"
 #include "core/base/json.h"
+#include "core/recipe/step_work.h"
 #include "core/session/report.h"
 
 namespace trainer {
@@ -19,14 +20,6 @@ namespace {
 double node_flops(const Program& program, const Node& node) {
   const auto [inputs, outputs] = node_specs(program, node);
   return node.op->flops(inputs, outputs);
-}
-
-double entry_flops(const Program& program, const char* name) {
-  const Entry* entry = program.find_entry(name);
-  double sum = 0;
-  if (entry == nullptr) return 0;
-  for (const Node& node : entry->nodes) sum += node_flops(program, node);
-  return sum;
 }
 
 /// By layer: the parameters named after it or with its name and a dot as prefix.
@@ -153,14 +146,6 @@ std::vector<LayerRow> layer_rows(const RunSpec& spec) {
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-double step_flops(const Job& job) {
-  const auto more = static_cast<double>(job.spec.batch().micro_batches() - 1);
-  return entry_flops(job.program, entry_name::kTrainStep) +
-         entry_flops(job.program, entry_name::kAccumulateFirst) +
-         more * entry_flops(job.program, entry_name::kAccumulateNext) +
-         entry_flops(job.program, entry_name::kUpdate);
 }
 
 std::string plan_text(const Planner& planner, const Job& job, const Arguments& arguments) {

@@ -24,9 +24,6 @@ std::vector<LayerRow> layer_rows(const RunSpec& spec);
 /// "[3, 224, 224]", as files and recipes write it.
 std::string shape_text(const Shape& shape);
 
-/// Floating point operations of one step: every entry point as often as it runs.
-double step_flops(const Job& job);
-
 /// The report as text, and as JSON with the same content.
 std::string plan_text(const Planner& planner, const Job& job, const Arguments& arguments);
 std::string plan_json(const Planner& planner, const Job& job, const Arguments& arguments);

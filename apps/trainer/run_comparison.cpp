@@ -12,6 +12,7 @@
 
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
+#include "core/base/units.h"
 #include "core/run/run_history.h"
 
 namespace trainer {
@@ -70,7 +71,8 @@ std::vector<Beside> outcome(const std::vector<ListedRun>& runs) {
     return run.best ? fmt::format("{}{:.4f}", same_metric ? "" : run.metric + " ", *run.best) : "-";
   });
   add("training loss", [](const RunOverview& run) { return text_of(run.loss, "{:.4f}"); });
-  add("samples/s", [](const RunOverview& run) { return text_of(run.samples_per_s, "{:.0f}"); });
+  add("samples/s",
+      [](const RunOverview& run) { return run.samples_per_s ? human_rate(*run.samples_per_s) : "-"; });
   return lines;
 }
 

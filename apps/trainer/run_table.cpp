@@ -12,6 +12,7 @@
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/base/units.h"
 #include "core/config/fields.h"
 #include "core/tasks/task.h"
 
@@ -75,7 +76,7 @@ std::vector<Column> fixed_columns(const std::vector<ListedRun>& runs, const std:
                                  step,
                                  best,
                                  number_text(run.loss, "{:.4g}"),
-                                 number_text(run.samples_per_s, "{:.0f}"),
+                                 run.samples_per_s ? human_rate(*run.samples_per_s) : "-",
                                  age_text(now - run.updated)};
     for (size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(cells[i]);
   }

@@ -6,26 +6,15 @@
 #include <algorithm>
 #include <map>
 
+#include "apps/trainer/device_models.h"
 #include "apps/trainer/tensor_cores.h"
 #include "core/base/units.h"
 #include "core/graph/names.h"
 #include "core/graph/operation.h"
+#include "core/recipe/step_work.h"
 
 namespace trainer {
 namespace {
-
-/// How often each entry runs in a step.
-std::vector<std::pair<const PlannedEntry*, double>> entries_of_step(const Job& job) {
-  std::vector<std::pair<const PlannedEntry*, double>> entries;
-  const auto add = [&](const char* name, double times) {
-    if (times > 0 && job.plan.has_entry(name)) entries.emplace_back(&job.plan.entry(name), times);
-  };
-  add(entry_name::kTrainStep, 1);
-  add(entry_name::kAccumulateFirst, 1);
-  add(entry_name::kAccumulateNext, static_cast<double>(job.spec.batch().micro_batches() - 1));
-  add(entry_name::kUpdate, 1);
-  return entries;
-}
 
 double samples_per_second(const Job& job, const Cost& step) {
   return static_cast<double>(job.spec.batch().global_batch) / step.seconds();
@@ -34,6 +23,20 @@ double samples_per_second(const Job& job, const Cost& step) {
 /// Of one rank.
 double samples_of_step(const Job& job) {
   return static_cast<double>(job.spec.batch().rank_batch());
+}
+
+/// Of a described GPU, in watts.
+std::optional<double> power_limit(const Job& job) {
+  const DeviceSection& device = job.spec.recipe().device;
+  if (device.type == "cpu" || device.model.written == "auto") return std::nullopt;
+  return find_device(device.model, job.spec.recipe().origin_of("device.model")).power_watts;
+}
+
+std::string energy_text(const Job& job, const Cost& step) {
+  const std::optional<double> watts = power_limit(job);
+  if (!watts) return "";
+  return fmt::format("  at most {:.3g} J a sample, at the power limit of {:g} W\n",
+                     *watts * step.seconds() / samples_of_step(job), *watts);
 }
 
 std::string row(const std::string& name, const Cost& cost, const Cost& total) {
@@ -92,7 +95,7 @@ std::string time_text(const Planner& planner, const Job& job) {
       samples_per_second(job, total), human_bytes(static_cast<int64_t>(total.bytes / samples_of_step(job))),
       human_flops(total.flops / samples_of_step(job)), 100 * kEfficiency.bytes, 100 * kEfficiency.flops,
       1e6 * kEfficiency.seconds_per_kernel);
-  return text + tensor_core_text(job);
+  return text + energy_text(job, total) + tensor_core_text(job);
 }
 
 void add_time(const Planner& planner, const Job& job, Json& report) {
@@ -103,6 +106,10 @@ void add_time(const Planner& planner, const Job& job, Json& report) {
   predicted["samples_per_second"] = samples_per_second(job, step->total);
   predicted["share_of_memory_rate"] = kEfficiency.bytes;
   predicted["share_of_arithmetic_rate"] = kEfficiency.flops;
+  if (const std::optional<double> watts = power_limit(job)) {
+    predicted["power_limit_watts"] = *watts;
+    predicted["most_joules_per_sample"] = *watts * step->total.seconds() / samples_of_step(job);
+  }
   predicted["seconds_per_kernel"] = kEfficiency.seconds_per_kernel;
   for (const auto& [name, cost] : step->operations) predicted["operations"][name] = to_json(cost);
   report["tensor_cores"] = tensor_core_json(job);

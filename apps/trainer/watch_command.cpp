@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -12,10 +13,12 @@
 #include "apps/trainer/run_table.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
+#include "core/base/units.h"
 #include "core/host/progress.h"
 #include "core/report/chart.h"
 #include "core/report/terminal_chart.h"
 #include "core/run/run_history.h"
+#include "core/train/time_shares.h"
 
 namespace trainer {
 namespace {
@@ -35,7 +38,7 @@ std::string head(const RunOverview& run, size_t width) {
   }
   const size_t room = width - std::min(width, state.size());
   std::string text = shortened(one_line(run.directory.string()), std::max(room, kLeastName)) + state + "\n";
-  if (run.samples_per_s) text += fmt::format("{:.0f} samples/s, ", *run.samples_per_s);
+  if (run.samples_per_s) text += human_rate(*run.samples_per_s) + " samples/s, ";
   if (run.best) text += fmt::format("best {} {:.4f}", one_line(run.metric), *run.best);
   if (run.best && run.best_step) text += fmt::format(" at step {}", *run.best_step);
   if (run.best) text += ", ";
@@ -61,13 +64,44 @@ std::string curves(const RunHistory& history, size_t width) {
   if (history.validation.empty() || history.validation.back().metrics.empty()) return text;
   const std::string name = history.validation.back().metrics[0].first;
   Points values;
-  for (const MetricsRecord& record : history.validation) {
-    double value = std::nan("");
-    for (const auto& [key, number] : record.metrics)
-      if (key == name) value = to_double(number);
-    values.emplace_back(record.step, value);
-  }
+  for (const MetricsRecord& record : history.validation)
+    values.emplace_back(record.step, number_in(record, name).value_or(std::nan("")));
   return text + chart("validation " + one_line(name), values, width, values);
+}
+
+/// One number of a device: what it is called, and how it is written: times `factor`, with so many digits.
+struct ShownNumber {
+  const char *key, *before, *after;
+  double factor;
+  int digits;
+};
+constexpr std::array kShownNumbers = {
+    ShownNumber{"device_utilization", "used ", " %", 100, 0},
+    ShownNumber{"flops_share", "", " % of its arithmetic rate", 100, 0},
+    ShownNumber{"device_stolen", "taken by others ", " %", 100, 0},
+    ShownNumber{"device_temperature_c", "", " °C", 1, 0},
+    ShownNumber{"device_power_w", "", " W", 1, 0},
+    ShownNumber{"device_clock_mhz", "", " GHz", 1e-3, 2},
+    ShownNumber{"device_memory_bytes", "memory ", " GiB", 1.0 / (1 << 30), 1},
+};
+
+/// The device's condition and where the time went, since the last line but one of training.
+std::string condition(const RunHistory& history) {
+  if (history.training.empty()) return "";
+  const MetricsRecord& record = history.training.back();
+  std::vector<std::string> numbers;
+  for (const ShownNumber& shown : kShownNumbers) {
+    const auto value = number_in(record, shown.key);
+    if (value && std::isfinite(*value))
+      numbers.push_back(
+          fmt::format("{}{:.{}f}{}", shown.before, *value * shown.factor, shown.digits, shown.after));
+  }
+  TimeShares shares;
+  for (const TimePart& part : kTimeParts) shares.*part.seconds = number_in(record, part.key).value_or(0);
+  std::string text;
+  if (!numbers.empty()) text += fmt::format("device: {}\n", fmt::join(numbers, ", "));
+  if (shares.total() > 0) text += fmt::format("time: {}\n", time_text(shares));
+  return text;
 }
 
 std::string latest(const RunOverview& run, const RunHistory& history) {
@@ -105,7 +139,7 @@ std::string view_of(const RunOverview& run, size_t width) {
   const RunHistory history = read_history(run.directory);
   if (history.training.empty() && history.validation.empty())
     return printable(head(run, width) + "no metrics yet\n");
-  return printable(head(run, width) + curves(history, width) + latest(run, history));
+  return printable(head(run, width) + condition(history) + curves(history, width) + latest(run, history));
 }
 
 }  // namespace

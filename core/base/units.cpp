@@ -135,4 +135,10 @@ std::string human_seconds(double seconds) {
   return fmt::format("{}:{:02}", total / 60, total % 60);
 }
 
+std::string human_rate(double per_second) {
+  constexpr double kNeedsNoFraction = 10;
+  return per_second < kNeedsNoFraction ? fmt::format("{:.2g}", per_second)
+                                       : fmt::format("{:.0f}", per_second);
+}
+
 }  // namespace trainer

@@ -81,5 +81,7 @@ std::string to_string(const ByteSize& size);
 std::string human_flops(double flops);
 /// "1:02:03" or "2:03".
 std::string human_seconds(double seconds);
+/// A number of things a second: "16200", "97", "0.19".
+std::string human_rate(double per_second);
 
 }  // namespace trainer

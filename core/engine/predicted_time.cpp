@@ -40,6 +40,14 @@ const char* Cost::limit() const {
   return moving >= computing ? "bytes" : "arithmetic";
 }
 
+double arithmetic_seconds(const Plan& plan, const PlannedNode& planned, const DeviceRates& rates) {
+  if (!planned.runs) return 0;
+  const std::vector<TensorSpec> inputs = specs_of(plan.tensors, planned.node.inputs),
+                                outputs = specs_of(plan.tensors, planned.node.outputs);
+  return planned.node.op->flops(inputs, outputs) /
+         flops_rate(planned, inputs.empty() ? DType::f32 : inputs[0].dtype, rates);
+}
+
 Cost cost_of(const Plan& plan, const PlannedNode& planned, const DeviceRates& rates) {
   if (!planned.runs || planned.choice.kernels == 0) return {};
   const Node& node = planned.node;
@@ -50,9 +58,7 @@ Cost cost_of(const Plan& plan, const PlannedNode& planned, const DeviceRates& ra
                      static_cast<double>(planned.choice.again_bytes),
             .flops = node.op->flops(inputs, outputs)};
   const double moving = cost.bytes / (rates.bytes * kEfficiency.bytes),
-               computing =
-                   cost.flops / (flops_rate(planned, inputs.empty() ? DType::f32 : inputs[0].dtype, rates) *
-                                 kEfficiency.flops);
+               computing = arithmetic_seconds(plan, planned, rates) / kEfficiency.flops;
   (moving >= computing ? cost.moving : cost.computing) = std::max(moving, computing);
   cost.starting = kEfficiency.seconds_per_kernel * static_cast<double>(planned.choice.kernels);
   return cost;

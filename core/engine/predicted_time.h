@@ -34,6 +34,9 @@ struct Cost {
 /// its kernels.
 Cost cost_of(const Plan& plan, const PlannedNode& planned, const DeviceRates& rates);
 
+/// Seconds that a node's arithmetic takes at the device's full rate for its type.
+double arithmetic_seconds(const Plan& plan, const PlannedNode& planned, const DeviceRates& rates);
+
 /// Of one run of an entry.
 Cost cost_of(const Plan& plan, const PlannedEntry& entry, const DeviceRates& rates);
 

@@ -47,8 +47,8 @@ std::vector<std::string> parts_of(const ProgressState& state, const std::string&
           fmt::format("{:3}%", percent),
           fmt::format("eta {}", eta),
           loss_text(state.loss),
-          state.tokens_per_s > 0 ? fmt::format("{:.0f} tokens/s", state.tokens_per_s)
-                                 : fmt::format("{:.0f} samples/s", state.samples_per_s),
+          state.tokens_per_s > 0 ? human_rate(state.tokens_per_s) + " tokens/s"
+                                 : human_rate(state.samples_per_s) + " samples/s",
           fmt::format("wait {:.0f}%", state.data_wait * 100)};
 }
 
@@ -58,7 +58,7 @@ std::string speed_text(const ProgressState& state) {
   const double speed = has_tokens ? state.tokens_per_s : state.samples_per_s;
   const std::string number = speed >= 1e6   ? fmt::format("{:.3g}M", speed / 1e6)
                              : speed >= 1e4 ? fmt::format("{:.1f}k", speed / 1e3)
-                                            : fmt::format("{:.0f}", speed);
+                                            : human_rate(speed);
   return number + (has_tokens ? " tokens/s" : " samples/s");
 }
 

@@ -202,6 +202,12 @@ NamedNumbers numbers_of(const MetricsRecord& record) {
   return numbers;
 }
 
+std::optional<double> number_in(const MetricsRecord& record, std::string_view key) {
+  for (const auto& [name, number] : numbers_of(record))
+    if (name == key) return to_double(number);
+  return std::nullopt;
+}
+
 std::vector<std::string> record_keys(const std::vector<std::string>& metrics) {
   std::vector<std::string> keys;
   const MetricsRecord record;

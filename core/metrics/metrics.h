@@ -55,6 +55,9 @@ void read_records(const std::filesystem::path& path, const std::function<void(co
 /// it is when it comes back from a line.
 NamedNumbers numbers_of(const MetricsRecord& record);
 
+/// One of them; NaN too. Nothing if the record lacks it.
+std::optional<double> number_in(const MetricsRecord& record, std::string_view key);
+
 /// The keys of every possible line with metrics of these names, in order.
 std::vector<std::string> record_keys(const std::vector<std::string>& metrics);
 

@@ -12,6 +12,7 @@
 #include "core/host/process.h"
 #include "core/recipe/cache.h"
 #include "core/recipe/classes.h"
+#include "core/recipe/step_work.h"
 #include "core/train/device_samples.h"
 #include "core/train/evaluation.h"
 
@@ -290,6 +291,9 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   // A CPU's sensors are those of the whole host.
   job.settings.ranks_on_device =
       planner.is_async() ? planner.ranks_on_device(spec.ranks_on_host()) : spec.ranks_on_host();
+  job.settings.step_flops = step_flops(job) * static_cast<double>(spec.ranks());
+  if (const std::optional<DeviceRates> rates = planner.rates())
+    job.settings.arithmetic_seconds = arithmetic_seconds(job, *rates);
   job.memory = memory_budget(job);
   return job;
 }

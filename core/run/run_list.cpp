@@ -62,12 +62,6 @@ int64_t modified(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 ? int64_t{status.st_mtime} : 0;
 }
 
-std::optional<double> value_in(const MetricsRecord& record, std::string_view name) {
-  for (const auto& [key, number] : record.metrics)
-    if (key == name) return to_double(number);
-  return std::nullopt;
-}
-
 /// Reads metrics.jsonl. It mostly contains training intervals; only the last ones are parsed.
 class MetricsReader {
  public:
@@ -118,8 +112,8 @@ class MetricsReader {
       run_.step = std::max(run_.step, record->step);
       run_.loss = record->loss;
       if (record->samples_per_s) speeds.push_back(*record->samples_per_s);
-      run_.ranks = std::max<int64_t>(1, static_cast<int64_t>(value_in(*record, "world_size").value_or(1)));
-      run_.on_gpu = value_in(*record, "host_ms").has_value();
+      run_.ranks = std::max<int64_t>(1, static_cast<int64_t>(number_in(*record, "world_size").value_or(1)));
+      run_.on_gpu = number_in(*record, "host_ms").has_value();
     }
     if (speeds.empty()) return;
     const auto middle = speeds.begin() + static_cast<int64_t>(speeds.size() / 2);

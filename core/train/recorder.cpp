@@ -161,6 +161,10 @@ void Recorder::write_interval(const StepReport& step) {
   record.samples_per_s = steps * static_cast<double>(settings_.batch.global_batch) / interval_.seconds;
   if (settings_.tokens_of_sample > 0)
     record.tokens_per_s = *record.samples_per_s * static_cast<double>(settings_.tokens_of_sample);
+  const double per_second = steps / interval_.seconds;
+  if (settings_.step_flops > 0) record.metrics.emplace_back("flops_per_s", per_second * settings_.step_flops);
+  if (settings_.arithmetic_seconds > 0)
+    record.metrics.emplace_back("flops_share", per_second * settings_.arithmetic_seconds);
   record.data_wait_ms = interval_.data_wait / steps * 1e3;
   if (interval_.timed_steps > 0) {
     record.forward_ms = phase_ms(Phase::forward);

@@ -93,6 +93,8 @@ TEST_CASE("a plan for a described GPU predicts its times, by its rates alone") {
   CHECK(predicted["seconds"].get<double>() == Approx(seconds));
   CHECK(predicted["kernels"] == kernels);
   CHECK(predicted["samples_per_second"].get<double>() == Approx(128 / seconds));
+  CHECK(predicted["power_limit_watts"] == 700);
+  CHECK(predicted["most_joules_per_sample"].get<double>() == Approx(700 * seconds / 128));
   CHECK(planned_for("a100")["predicted"]["seconds"] > predicted["seconds"]);
   CHECK(plan["tensor_cores"].back()["advice"] == "10 output features are computed as 16");
   const auto large =

@@ -86,6 +86,24 @@ TEST_CASE("report and watch of what is no run, or cannot be written") {
   CHECK(run_shell("\"$TRAINER\" report run -o /dev/full", workspace.path()).code == 74);
 }
 
+TEST_CASE("watch shows the device as the last line of training has it, and a slow run's rate") {
+  const Workspace workspace;
+  workspace.write("run/status.json", R"({"status": "saved", "step": 2, "steps": 9, "pid": 1, "host": "h",
+                                         "updated": 1})");
+  const std::string line =
+      R"({"step":2,"updates":2,"epoch":1,"split":"train","loss":1.5,"samples_per_s":0.194,)"
+      R"("flops_share":0.43,"device_utilization":0.97,"device_temperature_c":61,"device_power_w":null,)"
+      R"("device_clock_mhz":1980,"time_computing":0.6,"time_data":0.4,"time":1})";
+  workspace.write("run/metrics.jsonl", line + "\n");
+  const Outcome once = run_trainer({"watch", "run"}, workspace.path());
+  CHECK(once.code == 0);
+  INFO(once.output);
+  CHECK(once.output.find("\n0.19 samples/s, ") != std::string::npos);
+  CHECK(once.output.find("\ndevice: used 97 %, 43 % of its arithmetic rate, 61 °C, 1.98 GHz\n") !=
+        std::string::npos);
+  CHECK(once.output.find("\ntime: 60 % computing, 40 % waiting for data\n") != std::string::npos);
+}
+
 TEST_CASE(
     "watch only reads; it prints once where nobody looks, and redraws a terminal until the run has ended") {
   const Workspace workspace;
@@ -94,6 +112,8 @@ TEST_CASE(
   const Outcome once = run_trainer({"watch", "run"}, workspace.path());
   CHECK(once.code == 0);
   CHECK(once.output.find("run: finished, step 20/20 (100 %)") == 0);
+  CHECK(once.output.find("\ntime: ") != std::string::npos);
+  CHECK(once.output.find(" % computing") != std::string::npos);
   CHECK(once.output.find("\ntraining loss, and o: validation loss\n") != std::string::npos);
   CHECK(once.output.find("\nvalidation top1\n") != std::string::npos);
   CHECK(once.output.find("\nstep 20 epoch 2: validation loss ") != std::string::npos);

@@ -56,6 +56,12 @@ TEST_CASE("a run learns and leaves what it promises") {
     INFO(key);
     CHECK(record.contains(key));
   }
+  // The plan's operations, so often as the samples' rate says.
+  const Outcome plan = run_trainer({"plan", "--config", "runs/a/recipe.yaml", "--json"}, workspace.path());
+  const auto planned = nlohmann::json::parse(plan.output);
+  const double steps_per_s =
+      record["samples_per_s"].get<double>() / planned["global_batch_size"].get<double>();
+  CHECK(record["flops_per_s"].get<double>() == Approx(steps_per_s * planned["step_flops"].get<double>()));
   // The page of keys, and that it has all of them.
   const std::string page = run_trainer({"schema", "--metrics"}, workspace.path()).output;
   std::ifstream kept(TRAINER_SOURCE_DIR "/docs/metrics-reference.md");

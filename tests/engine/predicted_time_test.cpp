@@ -51,6 +51,19 @@ TEST_CASE("what moves takes the memory's share of its rate, and each kernel its 
         Approx(2 * 512e3 / (1e12 * kEfficiency.bytes) + 3 * kEfficiency.seconds_per_kernel));
 }
 
+TEST_CASE("arithmetic at full rates needs no share of them, and nothing where a node does not run") {
+  const OneNode product(DType::f16, 4096, true);
+  const double flops = 2.0 * 4096 * 64 * 64;
+  const auto seconds = [&](bool tensor_cores, bool runs) {
+    return arithmetic_seconds(product.plan,
+                              {.node = product.node, .choice = {.tensor_cores = tensor_cores}, .runs = runs},
+                              OneNode::kRates);
+  };
+  CHECK(seconds(true, true) == Approx(flops / 2e14));
+  CHECK(seconds(false, true) == Approx(flops / 1e13));
+  CHECK(seconds(true, false) == 0);
+}
+
 TEST_CASE("products take the longer of memory and arithmetic, by the type of their factors") {
   const double flops = 2.0 * 4096 * 64 * 64;
   const auto arithmetic = [&](DType dtype, bool tensor_cores) {

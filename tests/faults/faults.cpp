@@ -97,6 +97,10 @@ int Faults::act() const {
   if (action_ == "stop") ::kill(::getpid(), SIGSTOP);
   if (action_ == "exit") std::exit(0);
   while (action_ == "stall") ::pause();
+  if (action_ == "slow") {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atol(setting("FAULT_MS").c_str())));
+    return 0;
+  }
   if (action_ == "flip") return kFlip;
   return action_ == "short" ? kHalf : std::atoi(action_.c_str());
 }
