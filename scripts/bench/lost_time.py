@@ -80,14 +80,17 @@ def train(folder, overrides=(), environment=None, launcher=()):
     return 64 * summary['steps'] / seconds, said[-1]
 
 
-FILES = ['data.format=image_folder', 'data.train=images', 'data.val_fraction=0.1', 'training.max_duration=100ba']
+SIZED = 'augment: [resize: 32, center_crop: 32], eval_transform: [resize: 32, center_crop: 32]'
+SHORT = 'training.max_duration=100ba'
+FILES = ['data={format: image_folder, train: images, val_fraction: 0.1, %s}' % SIZED, SHORT]
+PACKED = ['data={format: record, train: train.rec, %s}' % SIZED, SHORT]
 
 
 def pack(folder):
     if not (folder / 'train.rec').exists():
         subprocess.run([options.trainer, 'data', 'pack', '--config', 'recipe.yaml', '--out', 'train.rec', *FILES], cwd=folder,
                        check=True, capture_output=True)
-    return ['data.format=record', 'data.train=train.rec', 'data.val=null', 'training.max_duration=100ba']
+    return PACKED
 
 
 def of_reading(folder):

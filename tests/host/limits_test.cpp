@@ -87,6 +87,10 @@ TEST_CASE("the least limit of threads counts, and is named") {
     facts.cgroup.cpus = less_than_one;
     CHECK(of(thread_limit(1, facts)) == "1 cpu.max");
   }
+  for (const auto& [cpus, threads] : {std::pair{1.49, 1}, {1.5, 2}, {2.5, 3}, {7.4, 7}}) {
+    facts.cgroup.cpus = cpus;
+    CHECK(thread_limit(1, facts).value == threads);
+  }
   CHECK(of(shared_by(1, {4, "cpu.max"})) == "4 cpu.max");
   CHECK(of(shared_by(4, {16, "affinity"})) == "4 affinity, shared by 4 processes");
   CHECK(of(shared_by(4, {3, "cpu.max"})) == "1 cpu.max, shared by 4 processes");
