@@ -12,8 +12,8 @@
 // their subject, and executes FAULT_ACTION at call FAULT_AT. A subject is the path of a file, or a text of
 // ranks.cpp; a FAULT_PATH of * matches all.
 //   FAULT_ACTION: before the call: kill, segv, stop (each by that signal) or exit (with 0); stall (for ever);
-//                 short (half of a write); flip (a bit of a broadcast's data, or the first of a read); slow (by
-//                 FAULT_MS milliseconds); or the number of the errno with which it fails
+//                 short (half of a write); flip (a bit of a broadcast's data, or the first of a read); slow
+//                 (by FAULT_MS milliseconds); or the number of the errno with which it fails
 //   FAULT_CALLS:  names of the calls to count, with commas; default: all
 //   FAULT_ALWAYS: the later calls too
 //   FAULT_UNTIL:  a file for which the call waits before that
