@@ -87,7 +87,7 @@ Limit thread_limit(int64_t processes, const HostFacts& facts) {
   if (facts.cgroup.cpus) {
     // Half a core more is worth a thread, though all threads then wait together: docs/benchmarks.md.
     const double most = std::min(*facts.cgroup.cpus, static_cast<double>(facts.cores));
-    lower(least, shared_by(processes, {static_cast<int64_t>(most + 0.5), facts.cgroup.cpus_file}));
+    lower(least, shared_by(processes, {std::lround(most), facts.cgroup.cpus_file}));
   }
   if (const auto cpus = facts.slurm.cpus_per_task)
     lower(least, part({*cpus, "SLURM_CPUS_PER_TASK"}, facts.slurm.cpus_on_node.value_or(0)));
