@@ -22,7 +22,8 @@ TEXT
 readonly unavailable=69 # EX_UNAVAILABLE
 packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev catch2 libdnnl-dev zlib1g-dev libjpeg62-turbo-dev libpng-dev libwebp-dev libgif-dev libtiff-dev
-  libavif-dev libopenjp2-7-dev libxxhash-dev libpcre2-dev libsentencepiece-dev libutf8proc-dev libprotozero-dev libsodium-dev dataset-fashion-mnist)
+  libavif-dev libopenjp2-7-dev libxxhash-dev libpcre2-dev libsentencepiece-dev libutf8proc-dev libprotozero-dev libsodium-dev libzip-dev
+  dataset-fashion-mnist)
 tools=(g++ cmake ninja git python3)
 package_tools=(dpkg-dev file)
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs

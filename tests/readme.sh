@@ -110,6 +110,7 @@ ls masks/out/a_mask.png masks/out/a_overlay.png >/dev/null || fail "no mask or o
 
 # The table, with a file or folder for its placeholders. Training is shortened by the key that the recipe explains.
 cp -r trainer/configs/models try/
+cp trainer/tests/fixtures/foreign/state.pth try/w.pth
 # shellcheck disable=SC2016 # the quotes are Markdown's
 sed -n '/^```yaml$/,/^```$/p' "$readme" | sed '/^```/d' >try/R.yaml
 # shellcheck disable=SC2016

@@ -117,6 +117,23 @@ void add_init_command(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE");
 }
 
+void add_import_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* weights =
+      app.add_subcommand("import", "convert weights of PyTorch or ONNX into a safetensors file");
+  weights->add_option("path", arguments.path, "a file by torch.save (.pth, .pt, .bin), or an ONNX model")
+      ->required()
+      ->type_name("FILE");
+  CLI::Option* out = weights->add_option("--out,-o", arguments.out, "the safetensors file to write");
+  out->type_name("FILE");
+  weights
+      ->add_option("--rename", arguments.renames,
+                   "give a tensor another name; if OLD ends with a dot, all names that begin with it (may be "
+                   "repeated)")
+      ->allow_extra_args(false)
+      ->type_name("OLD=NEW");
+  weights->add_flag("--list", arguments.list, "only print names, types, shapes and bytes")->excludes(out);
+}
+
 void add_watching_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* inspect =
       app.add_subcommand("inspect", "show and verify a safetensors file, a checkpoint or a run");
@@ -249,6 +266,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* data = app.add_subcommand("data", "check, pack or tokenize a recipe's samples");
   add_data_commands(*data, arguments);
 
+  add_import_command(app, arguments);
   add_watching_commands(app, arguments);
   add_report_commands(app, arguments);
   add_shell_commands(app, arguments);
@@ -299,6 +317,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
     arguments.command = Arguments::Command::data_tokenize;
   if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
   if (app.got_subcommand("doctor")) arguments.command = Arguments::Command::doctor;
+  if (app.got_subcommand("import")) arguments.command = Arguments::Command::import_weights;
   if (app.got_subcommand("inspect")) arguments.command = Arguments::Command::inspect;
   if (app.got_subcommand("runs")) {
     const bool compares = app.get_subcommand("runs")->got_subcommand("compare");

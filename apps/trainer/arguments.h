@@ -51,6 +51,7 @@ struct Arguments {
     data_pack,
     data_tokenize,
     inspect,
+    import_weights,
     runs,
     compare,
     report,
@@ -80,7 +81,7 @@ struct Arguments {
   /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
   /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
   /// the path's name in the working directory; report: the page, empty for report.html in the run's
-  /// directory.
+  /// directory; import: the safetensors file.
   std::string out;
   std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
   int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: the command's default
@@ -93,7 +94,9 @@ struct Arguments {
   bool metrics = false;   ///< schema
   PredictArguments predict;
   GenerateArguments generate;
-  std::string path;       ///< init, inspect, layers, runs, watch; doctor: to be read, empty for none
+  std::vector<std::string> renames;  ///< import: "OLD=NEW"
+  bool list = false;                 ///< import: print the tensors instead
+  std::string path;       ///< init, inspect, import, layers, runs, watch; doctor: to be read, empty for none
   std::string network;    ///< init: a network's name or file; empty: a network is chosen by the data
   std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"

@@ -69,6 +69,13 @@ const std::map<std::string, Notes>& all_notes() {
         {65, 71, 74, 78}}},
       {"data pack", {"", "trainer data pack --config resnet.yaml --out train.rec", {65, 71, 74, 78}}},
       {"data tokenize", {"", "trainer data tokenize --config text.yaml --out shards", {65, 71, 74, 78}}},
+      {"import",
+       {"Reads a state dict, alone or below the keys state_dict, model or model_state_dict. Nothing of the "
+        "file "
+        "is\nexecuted: any name but those of tensors is refused.",
+        "trainer import resnet18.pth --out resnet18.safetensors\n"
+        "trainer import detector.pth --out body.safetensors --rename backbone.=",
+        {65, 71, 74}}},
       {"inspect", {"", "trainer inspect runs/resnet-1f7b5899", {65, 71, 74}}},
       {"runs",
        {"Prints the keys of the recipes in which the runs differ. Keys that do not fit are left out.",

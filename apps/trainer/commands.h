@@ -19,6 +19,7 @@ int data_pack_command(const Arguments& arguments);
 int data_tokenize_command(const Arguments& arguments);
 int schema_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);
+int import_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
 int runs_command(const Arguments& arguments);
 int compare_command(const Arguments& arguments);

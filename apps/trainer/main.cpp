@@ -53,6 +53,8 @@ int run(int argc, char** argv) {
       return schema_command(*arguments);
     case Arguments::Command::doctor:
       return doctor_command(*arguments);
+    case Arguments::Command::import_weights:
+      return import_command(*arguments);
     case Arguments::Command::inspect:
       return inspect_command(*arguments);
     case Arguments::Command::runs:

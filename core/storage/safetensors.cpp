@@ -43,9 +43,7 @@ std::string how_to_convert(const std::filesystem::path& path) {
   converted.replace_extension(".safetensors");
   return fmt::format(
       "it was written by torch.save; convert it with\n"
-      "  python3 -c 'import sys, torch, safetensors.torch as s; w = torch.load(sys.argv[1], "
-      "map_location=\"cpu\", weights_only=True); w = w.get(\"state_dict\", w); "
-      "s.save_file({{k: v.clone().contiguous() for k, v in w.items()}}, sys.argv[2])' {} {}\n"
+      "  trainer import {} --out {}\n"
       "and name the new file",
       quoted_word(path.string()), quoted_word(converted.string()));
 }

@@ -72,6 +72,18 @@ void put_images(const std::filesystem::path& folder, const std::string& ending) 
     if (entry.path().extension() == ending) put(folder, contents_of(entry.path()));
 }
 
+/// The tests' files for `trainer import`; of archives also their pickles, which are stored as they are.
+void put_foreign(const std::filesystem::path& folder, const std::string& ending) {
+  const std::filesystem::path from = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/fixtures/foreign";
+  for (const auto& entry : std::filesystem::directory_iterator(from)) {
+    if (entry.path().extension() != ending) continue;
+    const std::string bytes = contents_of(entry.path());
+    put(folder, bytes);
+    const size_t pickle = bytes.find("\x80\x02");
+    if (pickle != std::string::npos && pickle > 0) put(folder, bytes.substr(pickle));
+  }
+}
+
 void put_csvs(const std::filesystem::path& folder) {
   put(folder,
       "\xEF\xBB\xBF"
@@ -289,6 +301,8 @@ int main(int count, char** arguments) {
   trainer::put_images(folder / "avif", ".avif");
   trainer::put_images(folder / "jpeg2000", ".jp2");
   trainer::put_images(folder / "jpeg2000", ".j2k");
+  trainer::put_foreign(folder / "pth", ".pth");
+  trainer::put_foreign(folder / "onnx", ".onnx");
   trainer::put_csvs(folder / "csv");
   trainer::put_idx(folder / "idx");
   trainer::put_cifar(folder / "cifar");

@@ -92,6 +92,7 @@ COMMANDS = [
     reading('generate --config text.yaml --tokens 12 --prompt', 'kalo'),
     reading('runs .'), reading('runs . --json'), reading('runs compare run half'),
     reading('inspect run'), reading('inspect --json run/model.safetensors'), reading('inspect half/checkpoints/step-00000010'),
+    reading('import --list w.pth'), writing('w.st', 'import w.pth --out w.st'), writing('w.st', 'import old.pth --out w.st'),
     writing('report.html', 'report run --output report.html'), reading('watch run'),
     writing('new.yaml', 'init images --output new.yaml'),
     reading('data stats --config folder.yaml'), reading('data stats --config text.yaml --json'),
@@ -117,6 +118,8 @@ def furnish(run):
     run.write('text.txt', ''.join(f'kalo miren the king {i}<|endoftext|>' for i in range(40)))
     for name in ('llama3.json', 'sp_bpe.model'):
         shutil.copy(FIXTURES / 'tokenizers' / name, run.directory)
+    for fixture, name in (('state.pth', 'w.pth'), ('legacy.pth', 'old.pth')):
+        shutil.copy(FIXTURES / 'foreign' / fixture, run.directory / name)
     write_images(run)
     for words in (['r.yaml'], ['r.yaml', *HALF], ['folder.yaml'], ['text.yaml']):
         run.finish('train', '--config', *words)
