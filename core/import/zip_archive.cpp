@@ -56,7 +56,9 @@ void ZipArchive::fail(const std::string& text) const {
 
 void ZipArchive::fail_in_library(const std::string& what, int code, int number) const {
   if (code == ZIP_ER_MEMORY) throw std::bad_alloc();
-  if ((code == ZIP_ER_READ || code == ZIP_ER_SEEK || code == ZIP_ER_OPEN) && number != 0)
+  // Of these the archive is the reason: it has places that no file can have.
+  const bool is_forged = number == 0 || number == EFBIG || number == EINVAL || number == EOVERFLOW;
+  if ((code == ZIP_ER_READ || code == ZIP_ER_SEEK || code == ZIP_ER_OPEN) && !is_forged)
     throw io_error(path_, "read", number);
   if (code == ZIP_ER_CRC) {
     fail(
