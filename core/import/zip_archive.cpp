@@ -38,6 +38,7 @@ ZipArchive::ZipArchive(const std::filesystem::path& path)
   FileDescriptor file = open_regular(path);
   archive_bytes_ = file_bytes(file.get(), path);
   int code = 0;
+  errno = 0;
   library_->archive = zip_fdopen(file.get(), 0, &code);
   if (library_->archive == nullptr) fail_in_library("it", code, errno);
   file.release();  // the library has closed it, and keeps a copy
@@ -55,8 +56,11 @@ void ZipArchive::fail(const std::string& text) const {
 }
 
 void ZipArchive::fail_in_library(const std::string& what, int code, int number) const {
-  if (code == ZIP_ER_MEMORY) throw std::bad_alloc();
-  if ((code == ZIP_ER_READ || code == ZIP_ER_SEEK || code == ZIP_ER_OPEN) && number != 0)
+  // libzip 1.7 calls an archive none if it gets no memory to look for the directory.
+  if (code == ZIP_ER_MEMORY || errno == ENOMEM) throw std::bad_alloc();
+  // Of these the archive is the reason: it has places that no file can have.
+  const bool is_forged = number == 0 || number == EFBIG || number == EINVAL || number == EOVERFLOW;
+  if ((code == ZIP_ER_READ || code == ZIP_ER_SEEK || code == ZIP_ER_OPEN) && !is_forged)
     throw io_error(path_, "read", number);
   if (code == ZIP_ER_CRC) {
     fail(
@@ -123,6 +127,7 @@ void ZipArchive::read_next(std::span<std::byte> into) {
 
 void ZipArchive::read(const std::string& name, int64_t begin, std::span<std::byte> into) {
   const int64_t size = bytes(name);
+  errno = 0;
   if (library_->entry == nullptr || open_ != name || begin < position_) open_entry(name);
   if (begin != position_) {
     if (zip_fseek(library_->entry, begin, SEEK_SET) != 0) {

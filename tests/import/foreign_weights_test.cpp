@@ -164,6 +164,20 @@ TEST_CASE("import: a changed byte of a storage in an archive differs from its ch
   CHECK_THAT(refusal(PutFile(bytes).path()), Catch::Matchers::ContainsSubstring("differs from its checksum"));
 }
 
+TEST_CASE("import: a place beyond all files, in an archive's directory, is damage and no I/O error") {
+  std::string bytes = file_contents(fixture("state.pth"));
+  const size_t entry = bytes.find("PK\x01\x02");
+  REQUIRE(entry != std::string::npos);
+  for (const char* forged : {"\xff\xff\xff\xff", "\xff\xff\xff\x7f", "\xfe\xff\xff\xff"}) {
+    for (const size_t field : {20, 24, 42}) {  // sizes, place
+      std::string changed = bytes;
+      changed.replace(entry + field, 4, forged);
+      INFO(field);
+      CHECK(refusal(PutFile(changed).path()) != "");
+    }
+  }
+}
+
 TEST_CASE("import: other files are refused with the name of what is read") {
   CHECK_THAT(refusal(PutFile("not weights").path()),
              Catch::Matchers::ContainsSubstring("expected a file by torch.save"));
