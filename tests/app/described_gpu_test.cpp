@@ -83,7 +83,8 @@ TEST_CASE("a plan for a described GPU predicts its times, by its rates alone") {
     all.push_back("device.model=" + model);
     return plan_of(workspace, all);
   };
-  const nlohmann::json plan = planned_for("h200"), predicted = plan["predicted"];
+  const nlohmann::json plan = planned_for("h200");
+  const nlohmann::json& predicted = plan["predicted"];
   double seconds = 0;
   int64_t kernels = 0;
   for (const auto& node : plan["entries"][0]["nodes"]) {
