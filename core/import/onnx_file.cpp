@@ -125,11 +125,10 @@ void write_elements(pbf_reader tensor, const OnnxType& type, const ByteSink& sin
   ElementWriter writer(width, sink);
   while (advance_onnx(tensor)) {
     const bool is_data = tensor.tag() == type.field;
-    if (tensor.tag() == kRawData && tensor.has_wire_type(kDelimited)) {
-      writer.put(view_of(tensor));
-    } else if (is_data && tensor.has_wire_type(kDelimited) && has_numbers) {
+    const bool is_block = tensor.has_wire_type(kDelimited) && (is_data || tensor.tag() == kRawData);
+    if (is_block && is_data && has_numbers) {
       writer.put_numbers(view_of(tensor));
-    } else if (is_data && tensor.has_wire_type(kDelimited)) {
+    } else if (is_block) {
       writer.put(view_of(tensor));
     } else if (is_data && has_numbers && tensor.has_wire_type(kVarint)) {
       writer.put_number(tensor.get_uint64());

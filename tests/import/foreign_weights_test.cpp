@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/import/foreign_weights.h"
 
-#include <stdlib.h>
-
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -150,7 +149,7 @@ TEST_CASE("import: a file that is cut short is refused, wherever it ends") {
     const std::string whole = file_contents(fixture(name));
     for (size_t length = 0; length < whole.size(); length += 7) {
       INFO(name << " " << length);
-      CHECK(refusal(PutFile(whole.substr(0, length)).path()) != "");
+      CHECK_FALSE(refusal(PutFile(whole.substr(0, length)).path()).empty());
     }
   }
 }
@@ -173,7 +172,7 @@ TEST_CASE("import: a place beyond all files, in an archive's directory, is damag
       std::string changed = bytes;
       changed.replace(entry + field, 4, forged);
       INFO(field);
-      CHECK(refusal(PutFile(changed).path()) != "");
+      CHECK_FALSE(refusal(PutFile(changed).path()).empty());
     }
   }
 }
