@@ -69,7 +69,7 @@ std::string curves(const RunHistory& history, size_t width) {
   return text + chart("validation " + one_line(name), values, width, values);
 }
 
-/// One number of a device: what it is called, and how it is written: times `factor`, with so many digits.
+/// A metric of the device, and how it is formatted: scaled by `factor`, with so many decimals.
 struct ShownNumber {
   const char *key, *before, *after;
   double factor;

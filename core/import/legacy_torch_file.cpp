@@ -10,10 +10,10 @@
 #include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
-#include "core/import/element_type.h"
 #include "core/import/pickle.h"
-#include "core/import/torch_remedy.h"
+#include "core/import/remedies.h"
 #include "core/import/torch_storages.h"
+#include "core/storage/stored_type.h"
 
 namespace trainer {
 namespace {

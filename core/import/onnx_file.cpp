@@ -18,9 +18,9 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
-#include "core/import/element_type.h"
+#include "core/import/remedies.h"
 #include "core/import/tensor_name.h"
-#include "core/import/torch_remedy.h"
+#include "core/storage/stored_type.h"
 
 namespace trainer {
 namespace {
@@ -231,8 +231,7 @@ OnnxHead read_head(pbf_reader tensor) {
 void OnnxFile::add(pbf_reader message) {
   OnnxHead head = read_head(message);
   const std::string& name = head.stored.name;
-  if (!is_tensor_name(name))
-    fail(name, "expected a name in UTF-8, found one that safetensors files cannot have; rename it");
+  if (!is_tensor_name(name)) fail(name, kRenameTensor);
   if (head.is_elsewhere) {
     fail(name,
          "its data is in another file, expected it in the model; in Python: onnx.save(onnx.load(path), path, "

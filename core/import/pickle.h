@@ -33,8 +33,8 @@ struct PickleValue {
   int64_t size = 0;  ///< text, large: bytes
 };
 
-/// Reads what Python's pickle module writes (the documentation of `pickletools` lists the instructions). Only
-/// the instructions and names that torch.save uses are known. Nothing is executed: a call is a value with the
+/// Reads what Python's pickle module writes (the documentation of `pickletools` lists the opcodes). Only
+/// the opcodes and names that torch.save uses are known. Nothing is executed: a call is a value with the
 /// name of its function and its arguments. Memory is proportional to the bytes that are read.
 class Pickle {
  public:
@@ -50,10 +50,10 @@ class Pickle {
   size_t position() const { return position_; }
 
   std::string_view bytes_of(const PickleValue& value) const;
-  /// Of a map: key, value, key, value. Of a call: function, arguments, position of the instruction. Of a
-  /// reference to an object outside of the pickle: its identity, position of the instruction.
+  /// Of a map: key, value, key, value. Of a call: function, arguments, position of the opcode. Of a
+  /// reference to an object outside of the pickle: its identity, position of the opcode.
   const std::vector<PickleValue>& items_of(const PickleValue& value) const;
-  /// All references, in the order of their instructions.
+  /// All references, in the order of their opcodes.
   const std::vector<PickleValue>& references() const { return references_; }
   [[noreturn]] void fail(int64_t position, const std::string& text) const;
 

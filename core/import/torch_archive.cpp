@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/import/pickle.h"
-#include "core/import/torch_remedy.h"
+#include "core/import/remedies.h"
 #include "core/import/torch_storages.h"
 #include "core/import/zip_archive.h"
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "core/base/printable.h"
-#include "core/import/torch_remedy.h"
+#include "core/import/remedies.h"
 
 namespace trainer {
 

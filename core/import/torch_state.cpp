@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/base/printable.h"
+#include "core/import/remedies.h"
 #include "core/import/tensor_name.h"
-#include "core/import/torch_remedy.h"
 
 namespace trainer {
 namespace {
@@ -90,7 +90,7 @@ void check_name(const Pickle& pickle, const std::string& name) {
                 fmt::format("tensor '{}': {}", one_line(name), text));
   };
   if (!is_tensor_name(name)) {
-    fail("expected a name in UTF-8, found one that safetensors files cannot have; rename it");
+    fail(kRenameTensor);
   }
   const std::string_view last = last_part(name);
   if (last == "weight_g" || last == "weight_v") {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "core/base/printable.h"
-#include "core/import/element_type.h"
+#include "core/import/remedies.h"
 #include "core/import/torch_names.h"
-#include "core/import/torch_remedy.h"
+#include "core/storage/stored_type.h"
 
 namespace trainer {
 namespace {
@@ -88,7 +88,8 @@ std::vector<int64_t> TensorCall::numbers(const PickleValue& value, const char* w
 std::string_view TensorCall::dtype(const TorchStorage& storage) const {
   if (!has_type_) return storage.dtype;
   const TorchName* type = arguments_.size() > 6 ? name_of(arguments_[6]) : nullptr;
-  if (!has_role(type, Role::element_type)) fail("expected the type of its elements, found another value");
+  if (!has_role(type, Role::element_type))
+    fail(std::string("expected the type of its elements, found another value. ") + kSaveWeights);
   return type->dtype;
 }
 
@@ -130,15 +131,16 @@ void TensorCall::place(TorchTensor& tensor, const TorchStorage& storage, int64_t
 
 TorchTensor TensorCall::read() const {
   if (arguments_.size() < 4 || arguments_[0].kind != Kind::reference || arguments_[1].kind != Kind::integer)
-    fail("expected a storage, an offset, a shape and strides, found other values");
+    fail(std::string("expected a storage, an offset, a shape and strides, found other values. ") +
+         kSaveWeights);
   const TorchStorage storage = storage_of(pickle_, arguments_[0]);
   TorchTensor tensor;
   tensor.key = storage.key;
   tensor.stored = {name_, std::string(dtype(storage)), numbers(arguments_[2], "sizes")};
   tensor.strides = numbers(arguments_[3], "strides");
   if (tensor.strides.size() != tensor.stored.shape.size())
-    fail(fmt::format("{} sizes and {} strides, expected as many", tensor.stored.shape.size(),
-                     tensor.strides.size()));
+    fail(fmt::format("{} sizes and {} strides, expected as many; download or copy the file again",
+                     tensor.stored.shape.size(), tensor.strides.size()));
   const std::optional<int64_t> bytes = tensor_bytes(tensor.stored.shape, tensor.stored.dtype);
   if (!bytes)
     fail(fmt::format("shape [{}] needs more than 2^63 bytes; save it again",
@@ -156,14 +158,15 @@ TorchTensor TensorCall::read() const {
 TorchStorage storage_of(const Pickle& pickle, const PickleValue& reference) {
   const auto& parts = pickle.items_of(reference);
   const auto fail = [&](const std::string& text) { pickle.fail(parts[1].number, text); };
-  if (parts[0].kind != Kind::tuple) fail("expected a storage, found another reference");
+  if (parts[0].kind != Kind::tuple)
+    fail(std::string("expected a storage, found another reference. ") + kSaveWeights);
   const auto& items = pickle.items_of(parts[0]);
   if (items.size() < 5 || !is_text(pickle, items[0], "storage")) {
     fail(std::string("expected a storage, found another reference. ") + kSaveWeights);
   }
   const TorchName* type = name_of(items[1]);
   if (!has_role(type, Role::storage) || items[2].kind != Kind::text || items[4].kind != Kind::integer)
-    fail("expected a storage's type, key, device and size, found other values");
+    fail(std::string("expected a storage's type, key, device and size, found other values. ") + kSaveWeights);
   TorchStorage storage{.key = std::string(pickle.bytes_of(items[2])), .dtype = type->dtype};
   const int64_t width = element_bytes(type->dtype);
   const auto bytes_from = [&](const PickleValue& elements) {
@@ -176,7 +179,7 @@ TorchStorage storage_of(const Pickle& pickle, const PickleValue& reference) {
   storage.bytes = storage.view_bytes = bytes_from(items[4]);
   if (items.size() < 6 || items[5].kind == Kind::none) return storage;
   if (items[5].kind != Kind::tuple || pickle.items_of(items[5]).size() != 3)
-    fail("expected a view of a storage");
+    fail(std::string("expected a view of a storage, found another value. ") + kSaveWeights);
   const auto& view = pickle.items_of(items[5]);
   storage.view_begin = bytes_from(view[1]);
   storage.view_bytes = bytes_from(view[2]);
@@ -199,7 +202,8 @@ TorchTensor tensor_of(const Pickle& pickle, const PickleValue& value, const std:
                             !has_role(function_of(pickle, arguments[0]), Role::rebuild_parameter);
   if (!is_of_tensor) {
     pickle.fail(pickle.items_of(value)[2].number,
-                fmt::format("parameter '{}': expected a tensor, found another value", one_line(name)));
+                fmt::format("parameter '{}': expected a tensor, found another value. {}", one_line(name),
+                            kSaveWeights));
   }
   return TensorCall(pickle, arguments[0], name).read();
 }

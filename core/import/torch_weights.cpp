@@ -7,9 +7,9 @@
 
 #include "core/base/error.h"
 #include "core/base/printable.h"
-#include "core/import/element_type.h"
-#include "core/import/torch_remedy.h"
+#include "core/import/remedies.h"
 #include "core/import/torch_storages.h"
+#include "core/storage/stored_type.h"
 
 namespace trainer {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/import/remedies.h"
 #include "core/import/torch_names.h"
-#include "core/import/torch_remedy.h"
 
 namespace trainer {
 namespace {
@@ -17,7 +17,11 @@ using Kind = PickleValue::Kind;
 }  // namespace
 
 void Unpickler::fail(const std::string& text) const {
-  pickle_.fail(static_cast<int64_t>(instruction_), text);
+  pickle_.fail(static_cast<int64_t>(opcode_at_), text);
+}
+
+void Unpickler::fail_damaged(const std::string& text) const {
+  fail(text + "; " + kCopyAgain);
 }
 
 uint64_t Unpickler::take_number(size_t bytes) {
@@ -72,12 +76,12 @@ PickleValue Unpickler::pop() {
 
 PickleValue& Unpickler::top() {
   if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()))
-    fail("expected a value before the instruction, found none");
+    fail_damaged("expected a value before the opcode, found none");
   return stack_.back();
 }
 
 Unpickler::Values Unpickler::pop_to_mark() {
-  if (marks_.empty()) fail("expected a mark before the instruction, found none");
+  if (marks_.empty()) fail_damaged("expected a mark before the opcode, found none");
   const auto begin = stack_.begin() + static_cast<int64_t>(marks_.back());
   Values values(begin, stack_.end());
   stack_.erase(begin, stack_.end());
@@ -118,12 +122,13 @@ void Unpickler::call() {
   if (torch_names()[static_cast<size_t>(function.number)].role == TorchName::Role::ordered_dict) {
     push(ordered_map(arguments));
   } else {
-    push(contain(Kind::call, {function, arguments, {Kind::integer, static_cast<int64_t>(instruction_)}}));
+    push(contain(Kind::call, {function, arguments, {Kind::integer, static_cast<int64_t>(opcode_at_)}}));
   }
 }
 
 Unpickler::Values& Unpickler::open(PickleValue& value, Kind kind) {
-  if (value.kind != kind) fail(fmt::format("expected {}, found {}", kind_name(kind), kind_name(value.kind)));
+  if (value.kind != kind)
+    fail_damaged(fmt::format("expected {}, found {}", kind_name(kind), kind_name(value.kind)));
   return pickle_.containers_[static_cast<size_t>(value.number)];
 }
 
@@ -131,12 +136,13 @@ Unpickler::Values& Unpickler::open(PickleValue& value, Kind kind) {
 PickleValue Unpickler::ordered_map(const PickleValue& arguments) {
   const Values given = pickle_.items_of(arguments);
   if (given.empty()) return contain(Kind::map, {});
-  if (given.size() != 1 || given[0].kind != Kind::list) fail("expected one list of pairs for an OrderedDict");
+  if (given.size() != 1 || given[0].kind != Kind::list)
+    fail_damaged("expected one list of pairs for an OrderedDict");
   Values items;
   for (const PickleValue& pair : pickle_.items_of(given[0])) {
     const bool is_pair =
         (pair.kind == Kind::list || pair.kind == Kind::tuple) && pickle_.items_of(pair).size() == 2;
-    if (!is_pair) fail("expected one list of pairs for an OrderedDict");
+    if (!is_pair) fail_damaged("expected one list of pairs for an OrderedDict");
     for (const PickleValue& item : pickle_.items_of(pair)) items.push_back(item);
   }
   pickle_.containers_[static_cast<size_t>(given[0].number)].clear();  // so that no list is copied twice

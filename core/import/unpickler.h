@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/import/pickle.h"
-#include "core/import/pickle_instructions.h"
+#include "core/import/pickle_opcodes.h"
 
 namespace trainer {
 
@@ -22,14 +22,14 @@ class Unpickler {
  private:
   using Values = std::vector<PickleValue>;
 
-  // Each returns whether the instruction is one of its group.
-  bool run_scalar(PickleInstruction code);
-  bool run_text(PickleInstruction code);
-  bool run_stack(PickleInstruction code);
-  bool run_memo(PickleInstruction code);
-  bool run_container(PickleInstruction code);
-  bool run_fill(PickleInstruction code);
-  bool run_name(PickleInstruction code);
+  // Each returns whether the opcode is one of its group.
+  bool run_scalar(PickleOpcode code);
+  bool run_text(PickleOpcode code);
+  bool run_stack(PickleOpcode code);
+  bool run_memo(PickleOpcode code);
+  bool run_container(PickleOpcode code);
+  bool run_fill(PickleOpcode code);
+  bool run_name(PickleOpcode code);
 
   /// The next bytes of the pickle, as an unsigned little-endian number.
   uint64_t take_number(size_t bytes);
@@ -53,9 +53,11 @@ class Unpickler {
   Values& open(PickleValue& value, PickleValue::Kind kind);
   PickleValue ordered_map(const PickleValue& arguments);
   [[noreturn]] void fail(const std::string& text) const;
+  /// Where torch.save cannot have written these bytes.
+  [[noreturn]] void fail_damaged(const std::string& text) const;
 
   Pickle& pickle_;
-  size_t instruction_ = 0;  ///< its position
+  size_t opcode_at_ = 0;
   Values stack_;
   std::vector<size_t> marks_;
   std::unordered_map<uint64_t, PickleValue> memo_;

@@ -3,13 +3,13 @@
 
 #include <utility>
 
-#include "core/import/torch_remedy.h"
+#include "core/import/remedies.h"
 #include "core/import/unpickler.h"
 
 namespace trainer {
 namespace {
 
-using enum PickleInstruction;
+using enum PickleOpcode;
 using Kind = PickleValue::Kind;
 
 constexpr uint64_t kNewestProtocol = 5;
@@ -18,21 +18,21 @@ constexpr uint64_t kNewestProtocol = 5;
 
 PickleValue Unpickler::read() {
   while (true) {
-    instruction_ = pickle_.position_;
-    const auto code = static_cast<PickleInstruction>(take_number(1));
+    opcode_at_ = pickle_.position_;
+    const auto code = static_cast<PickleOpcode>(take_number(1));
     if (code == kStop) break;
     if (!run_scalar(code) && !run_text(code) && !run_stack(code) && !run_memo(code) && !run_container(code) &&
         !run_fill(code) && !run_name(code)) {
-      fail(fmt::format("found the instruction {:#04x}, expected one that torch.save writes. {}",
+      fail(fmt::format("unsupported pickle opcode {:#04x}, which torch.save does not write. {}",
                        static_cast<int>(code), kSaveWeights));
     }
   }
   const PickleValue result = pop();
-  if (!stack_.empty()) fail("expected one value at the end of the pickle, found several");
+  if (!stack_.empty()) fail_damaged("expected one value at the end of the pickle, found several");
   return result;
 }
 
-bool Unpickler::run_scalar(PickleInstruction code) {
+bool Unpickler::run_scalar(PickleOpcode code) {
   switch (code) {
     case kNone:
       push({});
@@ -65,7 +65,7 @@ bool Unpickler::run_scalar(PickleInstruction code) {
   }
 }
 
-bool Unpickler::run_text(PickleInstruction code) {
+bool Unpickler::run_text(PickleOpcode code) {
   switch (code) {
     case kShortBinUnicode:
     case kShortBinString:
@@ -86,7 +86,7 @@ bool Unpickler::run_text(PickleInstruction code) {
   }
 }
 
-bool Unpickler::run_stack(PickleInstruction code) {
+bool Unpickler::run_stack(PickleOpcode code) {
   switch (code) {
     case kMark:
       marks_.push_back(stack_.size());
@@ -107,14 +107,14 @@ bool Unpickler::run_stack(PickleInstruction code) {
                         kNewestProtocol));
       return true;
     case kFrame:
-      take_number(8);  // only tells a reader how much to buffer
+      take_number(8);  // the length of the frame, for buffered readers
       return true;
     default:
       return false;
   }
 }
 
-bool Unpickler::run_memo(PickleInstruction code) {
+bool Unpickler::run_memo(PickleOpcode code) {
   switch (code) {
     case kBinPut:
       remember(take_number(1));
@@ -136,7 +136,7 @@ bool Unpickler::run_memo(PickleInstruction code) {
   }
 }
 
-bool Unpickler::run_container(PickleInstruction code) {
+bool Unpickler::run_container(PickleOpcode code) {
   const auto tuple_of = [&](size_t count) {
     Values items(count);
     for (size_t i = count; i > 0; --i) items[i - 1] = pop();
@@ -167,7 +167,7 @@ bool Unpickler::run_container(PickleInstruction code) {
   }
 }
 
-bool Unpickler::run_fill(PickleInstruction code) {
+bool Unpickler::run_fill(PickleOpcode code) {
   switch (code) {
     case kAppend: {
       const PickleValue item = pop();
@@ -186,7 +186,7 @@ bool Unpickler::run_fill(PickleInstruction code) {
       const Values added = pop_to_mark();
       Values& items = open(top(), code == kSetItems ? Kind::map : Kind::list);
       if (code == kSetItems && added.size() % 2 != 0)
-        fail("expected pairs of keys and values, found a key alone");
+        fail_damaged("expected pairs of keys and values, found a key alone");
       items.insert(items.end(), added.begin(), added.end());
       return true;
     }
@@ -195,7 +195,7 @@ bool Unpickler::run_fill(PickleInstruction code) {
   }
 }
 
-bool Unpickler::run_name(PickleInstruction code) {
+bool Unpickler::run_name(PickleOpcode code) {
   switch (code) {
     case kGlobal: {
       const std::string module(take_line());
@@ -205,7 +205,7 @@ bool Unpickler::run_name(PickleInstruction code) {
     case kStackGlobal: {
       const PickleValue name = pop(), module = pop();
       if (name.kind != Kind::text || module.kind != Kind::text)
-        fail("expected a module and a name, both as texts");
+        fail_damaged("expected a module and a name, both as texts");
       push_name(std::string(pickle_.bytes_of(module)) + " " + std::string(pickle_.bytes_of(name)));
       return true;
     }
@@ -219,7 +219,7 @@ bool Unpickler::run_name(PickleInstruction code) {
                          kSaveWeights));
       return true;
     case kBinPersId:
-      push(contain(Kind::reference, {pop(), {Kind::integer, static_cast<int64_t>(instruction_)}}));
+      push(contain(Kind::reference, {pop(), {Kind::integer, static_cast<int64_t>(opcode_at_)}}));
       pickle_.references_.push_back(top());
       return true;
     default:

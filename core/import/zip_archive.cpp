@@ -12,7 +12,7 @@
 #include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
-#include "core/import/torch_remedy.h"
+#include "core/import/remedies.h"
 
 namespace trainer {
 

@@ -24,7 +24,8 @@ class ZipArchive {
   /// In the order of the archive's directory.
   const std::vector<std::string>& names() const { return names_; }
   bool has(const std::string& name) const;
-  /// Bytes of an entry. Refuses one that is missing, compressed, encrypted, or larger than the archive.
+  /// The size of an entry in bytes. Throws Error (exit 65) if it is missing, compressed, encrypted, or larger
+  /// than the archive.
   int64_t bytes(const std::string& name) const;
   /// Reads a part of an entry. Parts that follow each other from the first byte to the last are compared with
   /// the entry's checksum.

@@ -289,7 +289,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   job.settings.data_workers = loading_of(job).workers;
   job.settings.cores = thread_limit(spec.ranks_on_host()).value;
   // A CPU's sensors are those of the whole host.
-  job.settings.ranks_on_device =
+  job.settings.energy_readers =
       planner.is_async() ? planner.ranks_on_device(spec.ranks_on_host()) : spec.ranks_on_host();
   job.settings.step_flops = step_flops(job) * static_cast<double>(spec.ranks());
   if (const std::optional<DeviceRates> rates = planner.rates())

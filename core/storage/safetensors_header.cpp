@@ -11,37 +11,12 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
+#include "core/storage/stored_type.h"
 
 namespace trainer {
 namespace {
 
 constexpr const char* kMetadataKey = "__metadata__";
-
-struct StoredType {
-  std::string_view name;
-  int64_t bits;
-};
-constexpr std::array<StoredType, 22> kTypes = {{
-    {"F32", 32},        {"F16", 16},        {"BF16", 16},   {"F64", 64},    {"I64", 64}, {"I32", 32},
-    {"I16", 16},        {"I8", 8},          {"U64", 64},    {"U32", 32},    {"U16", 16}, {"U8", 8},
-    {"BOOL", 8},        {"C64", 64},        {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F4", 4},   {"F8_E8M0", 8},
-    {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6},
-}};
-
-int64_t bits_of(std::string_view dtype) {
-  const auto* found = std::ranges::find(kTypes, dtype, &StoredType::name);
-  return found == kTypes.end() ? 0 : found->bits;
-}
-
-/// Nothing if a product does not fit into 63 bits, or if the last byte is not full.
-std::optional<int64_t> bytes_of(const StoredTensor& tensor) {
-  int64_t bits = 1;
-  for (int64_t size : tensor.shape) {
-    if (__builtin_mul_overflow(bits, size, &bits)) return std::nullopt;
-  }
-  if (__builtin_mul_overflow(bits, bits_of(tensor.dtype), &bits) || bits % 8 != 0) return std::nullopt;
-  return bits / 8;
-}
 
 /// A tensor as messages show it: `F32 of shape [2, 3]`.
 std::string type_text(const StoredTensor& tensor) {
@@ -129,14 +104,15 @@ StoredTensor HeaderParser::tensor(const std::string& name, const Json& value) co
   const Json* dtype = value.find("dtype");
   if (dtype == nullptr || !dtype->is_text()) fail(name, "has no dtype");
   tensor.dtype = dtype->text();
-  if (bits_of(tensor.dtype) == 0) fail(name, fmt::format("unknown dtype \"{}\"", one_line(tensor.dtype)));
+  if (element_bits(tensor.dtype) == 0)
+    fail(name, fmt::format("unknown dtype \"{}\"", one_line(tensor.dtype)));
   tensor.shape = sizes(name, value, "shape");
   const std::vector<int64_t> offsets = sizes(name, value, "data_offsets");
   if (offsets.size() != 2) fail(name, fmt::format("{} data_offsets, expected 2", offsets.size()));
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
   if (tensor.begin > tensor.end) fail(name, "its data ends before it begins");
-  const std::optional<int64_t> bytes = bytes_of(tensor);
+  const std::optional<int64_t> bytes = tensor_bytes(tensor.shape, tensor.dtype);
   if (!bytes) fail(name, fmt::format("{} is not a whole number of bytes below 2^60", type_text(tensor)));
   if (*bytes != tensor.end - tensor.begin) {
     fail(name, fmt::format("{} needs {} bytes, data_offsets give it {}", type_text(tensor), *bytes,
@@ -173,8 +149,8 @@ std::string compose_header(std::vector<StoredTensor>& tensors, const StoredMetad
   int64_t position = 0;
   std::set<std::string> names = {kMetadataKey};
   for (StoredTensor& tensor : tensors) {
-    const std::optional<int64_t> bytes = bytes_of(tensor);
-    if (bits_of(tensor.dtype) == 0 || !bytes) {
+    const std::optional<int64_t> bytes = tensor_bytes(tensor.shape, tensor.dtype);
+    if (element_bits(tensor.dtype) == 0 || !bytes) {
       throw Error(ExitCode::internal, fmt::format("cannot store \"{}\", {}", tensor.name, type_text(tensor)));
     }
     if (!names.insert(tensor.name).second) {

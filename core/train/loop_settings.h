@@ -30,7 +30,7 @@ struct LoopSettings {
   int64_t cores = 1;
   double step_flops = 0;          ///< of all ranks
   double arithmetic_seconds = 0;  ///< of a step at the device's full rates; 0 if these are not known
-  int64_t ranks_on_device = 1;    ///< that each read the energy of the one device
+  int64_t energy_readers = 1;     ///< ranks that read the same counter of energy
   int64_t validation_samples = 0;
   std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first
   std::map<std::string, double> known_sums;       ///< for these metrics, see sum_name

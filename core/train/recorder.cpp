@@ -197,7 +197,7 @@ void Recorder::note_device(MetricsRecord& record) {
 
 void Recorder::note_ranks(MetricsRecord& record) {
   const double ms = 1e3 / static_cast<double>(interval_.steps);
-  const double joules = watch_.joules() / static_cast<double>(settings_.ranks_on_device);
+  const double joules = watch_.joules() / static_cast<double>(settings_.energy_readers);
   const std::vector<RankTimes> ranks = times_of_ranks(group_, {.step = ms * interval_.seconds,
                                                                .data_wait = ms * interval_.data_wait,
                                                                .waited = ms * interval_.waited,

@@ -67,7 +67,7 @@ for choice in ("fp32", "tf32", "amp_bf16", "amp_fp16"):
     accuracy_of(choice)
 
 
-@row("features", 10)
+@row("features", 10, "monitor", "throttled_time")
 def monitor(check):
     """The program's log compared with nvidia-smi at that time."""
     run = check.train("monitor", "resnet18_cifar10", SYNTHETIC, "training.precision=amp_fp16", "training.max_duration=300ba",
@@ -77,7 +77,9 @@ def monitor(check):
         raise Failed("no reading of the device")
     beside = check.run("nvidia_smi", ["nvidia-smi", "--query-gpu=memory.used,power.draw,temperature.gpu,clocks.sm",
                                       "--format=csv,noheader"])
-    return ", ".join(f"{key} {value}" for key, value in sorted(told.items())) + "; nvidia-smi: " + beside.strip()
+    throttled = [line["device_throttled_s"] for line in run.metrics() if "device_throttled_s" in line]
+    return {"monitor": ", ".join(f"{key} {value}" for key, value in sorted(told.items())) + "; nvidia-smi: " + beside.strip(),
+            "throttled_time": f"{sum(throttled):.3g} s in {len(throttled)} lines" if throttled else "NVML does not tell it"}
 
 
 @row("features", 20)

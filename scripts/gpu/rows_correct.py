@@ -154,7 +154,7 @@ register_cases()
 
 
 OWN_KERNELS = ("guard_kernels", "attention_kernels", "joined_kernels", "last_block_kernels", "metric_kernels",
-               "element_losses")
+               "element_losses", "kept_softmax")
 
 
 @row("correct", 8, *OWN_KERNELS)

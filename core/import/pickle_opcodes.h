@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-/// Instructions, as Python's pickle.py names them.
-enum class PickleInstruction : uint8_t {
+/// Opcodes, as Python's pickle.py names them.
+enum class PickleOpcode : uint8_t {
   kMark = '(',
   kStop = '.',
   kPop = '0',

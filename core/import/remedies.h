@@ -5,6 +5,8 @@ namespace trainer {
 
 constexpr const char* kSaveWeights =
     "Save only the weights, in Python: torch.save(model.state_dict(), \"weights.pth\")";
+constexpr const char* kRenameTensor =
+    "expected a name in UTF-8 that safetensors files do not reserve; rename the tensor, then save it again";
 constexpr const char* kCopyAgain = "download or copy the file again";
 
 }  // namespace trainer
