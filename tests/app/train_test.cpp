@@ -9,6 +9,7 @@
 
 #include "core/storage/safetensors.h"
 #include "tests/app/command.h"
+#include "tests/app/images.h"
 #include "tests/metrics/tensorboard.h"
 
 namespace trainer {
@@ -342,6 +343,33 @@ TEST_CASE("a loss that is no longer finite ends the run with its step and a reme
   CHECK(outcome.errors.find("at step") != std::string::npos);
   CHECK(outcome.errors.find("optimizer.lr") != std::string::npos);
   CHECK_FALSE(fs::exists(workspace.path() / "runs/a/summary.json"));
+}
+
+TEST_CASE("a run that waits for data is told to add workers only while cores are left") {
+  const Workspace workspace;
+  workspace.write("run.yaml", kImageRecipe);
+  fill_with_images(workspace, "train", 10);
+  fill_with_images(workspace, "val", 1);
+  const auto warning_with = [&](const std::string& workers) {
+    const std::string slow =
+        "LD_PRELOAD=" TRAINER_FAULTS
+        " FAULT_PATH=train/ FAULT_CALLS=open FAULT_ACTION=slow FAULT_MS=60 FAULT_AT=1 FAULT_ALWAYS=yes ";
+    const Outcome outcome = run_shell(slow +
+                                          "\"$TRAINER\" train --config run.yaml training.max_duration=1ep "
+                                          "training.global_batch_size=20 run.output_dir=w" +
+                                          workers + " data.workers=" + workers,
+                                      workspace.path());
+    INFO(outcome.errors);
+    CHECK(outcome.code == 0);
+    CHECK(outcome.errors.find("input-bound: ") != std::string::npos);
+    return outcome.errors;
+  };
+  CHECK(warning_with("64").find("cores have a worker, so use smaller images, or pack the samples") !=
+        std::string::npos);
+  const std::string one = warning_with("1");  // of one core alone the advice is the same as above
+  const bool is_right = one.find("; raise data.workers above 1, or pack the samples") != std::string::npos ||
+                        one.find("; all of the 1 cores have a worker") != std::string::npos;
+  CHECK(is_right);
 }
 
 TEST_CASE("TensorBoard and the table show what metrics.jsonl holds") {
