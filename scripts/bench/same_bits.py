@@ -55,7 +55,7 @@ def trainer(sources, recipe, overrides, *words):
 
 def metrics_of(run):
     lines = [json.loads(line) for line in (run / 'metrics.jsonl').read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in TIMINGS and not key.startswith(('time_', 'device_'))} for line in lines]
+    return [{key: value for key, value in line.items() if key not in TIMINGS and not key.startswith(('time_', 'device_', 'flops_'))} for line in lines]
 
 
 def tensors_of(run):

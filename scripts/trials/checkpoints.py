@@ -6,7 +6,7 @@ import re
 
 from run import step_of
 
-TIMINGS = re.compile(r'.*_ms$|samples_per_s$|slowest_rank$|memory_bytes$|time$|time_|device_')
+TIMINGS = re.compile(r'.*_ms$|samples_per_s$|slowest_rank$|memory_bytes$|time$|time_|device_|flops_')
 
 xxhash = ctypes.CDLL('libxxhash.so.0').XXH3_64bits
 xxhash.restype, xxhash.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
