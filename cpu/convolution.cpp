@@ -17,7 +17,7 @@ struct Problem {
   dnnl::memory::dims strides, dilations, padding;
   DType dtype;    ///< of x and y
   DType w_dtype;  ///< of w and the bias: that of x, but f32 for their gradients
-  bool bias = false, relu = false;
+  bool bias = false, residual = false, relu = false;
 
   Problem(const Conv2dGeometry& g, const TensorSpec& x_spec, const TensorSpec& w_spec, Shape y_shape)
       : x(x_spec.shape), w(w_spec.shape), y(std::move(y_shape)), dtype(x_spec.dtype), w_dtype(w_spec.dtype) {
@@ -75,7 +75,10 @@ using BackwardWeights = dnnl::convolution_backward_weights;
 
 Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptors& d, algorithm how) {
   dnnl::primitive_attr attributes = with_user_scratchpad();
-  if (p.relu) attributes.set_post_ops(relu_after());
+  dnnl::post_ops post;
+  if (p.residual) post.append_sum();
+  if (p.relu) append_relu(post);
+  attributes.set_post_ops(post);
   const auto describe_with = [&](const auto&... tensors) {
     return describe_primitive<Forward>(onednn.engine, attributes, dnnl::prop_kind::forward_training, how,
                                        tensors..., p.strides, p.dilations, p.padding, p.padding);
@@ -85,7 +88,7 @@ Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const De
 
 /// The gradients' descriptors need the forward one as a hint; any that exists will do.
 Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
-  p.bias = p.relu = false;
+  p.bias = p.residual = p.relu = false;
   p.w_dtype = p.dtype;
   return forward(onednn, p, Descriptors(p, kDirect), algorithm::convolution_direct);
 }
@@ -109,7 +112,8 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
 Problem forward_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2d&>(c.op);
   Problem p(op.geometry, c.inputs[Conv2d::kX], c.inputs[Conv2d::kWeight], c.outputs[Conv2d::kY].shape);
-  p.bias = !c.inputs[Conv2d::kBias].shape.empty();
+  p.bias = c.has_input(Conv2d::kBias);
+  p.residual = c.has_input(Conv2d::kResidual);
   p.relu = op.relu;
   return p;
 }
@@ -125,6 +129,7 @@ Choice select_forward(const AlgorithmChoice& algorithms, const OpContext& c) {
   choice.inputs = {to_layout(found->src_desc(), p.x), to_layout(found->weights_desc(), p.w)};
   choice.inputs.resize(c.inputs.size());
   choice.outputs = {to_layout(found->dst_desc(), p.y)};
+  if (p.residual) choice.inputs[Conv2d::kResidual] = choice.outputs[Conv2d::kY];
   const Descriptors d(p, choice.inputs[Conv2d::kX], choice.inputs[Conv2d::kWeight],
                       choice.outputs[Conv2d::kY]);
   describe(choice, forward(onednn, p, d, algorithm_named(choice.algorithm)));
@@ -142,7 +147,11 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
                                   {DNNL_ARG_DST, d.y, slots.outputs[Conv2d::kY]},
                                   workspace_argument(found, choice, slots)};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, d.bias, slots.inputs[Conv2d::kBias]});
-  return primitive_kernel(onednn, Forward(found), arguments);
+  auto convolution = primitive_kernel(onednn, Forward(found), arguments);
+  if (!p.residual) return convolution;
+  return adding_kernel(std::move(convolution),
+                       stored_bytes(choice.outputs[Conv2d::kY], c.outputs[Conv2d::kY]),
+                       slots.inputs[Conv2d::kResidual], slots.outputs[Conv2d::kY]);
 }
 
 /// Whether it is code without vectors, which oneDNN has for every case.
@@ -264,7 +273,7 @@ void add_convolution(Handlers& handlers) {
         onednn, [=](const OneDnn&, const OpContext& c, const OpenLayouts&) { return select(algorithms, c); },
         [=](const std::shared_ptr<OneDnn>& engine, const OpContext& c, const Choice& choice,
             const Slots& slots) {
-          if (choice.algorithm == kOwnWinograd) return compile_own_winograd(c, slots);
+          if (choice.algorithm == kOwnWinograd) return compile_own_winograd(c, choice, slots);
           return compile(engine, c, choice, slots);
         });
   };

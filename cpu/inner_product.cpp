@@ -34,7 +34,7 @@ Layout turned(const Layout& layout, const Shape& shape) {
 struct Problem {
   Shape x, w, y;
   DType dtype, w_dtype;  ///< of x and y; of w and the bias: the same, but f32 for their gradients
-  bool bias = false, relu = false;
+  bool bias = false, added = false, relu = false;
   bool transposed;  ///< the tensor of weights is (K, O)
 
   Problem(const TensorSpec& of_x, int64_t outputs, bool turns)
@@ -63,7 +63,10 @@ struct Problem {
 
 Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& w) {
   dnnl::primitive_attr attributes = with_user_scratchpad();
-  if (p.relu) attributes.set_post_ops(relu_after());
+  dnnl::post_ops post;
+  if (p.added) post.append_sum();
+  if (p.relu) append_relu(post);
+  attributes.set_post_ops(post);
   const auto kind = dnnl::prop_kind::forward_training;
   if (p.bias)
     return describe_primitive<Forward>(onednn.engine, attributes, kind, p.plain_x(), w, p.plain_bias(),
@@ -72,7 +75,7 @@ Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const De
 }
 
 Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
-  p.bias = p.relu = false;
+  p.bias = p.added = p.relu = false;
   p.w_dtype = p.dtype;
   return forward(onednn, p, p.any_w());
 }
@@ -95,7 +98,8 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
 Problem forward_problem(const OpContext& c) {
   const auto& op = static_cast<const Linear&>(c.op);
   Problem p(c.inputs[Linear::kX], c.outputs[Linear::kY].shape.back(), op.transposed);
-  p.bias = !c.inputs[Linear::kBias].shape.empty();
+  p.bias = c.has_input(Linear::kBias);
+  p.added = c.has_input(Linear::kAdded);
   p.relu = op.function == LinearFunction::relu;
   return p;
 }
@@ -124,7 +128,10 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
                                   {DNNL_ARG_DST, p.plain_y(), slots.outputs[Linear::kY]},
                                   workspace_argument(found, choice, slots)};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, p.plain_bias(), slots.inputs[Linear::kBias]});
-  return primitive_kernel(onednn, Forward(found), arguments);
+  auto product = primitive_kernel(onednn, Forward(found), arguments);
+  if (!p.added) return product;
+  return adding_kernel(std::move(product), stored_bytes(Layout{}, c.outputs[Linear::kY]),
+                       slots.inputs[Linear::kAdded], slots.outputs[Linear::kY]);
 }
 
 Problem backward_data_problem(const OpContext& c) {
@@ -164,7 +171,7 @@ std::optional<std::string> why_not_forward(const OpContext& c) {
   const LinearFunction function = static_cast<const Linear&>(c.op).function;
   if (function == LinearFunction::gelu_tanh) return "no product of the CPU computes gelu_tanh";
   if (function == LinearFunction::relu_with_mask) return "no product of the CPU keeps a relu's mask";
-  return why_not_to_a_sum<Linear>(c);
+  return std::nullopt;
 }
 
 std::optional<std::string> why_not_backward_data(const OpContext& c) {

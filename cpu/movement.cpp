@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <stdexcept>
 
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/cast.h"
@@ -7,6 +8,7 @@
 #include "core/graph/ops/reorder.h"
 #include "cpu/columns.h"
 #include "cpu/onednn.h"
+#include "cpu/own_winograd.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
@@ -114,7 +116,27 @@ std::unique_ptr<Kernel> compile_tiles(const Choice& choice, const Slots& slots) 
 }
 
 std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                        const Choice& choice, const Slots& slots);
+
+/// Into the workspace in the layout that the transform reads, and from there.
+std::unique_ptr<Kernel> compile_opaque(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                       const Choice& choice, const Slots& slots) {
+  const TensorSpec& w = c.inputs[Reorder::kX];
+  const Choice first = select_reorder(c, choice.inputs[Reorder::kX], untransformed_weights(w));
+  if (first.workspace_bytes > 0) throw std::logic_error("a reorder of weights needs a workspace of its own");
+  std::shared_ptr<Kernel> reorder = compile_reorder(
+      onednn, c, first, {.inputs = slots.inputs, .outputs = {slots.workspace}, .workspace = slots.workspace});
+  std::shared_ptr<Kernel> transform = compile_transformed_weights(
+      w, choice.outputs[Reorder::kY], slots.workspace, slots.outputs[Reorder::kY]);
+  return kernel([=] {
+    reorder->run();
+    transform->run();
+  });
+}
+
+std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots) {
+  if (choice.outputs[Reorder::kY].is_opaque()) return compile_opaque(onednn, c, choice, slots);
   if (needs_moving_one_by_one(choice)) return compile_moving(c, choice, slots);
   if (choice.implementation == kTransposedTiles) return compile_tiles(choice, slots);
   const auto found = reorder_primitive(*onednn, c, choice);
@@ -240,6 +262,11 @@ Choice select_reorder(const OpContext& context, const Layout& from, const Layout
   const bool f32 =
       context.inputs[Reorder::kX].dtype == DType::f32 && context.outputs[Reorder::kY].dtype == DType::f32;
   if (context.inputs[Reorder::kX].dtype == DType::u8) return choice;  // pixels: see cpu/pixels.cpp
+  if (to.is_opaque()) {
+    choice.workspace_bytes =
+        stored_bytes(untransformed_weights(context.inputs[Reorder::kX]), context.inputs[Reorder::kX]);
+    return choice;
+  }
   if (transposes_tiles(choice) && f32) {
     choice.implementation = kTransposedTiles;
   } else if (!needs_moving_one_by_one(choice)) {

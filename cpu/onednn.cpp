@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "cpu/backend.h"
+#include "cpu/parallel.h"
 
 namespace trainer::cpu {
 namespace {
@@ -146,6 +147,23 @@ std::optional<std::string> why_not(Precision precision, bool emulate_bf16) {
              "device.emulate_bf16=true";
   }
   return std::nullopt;
+}
+
+int64_t stored_bytes(const Layout& layout, const TensorSpec& spec) {
+  return stored_elements(layout, spec.shape) * bytes_per_element(spec.dtype);
+}
+
+std::unique_ptr<Kernel> adding_kernel(std::unique_ptr<Kernel> product, int64_t bytes, void* const* added,
+                                      void* const* y) {
+  return kernel([=, product = std::shared_ptr(std::move(product))] {
+    if (*added != *y) {
+      parallel_elements(bytes, [&](int64_t begin, int64_t end) {
+        std::memcpy(at<std::byte>(y) + begin, at<const std::byte>(added) + begin,
+                    static_cast<size_t>(end - begin));
+      });
+    }
+    product->run();
+  });
 }
 
 std::unique_ptr<Kernel> primitive_kernel(std::shared_ptr<OneDnn> onednn, const dnnl::primitive& primitive,

@@ -121,6 +121,14 @@ Argument workspace_argument(const PrimitiveDesc& found, const Choice& choice, co
   return {DNNL_ARG_SCRATCHPAD, scratch, slots.workspace};
 }
 
+/// Bytes that a tensor takes in this layout.
+int64_t stored_bytes(const Layout& layout, const TensorSpec& spec);
+
+/// A product that adds to what its result's memory holds, after copying `added` there. The plan usually gives
+/// both one address, so that nothing is copied.
+std::unique_ptr<Kernel> adding_kernel(std::unique_ptr<Kernel> product, int64_t bytes, void* const* added,
+                                      void* const* y);
+
 /// A primitive with its arguments; a run costs no look-up, and sets a new address only if a slot has changed.
 std::unique_ptr<Kernel> primitive_kernel(std::shared_ptr<OneDnn> onednn, const dnnl::primitive& primitive,
                                          const std::vector<Argument>& arguments);

@@ -26,10 +26,8 @@ bool is_same(const Layout& a, const Layout& b) {
 
 }  // namespace
 
-dnnl::post_ops relu_after() {
-  dnnl::post_ops post;
+void append_relu(dnnl::post_ops& post) {
   post.append_eltwise(dnnl::algorithm::eltwise_elu, kNoSlope, 0.0f);
-  return post;
 }
 
 namespace {
@@ -97,10 +95,8 @@ std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor) {
 
 #else
 
-dnnl::post_ops relu_after() {
-  dnnl::post_ops post;
+void append_relu(dnnl::post_ops& post) {
   post.append_eltwise(1.0f, dnnl::algorithm::eltwise_elu, kNoSlope, 0.0f);
-  return post;
 }
 
 dnnl::pooling_forward::primitive_desc describe_pooling(const dnnl::engine& engine,

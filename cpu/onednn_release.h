@@ -46,7 +46,7 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
 /// elu tests y > 0 and takes y if the comparison is unordered; with alpha = 0 nothing remains of y < 0. With
 /// -0, alpha * (exp(y) - 1) is a positive zero. The exponential costs a thread about 7 ns for sixteen
 /// elements.
-dnnl::post_ops relu_after();
+void append_relu(dnnl::post_ops& post);
 constexpr float kNoSlope = -0.0f;
 
 /// A descriptor of the layout's own dimensions. Throws std::logic_error if oneDNN has no such layout.

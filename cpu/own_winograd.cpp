@@ -32,7 +32,7 @@ struct Use {
   Geometry geometry;  ///< of a group's forward convolution, whatever the direction
   Shape x, w, y;
   winograd::Storage storage = winograd::Storage::f32;
-  bool bias = false, relu = false;
+  bool bias = false, residual = false, relu = false;
 
   const winograd::Kernels& kernels() const { return winograd::best_kernels(storage); }
   /// Groups begin with a block of channels, unless there is only one.
@@ -81,7 +81,11 @@ std::optional<Use> use_in_f32(const OpContext& c) {
   if (const auto* op = dynamic_cast<const Conv2d*>(&c.op)) {
     auto use = use_of(Direction::forward, op->geometry, c.inputs[Conv2d::kX].shape,
                       c.inputs[Conv2d::kWeight].shape, c.outputs[Conv2d::kY].shape);
-    if (use) use->bias = c.has_input(Conv2d::kBias), use->relu = op->relu;
+    if (use) {
+      use->bias = c.has_input(Conv2d::kBias);
+      use->residual = c.has_input(Conv2d::kResidual);
+      use->relu = op->relu;
+    }
     return use;
   }
   if (const auto* op = dynamic_cast<const Conv2dBackwardData*>(&c.op))
@@ -94,11 +98,15 @@ std::optional<Use> use_in_f32(const OpContext& c) {
   return use;
 }
 
+winograd::Storage storage_of(DType dtype) {
+  return dtype == DType::bf16 ? winograd::Storage::bf16 : winograd::Storage::f32;
+}
+
 std::optional<Use> use_of(const OpContext& c) {
   const DType dtype = c.inputs[0].dtype;
   if (dtype != DType::f32 && dtype != DType::bf16) return std::nullopt;
   auto use = use_in_f32(c);
-  if (use && dtype == DType::bf16) use->storage = winograd::Storage::bf16;
+  if (use) use->storage = storage_of(dtype);
   return use && use->fits_blocks() ? use : std::nullopt;
 }
 
@@ -114,6 +122,33 @@ std::unique_ptr<winograd::BackwardWeights> gradient_of(const Use& use) {
 
 Layout layout_of(const Shape& shape, dnnl::memory::format_tag tag) {
   return to_layout({shape, dnnl::memory::data_type::f32, tag}, shape);
+}
+
+/// The layout of weights for convolutions in blocks of channels.
+Layout blocked_weights(const Shape& w, const winograd::Kernels& kernels) {
+  using Tag = dnnl::memory::format_tag;
+  return layout_of(w, kernels.lanes == 16 ? Tag::OIhw16i16o : Tag::OIhw8i8o);
+}
+
+/// More tiles hide the work on the weights: it takes less than a twentieth of theirs.
+constexpr int64_t kTilesThatHideWeights = 128;
+
+bool keeps_transformed_weights(const OpContext& context, const Use& use) {
+  return context.prepared && use.direction == Direction::forward &&
+         use.geometry.tiles() <= kTilesThatHideWeights;
+}
+
+/// The layout of all groups' transformed weights. Its dimensions are all that making them depends on.
+Layout transformed_weights(const Use& use) {
+  const Geometry& g = use.geometry;
+  const int64_t bytes = g.groups * prepared_floats(use.kernels(), g) * static_cast<int64_t>(sizeof(float));
+  return {.dims = {g.groups, g.outputs, g.inputs, winograd::kTaps, winograd::kTaps},
+          .padded = {},
+          .strides = {},
+          .block_sizes = {},
+          .block_dims = {},
+          .form = "transformed",
+          .form_elements = bytes / use.bytes_of(1)};
 }
 
 /// Zeroed memory for a tensor, with an address that a slot can hold.
@@ -152,7 +187,8 @@ Choice select_own_winograd(const OpContext& context) {
   const bool wide = kernels.lanes == 16;
   const Tag images = wide ? Tag::nChw16c : Tag::nChw8c;
   const Layout x = layout_of(use.x, images), y = layout_of(use.y, images);
-  const Layout w = layout_of(use.w, wide ? Tag::OIhw16i16o : Tag::OIhw8i8o);
+  const bool prepared = keeps_transformed_weights(context, use);
+  const Layout w = prepared ? transformed_weights(use) : blocked_weights(use.w, kernels);
   Choice choice{.inputs = {x, w},
                 .outputs = {y},
                 .implementation = fmt::format("own:{}", kernels.name),
@@ -160,13 +196,15 @@ Choice select_own_winograd(const OpContext& context) {
   if (use.direction == Direction::data) choice.inputs = {y, w}, choice.outputs = {x};
   if (use.direction == Direction::weights) choice.inputs = {x, y}, choice.outputs = {w, Layout{}};
   const int64_t floats = use.direction == Direction::weights ? gradient_of(use)->workspace_floats()
-                                                             : forward_of(use)->workspace_floats();
+                                                             : forward_of(use)->workspace_floats(prepared);
   choice.workspace_bytes = floats * static_cast<int64_t>(sizeof(float));
   choice.inputs.resize(context.inputs.size());
+  if (use.residual) choice.inputs[Conv2d::kResidual] = y;
   return choice;
 }
 
-std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slots& slots) {
+std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Choice& choice,
+                                             const Slots& slots) {
   const Use use = *use_of(context);
   const Geometry& g = use.geometry;
   const int64_t x = use.bytes_of(g.inputs * g.height * g.width), outputs = use.bytes_of(g.outputs),
@@ -185,21 +223,53 @@ std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slo
     });
   }
   const bool reversed = use.direction == Direction::data;
+  const bool prepared = !reversed && choice.inputs[Conv2d::kWeight].is_opaque();
   void* const* bias = use.bias ? slots.inputs[Conv2d::kBias] : nullptr;
   void* const* from = reversed ? slots.inputs[Conv2dBackwardData::kDy] : slots.inputs[Conv2d::kX];
   void* const* w = reversed ? slots.inputs[Conv2dBackwardData::kWeight] : slots.inputs[Conv2d::kWeight];
   void* const* to = reversed ? slots.outputs[Conv2dBackwardData::kDx] : slots.outputs[Conv2d::kY];
-  return kernel([=, workspace = slots.workspace, groups = g.groups, read = reversed ? y : x,
-                 written = reversed ? x : y, of_weights = use.bytes_of(weights),
-                 forward = std::shared_ptr(forward_of(use))] {
+  auto convolution = kernel([=, workspace = slots.workspace, groups = g.groups, read = reversed ? y : x,
+                             written = reversed ? x : y, of_weights = use.bytes_of(weights),
+                             of_u = prepared ? prepared_floats(use.kernels(), g) : 0,
+                             forward = std::shared_ptr(forward_of(use))] {
     for (int64_t i = 0; i < groups; ++i) {
       forward->run({.x = of_group<const void>(from, i, read),
-                    .w = of_group<const void>(w, i, of_weights),
+                    .w = prepared ? nullptr : of_group<const void>(w, i, of_weights),
                     .bias = of_group<const void>(bias, i, outputs),
                     .relu = use.relu,
                     .y = of_group<void>(to, i, written),
-                    .workspace = at<float>(workspace)});
+                    .workspace = at<float>(workspace),
+                    .adds = use.residual,
+                    .u = prepared ? at<const float>(w) + i * of_u : nullptr});
     }
+  });
+  if (!use.residual) return convolution;
+  return adding_kernel(std::move(convolution),
+                       stored_bytes(choice.outputs[Conv2d::kY], context.outputs[Conv2d::kY]),
+                       slots.inputs[Conv2d::kResidual], to);
+}
+
+Layout untransformed_weights(const TensorSpec& w) {
+  return blocked_weights(w.shape, winograd::best_kernels(storage_of(w.dtype)));
+}
+
+std::unique_ptr<Kernel> compile_transformed_weights(const TensorSpec& w, const Layout& to, void* const* from,
+                                                    void* const* y) {
+  const winograd::Kernels& kernels = winograd::best_kernels(storage_of(w.dtype));
+  const Geometry g{.images = 1,
+                   .inputs = to.dims[2],
+                   .outputs = to.dims[1],
+                   .height = 1,
+                   .width = 1,
+                   .y_height = 1,
+                   .y_width = 1,
+                   .top = 1,
+                   .left = 1,
+                   .groups = to.dims[0]};
+  const int64_t bytes = g.inputs * g.outputs * kTapsOfWeight * bytes_per_element(w.dtype);
+  return kernel([=, &kernels, floats = prepared_floats(kernels, g)] {
+    for (int64_t i = 0; i < g.groups; ++i)
+      prepare_weights(kernels, g, of_group<const void>(from, i, bytes), at<float>(y) + i * floats);
   });
 }
 
@@ -218,7 +288,7 @@ double own_winograd_milliseconds(const OpContext& context) {
   slots.inputs = slots_of(context.inputs, choice.inputs);
   slots.outputs = slots_of(context.outputs, choice.outputs);
   slots.workspace = rooms.emplace_back(choice.workspace_bytes).slot();
-  const auto kernel = compile_own_winograd(context, slots);
+  const auto kernel = compile_own_winograd(context, choice, slots);
   return shortest_milliseconds([&] { kernel->run(); });
 }
 

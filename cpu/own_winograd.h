@@ -19,7 +19,14 @@ bool offers_own_winograd(const OpContext& context);
 bool own_winograd_wins(const OpContext& context);
 
 Choice select_own_winograd(const OpContext& context);
-std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slots& slots);
+std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Choice& choice,
+                                             const Slots& slots);
+
+/// Weights that are made once for one convolution (OpContext::prepared) may be kept transformed, in an opaque
+/// layout. This is the layout that they are transformed from, and the kernel.
+Layout untransformed_weights(const TensorSpec& w);
+std::unique_ptr<Kernel> compile_transformed_weights(const TensorSpec& w, const Layout& to, void* const* from,
+                                                    void* const* y);
 
 /// The shortest of a few runs on memory of its own.
 double own_winograd_milliseconds(const OpContext& context);

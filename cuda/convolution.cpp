@@ -116,6 +116,8 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     return fmt::format("cuDNN convolves f32, f16 and bf16, not {}", to_string(dtype));
   if (!context.has_output(kConvolved)) return std::nullopt;
+  if (dynamic_cast<const Conv2d*>(&context.op) != nullptr && context.has_input(Conv2d::kResidual))
+    return "no convolution of the GPU adds a residual";
   const auto* gradient = dynamic_cast<const Conv2dBackwardWeights*>(&context.op);
   const DType expected = gradient != nullptr ? gradient->dtype : dtype;
   if (context.inputs[kSecondFactor].dtype != dtype || context.outputs[kConvolved].dtype != expected) {

@@ -6,7 +6,6 @@
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
-#include "core/host/limits.h"
 #include "core/recipe/about.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
@@ -37,6 +36,15 @@ Tuning tuning_of(const Recipe& recipe, const TrainedFiles& files, const Start& s
   return recipe.runtime.autotune ? tuning : timed_always(std::move(tuning));
 }
 
+/// Weights get their values from files.
+void initialize_without_weights(Executable& executable, uint64_t seed) {
+  const std::vector<Tensor>& tensors = executable.plan().tensors;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (is_persistent(tensors[i].role) && !is_weight(tensors[i]))
+      initialize(executable, static_cast<TensorId>(i), seed);
+  }
+}
+
 }  // namespace
 
 Start TrainedNetwork::open(const RunSpec& spec) {
@@ -61,9 +69,12 @@ void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
   require_memory(*backend_.planner, *job_);
   executable_ = std::make_unique<Executable>(job_->plan, *backend_.device, spec.recipe().runtime.cuda_graph);
   executable_->on_warning([](const std::string& text) { print_warning(text); });
-  initialize(*executable_, spec.seed(), DrawingThreads{thread_limit(spec.ranks_on_host()).value});
-  const LoadedWeights loaded = load_weights(
-      *executable_, files_.model, {.patterns = {}, .origin = {}, .tied = spec.recipe().model.tied_weights()});
+  initialize_without_weights(*executable_, spec.seed());
+  const bool averages = request.use.averages;
+  const LoadedWeights loaded =
+      load_trained(*executable_, {.model = files_.model,
+                                  .averages = averages ? files_.averages : std::filesystem::path(),
+                                  .tied = spec.recipe().model.tied_weights()});
   if (!loaded.prefixes.empty())
     print_warning(fmt::format("{}: {}", one_line(files_.model.string()), prefix_remark(loaded)));
 }
@@ -80,7 +91,6 @@ TrainedNetwork::TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
   load(spec, {.use = {.purpose = purpose, .averages = averages},
               .balanced_weights = class_weights_in(SafetensorsFile(files_.model).metadata())});
-  if (averages) load_averages(*executable_, files_.averages);
 }
 
 TrainedNetwork::TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size)

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "core/base/error.h"
+#include "core/graph/names.h"
 
 namespace trainer {
 namespace {
@@ -42,7 +43,7 @@ Executable::Executable(Plan plan, Device& device, bool replay)
   }
   size_t workspace_slot = plan_.tensors.size();
   for (const PlannedEntry& entry : plan_.entries) {
-    entries_.push_back(prepare(entry, workspace_slot));
+    entries_.push_back(compile(entry, workspace_slot));
     workspace_slot += entry.nodes.size();
   }
 }
@@ -63,18 +64,18 @@ void Executable::hold_elsewhere() {
 }
 
 /// Compiles the nodes of an entry; the slots of their workspaces begin at `workspace_slot`.
-Executable::Prepared Executable::prepare(const PlannedEntry& entry, size_t workspace_slot) {
-  Prepared prepared;
-  prepared.phase_ends.assign(kPhases, 0);
+Executable::CompiledEntry Executable::compile(const PlannedEntry& entry, size_t workspace_slot) {
+  CompiledEntry compiled;
+  compiled.phase_ends.assign(kPhases, 0);
   for (const PlannedNode& planned : entry.nodes) {
     slots_[workspace_slot] = scratch_.data() + planned.workspace_offset;
-    if (planned.runs) prepared.steps.push_back({compile(planned, workspace_slot), &planned});
+    if (planned.runs) compiled.steps.push_back({compile(planned, workspace_slot), &planned});
     ++workspace_slot;
     for (auto phase = static_cast<size_t>(planned.node.phase); phase < kPhases; ++phase) {
-      prepared.phase_ends[phase] = prepared.steps.size();
+      compiled.phase_ends[phase] = compiled.steps.size();
     }
   }
-  return prepared;
+  return compiled;
 }
 
 std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t workspace_slot) const {
@@ -116,25 +117,35 @@ void Executable::bind(TensorId input, void* data) {
   }
 }
 
+void Executable::prepare(const std::function<void(TensorId)>& give) {
+  if (!plan_.has_entry(entry_name::kPrepare)) return;
+  const size_t position = entry(entry_name::kPrepare);
+  auto step = entries_[position].steps.begin();
+  for (const PlannedNode& planned : plan_.entries[position].nodes) {
+    for (const TensorId id : planned.given) give(id);
+    if (planned.runs) (step++)->kernel->run();
+  }
+}
+
 void Executable::run(size_t entry, std::optional<size_t> stopwatch) {
-  Prepared& prepared = entries_[entry];
-  while (stopwatch && prepared.stopwatches.size() <= *stopwatch)
-    prepared.stopwatches.push_back(device_.make_stopwatch(kPhases + 1));
-  Stopwatch* timer = stopwatch ? prepared.stopwatches[*stopwatch].get() : nullptr;
+  CompiledEntry& compiled = entries_[entry];
+  while (stopwatch && compiled.stopwatches.size() <= *stopwatch)
+    compiled.stopwatches.push_back(device_.make_stopwatch(kPhases + 1));
+  Stopwatch* timer = stopwatch ? compiled.stopwatches[*stopwatch].get() : nullptr;
   // The first run executes the nodes: libraries do their one-time work in it.
-  const bool replays = replay_ && prepared.has_run && !observer_;
-  Kernel* kernel = replays ? captured(prepared, timer) : nullptr;
+  const bool replays = replay_ && compiled.has_run && !observer_;
+  Kernel* kernel = replays ? captured(compiled, timer) : nullptr;
   if (kernel != nullptr) {
     kernel->run();
   } else {
-    execute(prepared, timer);
+    execute(compiled, timer);
   }
-  prepared.has_run = true;
+  compiled.has_run = true;
 }
 
 /// The graph for the inputs as they are bound now, captured on first use; null if the device captures
 /// none.
-Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
+Kernel* Executable::captured(CompiledEntry& entry, Stopwatch* stopwatch) {
   auto fits = [&](const CapturedGraph& graph) {
     if (graph.stopwatch != stopwatch) return false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -157,7 +168,7 @@ Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
 
 /// A device that has failed permanently fails the execution as well, so any of its errors may become a
 /// warning here.
-std::unique_ptr<Kernel> Executable::capture(const Prepared& entry, Stopwatch* stopwatch) {
+std::unique_ptr<Kernel> Executable::capture(const CompiledEntry& entry, Stopwatch* stopwatch) {
   try {
     return device_.capture_graph([&] { execute(entry, stopwatch); },
                                  [&](const std::string& text) {
@@ -173,7 +184,7 @@ std::unique_ptr<Kernel> Executable::capture(const Prepared& entry, Stopwatch* st
   }
 }
 
-void Executable::execute(const Prepared& entry, Stopwatch* stopwatch) {
+void Executable::execute(const CompiledEntry& entry, Stopwatch* stopwatch) {
   size_t next = 0;
   if (stopwatch != nullptr) stopwatch->mark(0);
   for (size_t phase = 0; phase < kPhases; ++phase) {

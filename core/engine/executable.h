@@ -45,6 +45,11 @@ class Executable {
   /// Points an input at memory that the device can read; it must stay until the next run is done.
   void bind(TensorId input, void* data);
 
+  /// Runs the entry `prepare`, if there is one, on which all others rely; call it once, when everything that
+  /// persists has its value. `give` writes a parameter that only this entry reads (Placement::is_transient):
+  /// it is called for each right before its first use, since these share their memory with each other.
+  void prepare(const std::function<void(TensorId)>& give);
+
   /// Enqueues an entry's work; with a stopwatch, a small number from 0 on, measures its phases too.
   void run(size_t entry, std::optional<size_t> stopwatch = {});
   /// Of the last run of an entry with that stopwatch, which must be done.
@@ -97,7 +102,7 @@ class Executable {
     const Stopwatch* stopwatch;
     std::unique_ptr<Kernel> kernel;
   };
-  struct Prepared {
+  struct CompiledEntry {
     std::vector<Step> steps;
     std::vector<size_t> phase_ends;  ///< number of steps up to the end of each phase
     std::vector<std::unique_ptr<Stopwatch>> stopwatches;
@@ -105,11 +110,11 @@ class Executable {
     bool has_run = false;
   };
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;
-  Prepared prepare(const PlannedEntry& entry, size_t workspace_slot);
-  void execute(const Prepared& entry, Stopwatch* stopwatch);
+  CompiledEntry compile(const PlannedEntry& entry, size_t workspace_slot);
+  void execute(const CompiledEntry& entry, Stopwatch* stopwatch);
   void run_observed(const Step& step);
-  Kernel* captured(Prepared& entry, Stopwatch* stopwatch);
-  std::unique_ptr<Kernel> capture(const Prepared& entry, Stopwatch* stopwatch);
+  Kernel* captured(CompiledEntry& entry, Stopwatch* stopwatch);
+  std::unique_ptr<Kernel> capture(const CompiledEntry& entry, Stopwatch* stopwatch);
 
   Plan plan_;
   Device& device_;
@@ -119,7 +124,7 @@ class Executable {
   std::vector<std::pair<TensorId, TensorId>> input_views_;  ///< (view, input)
   std::unordered_map<std::string_view, TensorId> by_name_;  ///< names are those in plan_
   std::vector<TensorId> inputs_;
-  std::vector<Prepared> entries_;
+  std::vector<CompiledEntry> entries_;
   bool replay_;
   Device::Warn warn_;
   NodeObserver observer_;
@@ -132,7 +137,7 @@ struct DrawingThreads {
 
 /// Gives a persistent tensor its initial value: a parameter's from (seed, name, element), others' as stated.
 void initialize(Executable& executable, TensorId id, uint64_t seed, DrawingThreads threads = {});
-/// Initialises every persistent tensor that has memory here.
+/// Initialises every persistent tensor that has memory here, and runs the entry `prepare` if there is one.
 void initialize(Executable& executable, uint64_t seed, DrawingThreads threads = {});
 
 }  // namespace trainer

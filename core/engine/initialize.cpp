@@ -130,9 +130,10 @@ void initialize(Executable& executable, uint64_t seed, DrawingThreads threads) {
   const std::vector<Tensor>& tensors = executable.plan().tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto id = static_cast<TensorId>(i);
-    if (is_persistent(tensors[i].role) && executable.address(id) != nullptr)
-      initialize(executable, id, seed, threads);
+    const bool is_here = executable.address(id) != nullptr && !executable.plan().placements[i].is_transient;
+    if (is_persistent(tensors[i].role) && is_here) initialize(executable, id, seed, threads);
   }
+  executable.prepare([&](TensorId id) { initialize(executable, id, seed, threads); });
 }
 
 }  // namespace trainer

@@ -19,6 +19,7 @@ Layout channels_last(const Shape& shape) {
 
 std::string to_string(const Layout& layout) {
   if (layout.row_major()) return "row-major";
+  if (layout.is_opaque()) return layout.form;
   const size_t rank = layout.dims.size();
   if (rank > 1 && layout.block_sizes.empty() && layout.strides[rank - 1] == 1 &&
       layout.strides[rank - 2] > layout.padded[rank - 1] &&
@@ -42,6 +43,7 @@ std::string to_string(const Layout& layout) {
 
 int64_t stored_elements(const Layout& layout, const Shape& shape) {
   if (layout.row_major()) return numel(shape);
+  if (layout.is_opaque()) return layout.form_elements;
   int64_t last = 0, inner = 1;
   Shape outer = layout.padded;
   for (size_t b = 0; b < layout.block_sizes.size(); ++b) {

@@ -13,15 +13,21 @@ namespace trainer {
 /// a shape with the same number of elements in the same order, and each dimension is rounded up to `padded`.
 /// Outer blocks are at `strides` (in elements). Inner blocks of `block_sizes` along `block_dims` follow, the
 /// last one densest.
+///
+/// A layout with a `form` is opaque: the tensor, made once of weights, is stored as a backend likes, in
+/// `form_elements` elements' memory. Only that backend's reorder writes it.
 struct Layout {
   Shape dims;
   Shape padded;
   std::vector<int64_t> strides;
   std::vector<int64_t> block_sizes;
   std::vector<int64_t> block_dims;
+  std::string form = {};
+  int64_t form_elements = 0;
 
   bool operator==(const Layout&) const = default;
   bool row_major() const { return dims.empty(); }
+  bool is_opaque() const { return !form.empty(); }
   /// Whether some stored elements belong to no element of the tensor; backends keep them zero.
   bool has_padding() const { return dims != padded; }
 };

@@ -12,7 +12,8 @@
 namespace trainer {
 
 /// The allocation that a tensor is in. Inputs are in memory that the caller binds. A tensor that is
-/// `elsewhere` is held by another rank.
+/// `elsewhere` is held by another rank. A parameter that only the entry `prepare` reads is in scratch memory,
+/// or where a tensor is made of it in place.
 enum class Region { none, persistent, scratch, input, elsewhere };
 
 struct Placement {
@@ -22,6 +23,7 @@ struct Placement {
   int64_t element_bytes = 0;  ///< of one stored element
   Layout layout;
   TensorId viewed_input = kNone;  ///< in Region::input: the input that shares its memory with this tensor
+  bool is_transient = false;      ///< a parameter that has memory only while `prepare` uses it
 };
 
 struct PlannedNode {
@@ -29,6 +31,8 @@ struct PlannedNode {
   Choice choice;
   bool runs = true;              ///< false for views, assigns that happen in place, and nodes of another rank
   int64_t workspace_offset = 0;  ///< in the scratch region
+  /// Parameters that have memory only from here on until their last use: see Executable::prepare.
+  std::vector<TensorId> given = {};
 };
 
 struct PlannedEntry {

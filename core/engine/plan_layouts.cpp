@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
+#include "core/graph/names.h"
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/reorder.h"
@@ -21,8 +23,17 @@ namespace {
 class LayoutChooser {
  public:
   LayoutChooser(Plan& plan, const Planner& planner)
-      : plan_(plan), planner_(planner), open_(plan.tensors.size(), false) {
+      : plan_(plan), planner_(planner), open_(plan.tensors.size(), false), reads_(plan.tensors.size(), 0) {
     for (size_t i = 0; i < plan.tensors.size(); ++i) open_[i] = is_persistent(plan.tensors[i].role);
+  }
+
+  /// Of all entries, before any is chosen for.
+  void count_reads(const Entry& entry) {
+    if (entry.name == entry_name::kPrepare) return;
+    for (const Node& node : entry.nodes) {
+      for (const TensorId id : node.inputs)
+        if (id != kNone) ++reads_[static_cast<size_t>(id)];
+    }
   }
 
   void choose(const Entry& entry) {
@@ -115,13 +126,22 @@ class LayoutChooser {
   OpContext context_of(const Node& node) const {
     return {.op = *node.op,
             .inputs = specs_of(plan_.tensors, node.inputs),
-            .outputs = specs_of(plan_.tensors, node.outputs)};
+            .outputs = specs_of(plan_.tensors, node.outputs),
+            .label = {},
+            .prepared = std::ranges::any_of(node.inputs, [&](TensorId id) { return is_made_for_one(id); })};
+  }
+
+  /// Whether a tensor is made of weights, once, for a single node. Its layout is that node's, still open.
+  bool is_made_for_one(TensorId id) const {
+    return id != kNone && open_[static_cast<size_t>(id)] && role(id) == Role::derived &&
+           reads_[static_cast<size_t>(id)] == 1;
   }
 
   /// The tensor itself if it has the layout (or is open and now gets it), else its reordered copy.
   TensorId in_layout(TensorId id, const Layout& wanted, const Origin& origin) {
     if (open_[static_cast<size_t>(id)]) {
-      layout(id) = wanted;
+      // Files of weights are read into rows.
+      layout(id) = wanted.is_opaque() && role(id) != Role::derived ? Layout{} : wanted;
       open_[static_cast<size_t>(id)] = false;
     }
     const auto cast = casts_.find(id);
@@ -190,6 +210,7 @@ class LayoutChooser {
   Plan& plan_;
   const Planner& planner_;
   std::vector<bool> open_;  ///< persistent tensors without a chosen layout
+  std::vector<int> reads_;  ///< of each tensor by all entries but `prepare`
   PlannedEntry planned_;
   Phase phase_ = Phase::forward;                     ///< of the node that is being looked at
   std::map<TensorId, PendingCast> casts_;            ///< of this entry, by result
@@ -203,6 +224,7 @@ void choose_layouts(const Program& program, const Planner& planner, Plan& plan) 
   plan.tensors = program.tensors;
   plan.placements.assign(program.tensors.size(), {});
   LayoutChooser chooser(plan, planner);
+  for (const Entry& entry : program.entries) chooser.count_reads(entry);
   for (const Entry& entry : program.entries) chooser.choose(entry);
   chooser.choose_casts();
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/engine/arena.h"
 #include "core/engine/planning.h"
+#include "core/graph/names.h"
 
 namespace trainer {
 namespace {
@@ -11,7 +13,7 @@ namespace {
 std::string kind_of(Role role) {
   switch (role) {
     case Role::parameter:
-    case Role::low_precision_copy:
+    case Role::derived:
       return "parameters";
     case Role::optimizer:
       return "optimizer";
@@ -24,17 +26,46 @@ std::string kind_of(Role role) {
   }
 }
 
+/// Finds parameters that only the entry `prepare` reads, and the first node that does.
+void find_transient(Plan& plan) {
+  std::vector<bool> is_read(plan.tensors.size(), false);
+  PlannedEntry* prepare = nullptr;
+  for (PlannedEntry& entry : plan.entries) {
+    if (entry.name == entry_name::kPrepare) {
+      prepare = &entry;
+      continue;
+    }
+    for (const PlannedNode& planned : entry.nodes) {
+      for (const TensorId id : planned.node.inputs)
+        if (id != kNone) is_read[static_cast<size_t>(id)] = true;
+    }
+    for (const NamedTensor& output : entry.outputs) is_read[static_cast<size_t>(output.tensor)] = true;
+  }
+  if (prepare == nullptr) return;
+  for (PlannedNode& planned : prepare->nodes) {
+    for (const TensorId id : planned.node.inputs) {
+      if (id == kNone || is_read[static_cast<size_t>(id)]) continue;
+      if (plan.tensors[static_cast<size_t>(id)].role != Role::parameter) continue;
+      if (!std::exchange(plan.placements[static_cast<size_t>(id)].is_transient, true))
+        planned.given.push_back(id);
+    }
+  }
+}
+
 }  // namespace
 
 void place_persistent(const Planner& planner, Plan& plan, int64_t rank) {
+  find_transient(plan);
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     Placement& at = plan.placements[i];
     at.element_bytes = planner.element_bytes(tensor.spec.dtype);
     if (!is_from_outside(tensor.role) && !is_persistent(tensor.role)) continue;
     at.bytes = stored_elements(at.layout, tensor.spec.shape) * at.element_bytes;
-    at.region = is_from_outside(tensor.role) ? Region::input : Region::persistent;
-    if (at.region == Region::input) continue;
+    at.region = is_from_outside(tensor.role) ? Region::input
+                : at.is_transient            ? Region::scratch
+                                             : Region::persistent;
+    if (at.region != Region::persistent) continue;
     const bool is_here = tensor.rank.value_or(rank) == rank;
     if (!is_here) at.region = Region::elsewhere;
     int64_t& end = is_here ? plan.persistent_bytes : plan.elsewhere_bytes;

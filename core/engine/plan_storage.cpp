@@ -39,6 +39,7 @@ class StoragePlanner {
     viewed_ = storage_;
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
       const Node& node = entry_.nodes[n].node;
+      for (const TensorId id : entry_.nodes[n].given) defined_[index(id)] = static_cast<int>(n);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const TensorId id = node.inputs[i];
         if (id == kNone) continue;
@@ -77,6 +78,7 @@ class StoragePlanner {
 
   /// The tensor that a value is computed from in place, if nothing else reads it later.
   TensorId made_of(TensorId value) {
+    if (is_given(value)) return kNone;
     const int producer = defined_[index(value)];
     const Node& node = entry_.nodes[static_cast<size_t>(producer)].node;
     const size_t output = slot_[index(value)];
@@ -149,7 +151,7 @@ class StoragePlanner {
     const TensorId input = node.inputs[i], output = node.outputs[o];
     if (input == kNone || !node.op->in_place(i, o)) return false;
     const TensorId owner = root(input);
-    if (defined_[index(owner)] == kNever || is_persistent(plan_.tensors[index(owner)].role)) return false;
+    if (defined_[index(owner)] == kNever || (holds(owner) && !is_given(owner))) return false;
     if (bytes_of(owner) != bytes_of(output) || layout(input) != layout(output)) return false;
     if (last_read_[index(owner)] > n) return false;
     // A second operand in the same memory would be overwritten before it is read, unless it is this operand.
@@ -268,10 +270,13 @@ class StoragePlanner {
   }
 
   Region region(TensorId owner) const {
-    const Role role = plan_.tensors[index(owner)].role;
-    const bool is_placed = is_from_outside(role) || is_persistent(role);
+    const bool is_placed = is_from_outside(plan_.tensors[index(owner)].role) || holds(owner);
     return is_placed ? plan_.placements[index(owner)].region : Region::scratch;
   }
+
+  /// Whether the tensor keeps its value between runs; if it's given, only until its last use.
+  bool holds(TensorId id) const { return is_persistent(plan_.tensors[index(id)].role); }
+  bool is_given(TensorId id) const { return plan_.placements[index(id)].is_transient; }
 
   /// An entry has few outputs.
   bool is_output(TensorId id) const {

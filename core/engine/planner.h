@@ -22,6 +22,9 @@ struct OpContext {
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   std::string label = {};  ///< "conv2d model.layers[4]" for profilers; only set while a node is compiled
+  /// Whether the entry `prepare` makes the node's weights for it alone, so that they may have any form. Only
+  /// set while an implementation is chosen.
+  bool prepared = false;
 
   bool has_input(size_t i) const { return i < inputs.size() && is_given(inputs[i]); }
   /// Whether this output exists and is needed.

@@ -17,9 +17,10 @@ constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kEvaluateAverages = "evaluate_averages";
 constexpr const char* kPredict = "predict";
-constexpr const char* kPrefill = "prefill";           ///< generation: a piece of the prompt into the caches
-constexpr const char* kCastWeights = "cast_weights";  ///< generation in mixed precision: once, before both
-constexpr const char* kDecode = "decode";             ///< generation: logits of the token after one token
+constexpr const char* kPrefill = "prefill";  ///< generation: a piece of the prompt into the caches
+/// Evaluation, prediction and generation: what depends on weights alone, once before the other entries.
+constexpr const char* kPrepare = "prepare";
+constexpr const char* kDecode = "decode";  ///< generation: logits of the token after one token
 }  // namespace entry_name
 
 namespace input_name {
@@ -91,6 +92,7 @@ namespace state_suffix {
 constexpr const char* kAverage = ".ema";           ///< the average over the updates
 constexpr const char* kGradientSum = ".gradient";  ///< over the micro-batches of a step
 constexpr const char* kLowPrecisionCopy = ".low";  ///< in the low type of mixed precision
+constexpr const char* kPrepared = ".prepared";     ///< by the entry `prepare`; has its own shape
 constexpr const char* kBefore = ".before";         ///< the value before the step
 constexpr const char* kShared = ".shared";         ///< the same, as all ranks had it
 }  // namespace state_suffix

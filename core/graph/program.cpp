@@ -21,8 +21,8 @@ std::string_view to_string(Role role) {
       return "optimizer";
     case Role::gradient_sum:
       return "gradient_sum";
-    case Role::low_precision_copy:
-      return "low_precision_copy";
+    case Role::derived:
+      return "derived";
     case Role::state:
       return "state";
     case Role::cache:

@@ -35,17 +35,17 @@ inline bool is_given(const TensorSpec& spec) {
 }
 
 /// The purpose of a tensor. These persist across entry points: parameters, optimizer (moments, the scale of
-/// the loss), gradient sums (of micro-batches), low-precision copies (of parameters, recomputed in each
-/// step), state (counters, statistics), caches (of a sequence's tokens so far) and constants. Inputs come
-/// from outside, and so do samples, once for all runs. Activations and gradients exist within one run of an
-/// entry.
+/// the loss), gradient sums (of micro-batches), what is derived from parameters (their casts in each step, or
+/// weights prepared once), state (counters, statistics), caches (of a sequence's tokens so far) and
+/// constants. Inputs come from outside, and so do samples, once for all runs. Activations and gradients exist
+/// within one run of an entry.
 enum class Role {
   input,
   samples,
   parameter,
   optimizer,
   gradient_sum,
-  low_precision_copy,
+  derived,
   state,
   cache,
   constant,
@@ -55,8 +55,7 @@ enum class Role {
 std::string_view to_string(Role role);
 constexpr bool is_persistent(Role role) {
   return role == Role::parameter || role == Role::optimizer || role == Role::gradient_sum ||
-         role == Role::low_precision_copy || role == Role::state || role == Role::cache ||
-         role == Role::constant;
+         role == Role::derived || role == Role::state || role == Role::cache || role == Role::constant;
 }
 
 constexpr bool is_from_outside(Role role) {

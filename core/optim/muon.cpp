@@ -56,7 +56,7 @@ class LastLayers {
   std::optional<Tensors> weights_behind(TensorId id) const {
     const Tensor& tensor = program_.tensor(id);
     if (is_persistent(tensor.role)) {
-      const bool is_weight = tensor.role == Role::parameter || tensor.role == Role::low_precision_copy;
+      const bool is_weight = tensor.role == Role::parameter || tensor.role == Role::derived;
       return is_weight && tensor.spec.shape.size() > 1 ? Tensors{id} : Tensors{};
     }
     const auto made = weights_.find(id);

@@ -49,7 +49,7 @@ void keep(Program& program) {
   for (const auto& [parameter, value] : values) {
     const Tensor copy{.name = program.tensor(parameter).name + state_suffix::kLowPrecisionCopy,
                       .spec = program.spec(value),
-                      .role = Role::low_precision_copy};
+                      .role = Role::derived};
     kept[parameter] = program.persistent(copy.name, copy.spec, copy.role, {});
     build.set_origin({{}, copy.name});
     build.assign(kept[parameter], value);
@@ -65,49 +65,21 @@ void keep(Program& program) {
   rename(next, renamed);
 }
 
-/// Generation, which is limited by reading weights, casts them once for all tokens, in an entry of its own.
-/// It comes last, so that copies have the layout that their readers need.
-void keep_for_generation(Program& program) {
-  std::map<TensorId, TensorId> kept;
-  Entry once(entry_name::kCastWeights);
-  Builder build(program, once);
-  for (Entry& entry : program.entries) {
-    std::map<TensorId, TensorId> renamed;
-    std::erase_if(entry.nodes, [&](const Node& node) {
-      const TensorId parameter = cast_parameter(program, node);
-      if (parameter == kNone) return false;
-      const auto [copy, fresh] = kept.try_emplace(parameter, kNone);
-      if (fresh) {
-        const TensorSpec spec = program.spec(node.outputs[Cast::kY]);
-        const std::string name = program.tensor(parameter).name + state_suffix::kLowPrecisionCopy;
-        copy->second = program.persistent(name, spec, Role::low_precision_copy, {});
-        build.set_origin({{}, name});
-        build.assign(copy->second, build.emit<Cast>({parameter}, spec.dtype));
-      }
-      renamed[node.outputs[Cast::kY]] = copy->second;
-      return true;
-    });
-    rename(entry, renamed);
-  }
-  if (!kept.empty()) program.entries.push_back(std::move(once));
-}
-
 }  // namespace
 
 Pass keep_low_weights() {
   auto run = [](Program& program) {
     if (program.find_entry(entry_name::kAccumulateNext) != nullptr) keep(program);
-    if (program.find_entry(entry_name::kDecode) != nullptr) keep_for_generation(program);
   };
   return {.name = "keep_low_weights",
-          .help = "cast weights once a step, not once for each micro-batch or generated token",
+          .help = "cast weights once a step, not once for each micro-batch",
           .optional = true,
           .run = run,
           .after = {"mixed_precision", "accumulate"}};
 }
 
 std::optional<Pass> keep_low_weights_pass(const PassSettings& settings) {
-  return settings.trains || settings.generates ? std::optional(keep_low_weights()) : std::nullopt;
+  return settings.trains ? std::optional(keep_low_weights()) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -32,6 +32,10 @@ Pass fuse_residual();
 /// In evaluation, and if nothing is trained, a batch normalisation with given statistics after a convolution
 /// becomes part of the convolution's weights.
 Pass fold_batch_norm();
+/// A sum that is the only reader of a convolution or linear layer is computed with it, where no gradient
+/// passes and the device's planner accepts it. Comes after fold_batch_norm, which needs a convolution's own
+/// result.
+Pass fuse_addend(const Planner& planner);
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
 Pass fuse_relu();
 /// The mapping of each channel's bytes to numbers: scale * byte + offset.
@@ -97,8 +101,12 @@ struct Recompute {
 /// identical.
 Pass recompute(const Recompute& setting);
 /// With micro-batches weights are cast in the first run of a step only; NAME.low keeps them for the others.
-/// In generation they are cast once, by the entry `cast_weights`.
 Pass keep_low_weights();
+/// Moves each node that reads only weights, statistics and constants into the entry `prepare`, which runs
+/// once (Executable::prepare); its results persist. Equal nodes of several entries become one. Views stay:
+/// they cost nothing. Weights for which the device has a form of its own are copied, if it is given. For
+/// programs that change no weights. Comes after all passes but dead_code.
+Pass prepare_weights(const Planner* planner = nullptr);
 /// Removes nodes that no output and no assign needs.
 Pass dead_code();
 /// Casts of a step's weights become one node, and so do running averages of one share, if the device's

@@ -10,7 +10,6 @@ namespace trainer {
 /// The conditions that select a program's optional passes.
 struct PassSettings {
   bool trains = true;                         ///< false: only the forward part is built
-  bool generates = false;                     ///< it continues sequences token by token
   std::map<std::string, PixelScales> pixels;  ///< by entry; empty: images come as numbers
   std::map<std::string, SampleSet> samples;   ///< by entry; empty: they come from the host
   Recompute recompute;
@@ -25,8 +24,9 @@ enum class Place { forward, inputs, backward, micro_batch, accumulated, reduced,
 /// returns the pass, or nothing if the settings give it no work.
 // clang-format off
 #define TRAINER_PASSES(row) \
-  row(forward, fuse_residual_pass) \
   row(forward, fold_batch_norm_pass) \
+  row(forward, fuse_addend_pass) \
+  row(forward, fuse_residual_pass) \
   row(forward, fuse_relu_pass) \
   row(forward, fuse_gate_pass) \
   row(inputs, read_pixels_pass) \
@@ -40,6 +40,7 @@ enum class Place { forward, inputs, backward, micro_batch, accumulated, reduced,
   row(micro_batch, recompute_pass) \
   row(accumulated, keep_low_weights_pass) \
   row(reduced, fuse_product_sum_pass) \
+  row(finished, prepare_weights_pass) \
   row(finished, dead_code_pass) \
   row(finished, fuse_horizontally_pass)
 // clang-format on

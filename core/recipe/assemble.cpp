@@ -113,7 +113,6 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   const Recipe& recipe = run.recipe();
   StepSpec spec{.forward = forward_spec(run, request.use),
                 .passes = {.trains = request.use.purpose == Purpose::train,
-                           .generates = request.use.purpose == Purpose::generate,
                            .recompute = *recipe.memory.parsed_recompute(),
                            .planner = request.planner},
                 .precision = recipe.training.parsed_precision(),

@@ -45,8 +45,7 @@ struct Contents {
 
 /// Tensors that a step writes before it reads them are not saved, nor those that never change.
 bool changes(Role role) {
-  return is_persistent(role) && role != Role::constant && role != Role::gradient_sum &&
-         role != Role::low_precision_copy;
+  return is_persistent(role) && role != Role::constant && role != Role::gradient_sum && role != Role::derived;
 }
 
 std::vector<Contents> contents_of(const Plan& plan) {

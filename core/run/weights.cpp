@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "core/base/printable.h"
@@ -72,29 +73,47 @@ void save(const Executable& executable, const std::filesystem::path& path, const
   });
 }
 
-/// Into the tensors named like the weights with `suffix` appended.
-LoadedWeights load(Executable& executable, const std::filesystem::path& path, const Replaced& replaced,
-                   const std::string& suffix) {
-  const SafetensorsFile file(path);
-  const std::vector<const Tensor*> wanted = weights_among(executable.plan().tensors);
-  check_replaced(wanted, file, replaced);
-  const WeightNames names = match_names(wanted, replaced.tied, file);
-  const bool may_lack = suffix == state_suffix::kAverage;
-  const std::vector<std::string> patterns = require_fit(wanted, path, file, names, replaced, may_lack);
-  LoadedWeights found{.loaded = {}, .replaced = {}, .left = {}, .prefixes = names.prefixes};
-  for (const Tensor* weight : wanted) {
-    const bool is_replaced = matches_any(patterns, weight->name);
-    (is_replaced ? found.replaced : found.loaded).push_back(weight->name);
-    const TensorId into = executable.tensor(weight->name + suffix);
-    const StoredTensor* stored = names.find(weight->name);
-    if (!is_replaced && into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
+/// A file that fits a network.
+class FittingFile {
+ public:
+  FittingFile(std::span<const Tensor> tensors, const std::filesystem::path& path, const Replaced& replaced,
+              bool may_lack)
+      : file_(path), wanted_(weights_among(tensors)), names_(match_names(wanted_, replaced.tied, file_)) {
+    check_replaced(wanted_, file_, replaced);
+    patterns_ = require_fit(wanted_, path, file_, names_, replaced, may_lack);
   }
-  std::set<const StoredTensor*> used;
-  for (const auto& [name, stored] : names.found) used.insert(stored);
-  for (const StoredTensor& stored : file.tensors()) {
-    if (!used.contains(&stored)) found.left.push_back(stored.name);
+
+  const std::vector<const Tensor*>& wanted() const { return wanted_; }
+  /// Null if the network's tensor of that name keeps its first value.
+  const StoredTensor* find(const std::string& name) const {
+    return matches_any(patterns_, name) ? nullptr : names_.find(name);
   }
-  return found;
+  std::vector<float> read(const StoredTensor& stored) const { return file_.read_floats(stored); }
+
+  LoadedWeights about() const {
+    LoadedWeights found{.loaded = {}, .replaced = {}, .left = {}, .prefixes = names_.prefixes};
+    for (const Tensor* weight : wanted_) {
+      const bool is_replaced = matches_any(patterns_, weight->name);
+      (is_replaced ? found.replaced : found.loaded).push_back(weight->name);
+    }
+    std::set<const StoredTensor*> used;
+    for (const auto& [name, stored] : names_.found) used.insert(stored);
+    for (const StoredTensor& stored : file_.tensors()) {
+      if (!used.contains(&stored)) found.left.push_back(stored.name);
+    }
+    return found;
+  }
+
+ private:
+  SafetensorsFile file_;
+  std::vector<const Tensor*> wanted_;
+  WeightNames names_;
+  std::vector<std::string> patterns_;
+};
+
+/// Whether the tensor has memory before the entry `prepare` runs.
+bool is_held(const Executable& executable, TensorId id) {
+  return id != kNone && !executable.plan().placements[static_cast<size_t>(id)].is_transient;
 }
 
 }  // namespace
@@ -130,25 +149,47 @@ void start_averages(Executable& executable) {
 
 void check_weights(std::span<const Tensor> tensors, const std::filesystem::path& path,
                    const Replaced& replaced) {
-  const SafetensorsFile file(path);
-  const std::vector<const Tensor*> wanted = weights_among(tensors);
-  const WeightNames names = match_names(wanted, replaced.tied, file);
-  require_fit(wanted, path, file, names, replaced, false);
+  const FittingFile checked(tensors, path, replaced, false);
 }
 
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced) {
-  return load(executable, path, replaced, "");
+  const FittingFile file(executable.plan().tensors, path, replaced, false);
+  for (const Tensor* weight : file.wanted()) {
+    if (const StoredTensor* stored = file.find(weight->name))
+      executable.write(executable.tensor(weight->name), file.read(*stored));
+  }
+  return file.about();
+}
+
+LoadedWeights load_trained(Executable& executable, const TrainedWeights& from) {
+  const Replaced nothing{.patterns = {}, .origin = {}, .tied = from.tied};
+  const std::vector<Tensor>& tensors = executable.plan().tensors;
+  const FittingFile model(tensors, from.model, nothing, false);
+  std::optional<FittingFile> averages;
+  if (!from.averages.empty()) averages.emplace(tensors, from.averages, nothing, true);
+  const auto write = [&](TensorId id, const FittingFile& file, const StoredTensor& stored) {
+    executable.write(id, file.read(stored));
+  };
+  for (const Tensor* weight : model.wanted()) {
+    const TensorId id = executable.tensor(weight->name),
+                   average = executable.tensor(weight->name + state_suffix::kAverage);
+    if (is_held(executable, id)) write(id, model, *model.find(weight->name));
+    if (!averages || average == kNone) continue;
+    const StoredTensor* stored = averages->find(weight->name);
+    if (stored != nullptr) {
+      write(average, *averages, *stored);
+    } else {
+      write(average, model, *model.find(weight->name));
+    }
+  }
+  executable.prepare([&](TensorId id) { write(id, model, *model.find(tensor(executable, id).name)); });
+  return model.about();
 }
 
 std::string prefix_remark(const LoadedWeights& loaded) {
   if (loaded.prefixes.empty()) return "";
   return fmt::format("removed '{}' from names of the file", fmt::join(loaded.prefixes, "' and '"));
-}
-
-void load_averages(Executable& executable, const std::filesystem::path& path) {
-  start_averages(executable);
-  load(executable, path, {}, state_suffix::kAverage);
 }
 
 }  // namespace trainer

@@ -45,8 +45,16 @@ LoadedWeights load_weights(Executable& executable, const std::filesystem::path& 
                            const Replaced& replaced = {});
 /// "removed 'module.' from names in the file"; empty if nothing was.
 std::string prefix_remark(const LoadedWeights& loaded);
-/// The same for their averages, once the weights are there. A tensor that the file lacks has not been
-/// trained: its average is its value.
-void load_averages(Executable& executable, const std::filesystem::path& path);
+
+/// The files of a network that is only run forward.
+struct TrainedWeights {
+  std::filesystem::path model;
+  std::filesystem::path averages;  ///< empty: there are none
+  TiedNames tied;                  ///< of the network
+};
+/// The same as load_weights for such a network, and runs its entry `prepare`, during which tensors are read
+/// that no other entry needs. Also loads averages. A tensor that their file lacks has not been trained: its
+/// average is its value.
+LoadedWeights load_trained(Executable& executable, const TrainedWeights& from);
 
 }  // namespace trainer

@@ -37,10 +37,7 @@ Generation::Generation(Executable& executable, int64_t positions)
       vocabulary_(shape_of(executable, logits_)[2]),
       piece_tokens_(memory_of(executable, piece_input_)),
       last_tokens_(memory_of(executable, last_input_)),
-      first_(memory_of(executable, first_input_)) {
-  if (executable.plan().has_entry(entry_name::kCastWeights))
-    executable.run(executable.entry(entry_name::kCastWeights));
-}
+      first_(memory_of(executable, first_input_)) {}
 
 void Generation::run(size_t entry, TensorId input, const Buffer& tokens, int64_t first) {
   *token_data(first_) = static_cast<int32_t>(first);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "cpu/parallel.h"
 #include "cpu/winograd/orders.h"
+#include "cpu/winograd/pair_steps.h"
 
 namespace trainer::cpu::winograd {
 namespace {
@@ -48,6 +50,18 @@ Grid Geometry::grid_of_y(int64_t lanes) const {
           .top = 0,
           .left = 0,
           .stride = groups * blocks_of(outputs, lanes) * y_height * y_width * lanes};
+}
+
+int64_t prepared_floats(const Kernels& kernels, const Geometry& geometry) {
+  const PairSteps steps(kernels, geometry, false);
+  return steps.weights() * steps.u_floats();
+}
+
+void prepare_weights(const Kernels& kernels, const Geometry& geometry, const void* w, float* u) {
+  const PairSteps steps(kernels, geometry, false);
+  parallel_ranges(steps.weights(), 1, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) steps.transform_weights(w, i, u + i * steps.u_floats());
+  });
 }
 
 std::unique_ptr<Forward> make_forward(const Kernels& kernels, const Geometry& geometry, bool reversed,

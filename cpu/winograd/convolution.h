@@ -34,8 +34,9 @@ inline int64_t blocks_of(int64_t count, int64_t size) {
   return (count + size - 1) / size;
 }
 
-/// F(4x4, 3x3): y = x * w + bias, clamped at zero if requested. With a reversed geometry: dx = dy * w,
-/// with the same w as forward. An element's sum has one order, however the work is divided.
+/// F(4x4, 3x3): y = x * w + bias, added to what y holds if requested, clamped at zero if requested. With a
+/// reversed geometry: dx = dy * w, with the same w as forward. An element's sum has one order, however the
+/// work is divided.
 class Forward {
  public:
   struct Call {
@@ -43,13 +44,20 @@ class Forward {
     const void* bias;  ///< one for each output, or null
     bool relu;
     void* y;
-    float* workspace;  ///< aligned to 64 bytes
+    float* workspace;          ///< aligned to 64 bytes
+    bool adds = false;         ///< to what y holds
+    const float* u = nullptr;  ///< what prepare_weights made of w, which is not read then
   };
 
   virtual ~Forward() = default;
-  virtual int64_t workspace_floats() const = 0;
+  virtual int64_t workspace_floats(bool prepared = false) const = 0;  ///< prepared: every call has u
   virtual void run(const Call& call) const = 0;
 };
+
+/// The transformed weights of a geometry's forward convolution: their size, aligned to 64 bytes, and how to
+/// make them. They depend on the numbers of channels only.
+int64_t prepared_floats(const Kernels& kernels, const Geometry& geometry);
+void prepare_weights(const Kernels& kernels, const Geometry& geometry, const void* w, float* u);
 
 /// `geometry` is the reversed one if `reversed`.
 std::unique_ptr<Forward> make_forward(const Kernels& kernels, const Geometry& geometry, bool reversed,

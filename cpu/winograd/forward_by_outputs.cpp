@@ -22,7 +22,7 @@ class ForwardByOutputs final : public Forward {
         v_room_(all_.count, kernels.lanes),
         m_room_(blocks_of(all_.count, shares_), kernels.lanes) {}
 
-  int64_t workspace_floats() const override {
+  int64_t workspace_floats(bool /*prepared*/) const override {
     return steps_.in_blocks() * v_room_.block + parts_ * floats_of_part();
   }
 
@@ -53,8 +53,10 @@ class ForwardByOutputs final : public Forward {
       const int64_t pair = i / shares_;
       const Tiles tiles = part_of(all_, i % shares_, shares_);
       for (int64_t group = 0; group < steps_.groups(); ++group) {
-        steps_.transform_weights(call.w, group, pair, u);
-        steps_.multiply(group, pair, tiles.count, call.workspace, tiles.begin, v_room_, u, m, m_room_);
+        if (call.u == nullptr) steps_.transform_weights(call.w, group, pair, u);
+        const float* weights =
+            call.u == nullptr ? u : call.u + (pair * steps_.groups() + group) * steps_.u_floats();
+        steps_.multiply(group, pair, tiles.count, call.workspace, tiles.begin, v_room_, weights, m, m_room_);
       }
       steps_.transform_results(call, pair, tiles, m, m_room_);
     }

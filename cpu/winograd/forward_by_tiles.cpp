@@ -19,16 +19,12 @@ class ForwardByTiles final : public Forward {
         block_(block_tiles()),
         room_(block_, kernels.lanes) {}
 
-  int64_t workspace_floats() const override {
-    return weights() * steps_.u_floats() + parts_ * floats_of_part();
+  int64_t workspace_floats(bool prepared) const override {
+    return (prepared ? 0 : floats_of_weights()) + parts_ * floats_of_part();
   }
 
   void run(const Call& call) const override {
-    parallel_ranges(parts_, 1, 1, [&](int64_t begin, int64_t end) {
-      const Tiles mine = {weights() * begin / parts_, weights() * end / parts_ - weights() * begin / parts_};
-      for (int64_t i = mine.begin; i < mine.begin + mine.count; ++i)
-        steps_.transform_weights(call.w, i % steps_.groups(), i / steps_.groups(), weights_of(call, i));
-    });
+    if (call.u == nullptr) transform_weights(call);
     parallel_ranges(parts_, 1, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) run_part(call, part);
     });
@@ -44,14 +40,18 @@ class ForwardByTiles final : public Forward {
     return blocks_of(of_part, blocks_of(of_part, most));
   }
   int64_t floats_of_part() const { return (steps_.in_blocks() + 2) * room_.block; }
-  /// Pairs of outputs, each with all groups of inputs.
-  int64_t weights() const { return steps_.pairs() * steps_.groups(); }
-  float* weights_of(const Call& call, int64_t number) const {
-    return call.workspace + number * steps_.u_floats();
+  int64_t floats_of_weights() const { return steps_.weights() * steps_.u_floats(); }
+
+  void transform_weights(const Call& call) const {
+    parallel_ranges(parts_, 1, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = steps_.weights() * begin / parts_; i < steps_.weights() * end / parts_; ++i)
+        steps_.transform_weights(call.w, i, call.workspace + i * steps_.u_floats());
+    });
   }
 
   void run_part(const Call& call, int64_t part) const {
-    float* v = weights_of(call, weights()) + part * floats_of_part();
+    const float* u = call.u != nullptr ? call.u : call.workspace;
+    float* v = call.workspace + (call.u != nullptr ? 0 : floats_of_weights()) + part * floats_of_part();
     float* m = v + steps_.in_blocks() * room_.block;
     const Tiles mine = part_of(all_, part, parts_);
     const int64_t blocks = blocks_of(mine.count, block_);
@@ -62,7 +62,7 @@ class ForwardByTiles final : public Forward {
       for (int64_t pair = 0; pair < steps_.pairs(); ++pair) {
         for (int64_t group = 0; group < steps_.groups(); ++group) {
           steps_.multiply(group, pair, tiles.count, v, 0, room_,
-                          weights_of(call, pair * steps_.groups() + group), m, room_);
+                          u + (pair * steps_.groups() + group) * steps_.u_floats(), m, room_);
         }
         steps_.transform_results(call, pair, tiles, m, room_);
       }

@@ -32,6 +32,13 @@ struct Positions {
   int64_t stride;  ///< floats between positions
 };
 
+/// What becomes of a result before it is stored, in this order.
+struct After {
+  const float* bias;  ///< lanes of them, or null
+  bool adds;          ///< to what y holds
+  bool relu;          ///< clamped at zero
+};
+
 /// The type in which pixels and weights are stored. Everything between two transforms is float, and so are
 /// the gradients of weights.
 enum class Storage { f32, bf16 };
@@ -58,8 +65,8 @@ struct Kernels {
   /// strides.
   void (*multiply)(const float* v, int64_t v_stride, int64_t tiles, int64_t blocks, const float* u,
                    int64_t vectors, bool add, float* m, int64_t m_stride);
-  /// m[position][tile][lane] -> a block of channels of y, plus `bias` (lanes of them, or null), clamped.
-  void (*transform_y)(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, void* y);
+  /// m[position][tile][lane] -> a block of channels of y.
+  void (*transform_y)(const Grid& grid, Positions m, Tiles tiles, const After& after, void* y);
   /// m[input][vector][lane] = (or, if `add`, +=) v[tile][input] * g[vector][tile][lane], summed over the
   /// tiles, for one position, a block of inputs and one to three vectors of outputs. Vectors of g and rows of
   /// m are at strides.

@@ -62,7 +62,9 @@ void PairSteps::transform_results(const Forward::Call& call, int64_t pair, Tiles
     const int64_t block = 2 * pair + i;
     float room[kMostLanes];
     kernels_.transform_y(y_grid_, m_room.of(m, i), tiles,
-                         block_of_bias(kernels_, call.bias, block * lanes, outputs_, room), call.relu,
+                         {.bias = block_of_bias(kernels_, call.bias, block * lanes, outputs_, room),
+                          .adds = call.adds,
+                          .relu = call.relu},
                          element(kernels_, call.y, block * y_grid_.height * y_grid_.width * lanes));
   }
 }

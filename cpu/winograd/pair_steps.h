@@ -30,6 +30,11 @@ class PairSteps {
   int64_t groups() const { return blocks_of(in_blocks_, group_blocks()); }
   /// Floats that the transformed weights of a pair take, for one group of inputs.
   int64_t u_floats() const { return u_position() * kPositions; }
+  /// Pairs of outputs, each with all groups of inputs: number pair * groups() + group.
+  int64_t weights() const { return pairs() * groups(); }
+  void transform_weights(const void* w, int64_t number, float* u) const {
+    transform_weights(w, number % groups(), number / groups(), u);
+  }
   /// The weights of a pair of outputs and of a group of inputs -> u.
   void transform_weights(const void* w, int64_t group, int64_t pair, float* u) const;
   /// The pixels of one block of inputs -> v.

@@ -164,9 +164,9 @@ TRAINER_INLINE void get_column(const float* tile, int64_t stride, int j, Vector<
 }
 
 template <class Isa, class Stored>
-void transform_y(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, void* y) {
+void transform_y(const Grid& grid, Positions m, Tiles tiles, const After& after, void* y) {
   using V = Vector<Isa>;
-  const V shift = bias != nullptr ? load<Isa>(bias) : V{};
+  const V shift = after.bias != nullptr ? load<Isa>(after.bias) : V{};
   each_tile(grid, tiles, [&](int64_t t, int64_t image, int64_t row, int64_t column) {
     const float* from = m.data + t * Isa::kLanes;
     const int64_t top = row * kTile, left = column * kTile;
@@ -179,11 +179,12 @@ void transform_y(const Grid& grid, Positions m, Tiles tiles, const float* bias, 
                                      if (i >= rows) return;
                                      TRAINER_UNROLL
                                      for (int j = 0; j < kTile; ++j) {
+                                       if (j >= columns) break;
+                                       auto* pixel = to + (i * grid.width + j) * Isa::kLanes;
                                        V value = out[j] + shift;
-                                       if (relu) value = value < V{} ? V{} : value;
-                                       if (j < columns)
-                                         Stored::template put<Isa>(to + (i * grid.width + j) * Isa::kLanes,
-                                                                   value);
+                                       if (after.adds) value += Stored::template get<Isa>(pixel);
+                                       if (after.relu) value = value < V{} ? V{} : value;
+                                       Stored::template put<Isa>(pixel, value);
                                      }
                                    });
   });

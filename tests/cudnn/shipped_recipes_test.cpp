@@ -98,8 +98,7 @@ bool becomes_f32(const Plan& plan, const PlannedEntry& entry, TensorId id) {
 /// accepts. Returns the number of products.
 int check_types(const Plan& plan, DType low) {
   for (const Tensor& tensor : plan.tensors)
-    CHECK((!is_persistent(tensor.role) || tensor.role == Role::low_precision_copy ||
-           !is_low(tensor.spec.dtype)));
+    CHECK((!is_persistent(tensor.role) || tensor.role == Role::derived || !is_low(tensor.spec.dtype)));
   const auto dtype = [&](TensorId id) { return plan.tensors[static_cast<size_t>(id)].spec.dtype; };
   for (const PlannedEntry& entry : plan.entries) {
     for (const PlannedNode& planned : entry.nodes) {

@@ -183,9 +183,9 @@ TEST_CASE("the CPU refuses sums that it would read as a table, and shapes of sum
                   std::invalid_argument);
   CHECK_THROWS_AS(norm.infer(std::vector<TensorSpec>{x, channel, channel, {}}), std::invalid_argument);
   const TensorSpec w{{3, 3, 1, 1}, DType::f32};
-  CHECK_NOTHROW(Conv2d({}, false, true).infer(std::vector<TensorSpec>{x, w, {}, channel, channel}));
-  CHECK_THROWS_AS(Conv2d({}, false, true).infer(std::vector<TensorSpec>{x, w, {}, channel, other}),
+  CHECK_NOTHROW(Conv2d({}, false, true).infer(std::vector<TensorSpec>{x, w, {}, channel, channel, {}}));
+  CHECK_THROWS_AS(Conv2d({}, false, true).infer(std::vector<TensorSpec>{x, w, {}, channel, other, {}}),
                   std::invalid_argument);
-  CHECK_THROWS_AS(Conv2d({}).infer(std::vector<TensorSpec>{x, w, {}, channel, channel}),
+  CHECK_THROWS_AS(Conv2d({}).infer(std::vector<TensorSpec>{x, w, {}, channel, channel, {}}),
                   std::invalid_argument);
 }

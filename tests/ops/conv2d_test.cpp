@@ -6,6 +6,7 @@
 #include "tests/catch.h"
 
 #include "core/engine/plan.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/unary.h"
 #include "core/step/stages.h"
 #include "cpu/backend.h"
@@ -73,6 +74,39 @@ TEST_CASE("a convolution with its relu in it equals one followed by a relu") {
   for (const Case& c : kCases) {
     INFO(text(c));
     for (uint64_t seed : {1, 2}) check_cpu([&](Sketch& sketch) { draft(sketch, c, true, true); }, seed);
+  }
+}
+
+/// Of inputs, so that nothing is differentiated; in place of a residual that nobody else reads, or not.
+void draft_residual(Sketch& sketch, const Case& c, bool bias, bool relu, bool read_again) {
+  const Shape shape{c.out_channels, c.x[1] / c.geometry.groups, c.geometry.kernel[0], c.geometry.kernel[1]};
+  const TensorId x = sketch.input("x", c.x), w = sketch.input("w", shape),
+                 b = bias ? sketch.input("b", {c.out_channels}) : kNone;
+  Builder& build = sketch.build();
+  const auto relu_of = [&](TensorId of) {
+    return build.emit<Unary>({of}, elementwise::Function(elementwise::Relu{}));
+  };
+  const Size2d size = c.geometry.output({c.x[2], c.x[3]});
+  const TensorId residual = relu_of(sketch.input("r", {c.x[0], c.out_channels, size[0], size[1]}));
+  TensorId y = build.emit<Binary>({residual, build.emit<Conv2d>({x, w, b}, c.geometry)}, Binary::Kind::add);
+  if (relu) y = relu_of(y);
+  sketch.output("y", y);
+  if (read_again) y = build.emit<Binary>({y, residual}, Binary::Kind::mul);
+  sketch.loss(build.emit<Binary>({y, sketch.parameter("scale", build.shape(y))}, Binary::Kind::mul));
+}
+
+TEST_CASE("a convolution with a residual in it equals one followed by a sum") {
+  for (const Case& c : kCases) {
+    INFO(text(c));
+    for (const bool bias : {false, true}) {
+      for (const bool read_again : {false, true}) {
+        const auto drafted = [&](Sketch& sketch) {
+          draft_residual(sketch, c, bias, bias != read_again, read_again);
+        };
+        check_cpu(drafted, 1);
+        check_bf16(drafted, 2);
+      }
+    }
   }
 }
 

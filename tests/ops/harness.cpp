@@ -170,7 +170,7 @@ void check_bf16(const Draft& draft, uint64_t seed, double slack) {
   const Backend exact = make_reference_backend(), rounding = make_reference_backend(true);
   for (const std::vector<Pass>& passes : {variants_of_fusion().front(), variants_of_fusion().back()}) {
     INFO(passes.size() << " passes of fusion");
-    const Program program = differentiated(sketch.program, with_bf16(passes));
+    const Program program = differentiated(sketch.program, with_bf16(passes), cpu.planner.get());
     const Outputs ideal = run_twice(program, exact, sketch), expected = run_twice(program, rounding, sketch),
                   found = run_twice(program, cpu, sketch);
     const std::vector<NamedTensor>& outputs = program.find_entry(kEntry)->outputs;

@@ -5,6 +5,7 @@
 #include "tests/catch.h"
 
 #include "core/engine/plan.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/embedding.h"
 #include "core/graph/ops/pool2d.h"
@@ -40,6 +41,42 @@ TEST_CASE("linear layers have the right values and gradients") {
         } else {
           check_program("linear", draft);
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("a linear layer with an addend in it equals one followed by a sum") {
+  struct Sizes {
+    Shape x;
+    int64_t outputs;
+  };
+  for (const Sizes& e :
+       {Sizes{{1, 31}, 33}, {{3, 33}, 31}, {{32, 64}, 10}, {{2, 17, 31}, 33}, {{40, 1, 5}, 7}}) {
+    for (const bool relu : {false, true}) {
+      for (const bool read_again : {false, true}) {
+        const auto drafted = [&](Sketch& sketch) {
+          Builder& build = sketch.build();
+          const auto relu_of = [&](TensorId of) {
+            return build.emit<Unary>({of}, elementwise::Function(elementwise::Relu{}));
+          };
+          const TensorId x = sketch.input("x", e.x), w = sketch.input("w", {e.outputs, e.x.back()}),
+                         b = relu ? sketch.input("b", {e.outputs}) : kNone;
+          const TensorId product = build.emit<Linear>({x, w, b});
+          const Shape shape = build.shape(product);
+          // Made after the product, which therefore cannot take it, or before.
+          const TensorId addend = relu_of(sketch.input("r", shape));
+          const TensorId second = build.emit<Linear>({x, w, kNone});
+          TensorId y = build.emit<Binary>({product, addend}, Binary::Kind::add);
+          y = build.emit<Binary>({y, second}, Binary::Kind::add);
+          if (relu) y = relu_of(y);
+          sketch.output("y", y);
+          if (read_again) y = build.emit<Binary>({y, addend}, Binary::Kind::mul);
+          sketch.loss(build.emit<Binary>({y, sketch.parameter("scale", shape)}, Binary::Kind::mul));
+        };
+        INFO(to_string(e.x) << " -> " << e.outputs);
+        check_cpu(drafted, 1);
+        check_bf16(drafted, 2);
       }
     }
   }

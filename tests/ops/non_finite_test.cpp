@@ -63,10 +63,12 @@ TensorId normalised(Sketch& sketch, TensorId x) {
   return y[0];
 }
 
+Shape weights_of(const Convolved& c) {
+  return {c.outputs, c.x[1] / c.geometry.groups, c.geometry.kernel[0], c.geometry.kernel[1]};
+}
+
 TensorId convolved(Sketch& sketch, const Convolved& c, bool bias) {
-  const Size2d kernel = c.geometry.kernel;
-  const TensorId x = sketch.parameter("x", c.x),
-                 w = sketch.parameter("w", {c.outputs, c.x[1] / c.geometry.groups, kernel[0], kernel[1]});
+  const TensorId x = sketch.parameter("x", c.x), w = sketch.parameter("w", weights_of(c));
   return sketch.build().emit<Conv2d>({x, w, bias ? sketch.parameter("b", {c.outputs}) : kNone}, c.geometry);
 }
 
@@ -83,6 +85,18 @@ void add_convolutions(std::vector<KernelCase>& cases) {
       const TensorId residual = sketch.parameter("r", sketch.build().shape(y));
       return clamped(sketch, sketch.build().emit<Binary>({y, residual}, Binary::Kind::add));
     }));
+    // What is not differentiated is fused otherwise.
+    cases.push_back({name + " add relu", [=](Sketch& sketch) {
+                       const TensorId x = sketch.input("x", c.x), w = sketch.input("w", weights_of(c));
+                       const TensorId product = sketch.build().emit<Conv2d>({x, w, kNone}, c.geometry);
+                       const Shape shape = sketch.build().shape(product);
+                       const TensorId sum =
+                           clamped(sketch, sketch.build().emit<Binary>({product, sketch.input("r", shape)},
+                                                                       Binary::Kind::add));
+                       sketch.output("sum", sum);
+                       sketch.loss(sketch.build().emit<Binary>({sum, sketch.parameter("scale", shape)},
+                                                               Binary::Kind::mul));
+                     }});
     const Size2d y = c.geometry.output({c.x[2], c.x[3]});
     cases.push_back(differentiable(name + " transposed", [=](Sketch& sketch) {
       const Size2d kernel = c.geometry.kernel;

@@ -40,6 +40,8 @@ std::string gradient_name(const std::string& parameter) {
 
 Program differentiated(Program program, const std::vector<Pass>& before, const Planner* planner) {
   std::vector<Pass> passes = before;
+  const auto fold = std::ranges::find(passes, "fold_batch_norm", &Pass::name);
+  if (planner != nullptr && fold != passes.end()) passes.insert(fold + 1, fuse_addend(*planner));
   passes.push_back(autodiff());
   if (!before.empty()) passes.push_back(fuse_gradient_sum());
   if (planner != nullptr) passes.push_back(gram_batch_norm(*planner, 0));
@@ -56,7 +58,7 @@ Program differentiated(Program program, const std::vector<Pass>& before, const P
 }
 
 std::vector<std::vector<Pass>> variants_of_fusion() {
-  return {{}, {fuse_relu()}, {fuse_residual(), fold_batch_norm(), fuse_relu(), fuse_gate()}};
+  return {{}, {fuse_relu()}, {fold_batch_norm(), fuse_residual(), fuse_relu(), fuse_gate()}};
 }
 
 Program stored_as(Program program, DType dtype) {

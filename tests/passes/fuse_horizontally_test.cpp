@@ -106,9 +106,9 @@ TEST_CASE(
   }
   const Backend reference = make_reference_backend();
   CHECK(draft.run({dead_code(), fuse_horizontally(*reference.planner)}).calls() ==
-        Calls{"zeros()", "conv2d(x, first, -, zeros, zeros.1) {kernel=3x3 stride=1x1 padding=0x0 moments}",
-              "conv2d(x, second, -, zeros.2, zeros.3) {kernel=3x3 stride=1x1 padding=0x0 moments}",
-              "conv2d(x, again, -, -, -) {kernel=3x3 stride=1x1 padding=0x0 moments}"});
+        Calls{"zeros()", "conv2d(x, first, -, zeros, zeros.1, -) {kernel=3x3 stride=1x1 padding=0x0 moments}",
+              "conv2d(x, second, -, zeros.2, zeros.3, -) {kernel=3x3 stride=1x1 padding=0x0 moments}",
+              "conv2d(x, again, -, -, -, -) {kernel=3x3 stride=1x1 padding=0x0 moments}"});
 }
 
 TEST_CASE("a state that a waiting node reads changes only behind it") {

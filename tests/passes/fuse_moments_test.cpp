@@ -43,7 +43,7 @@ TEST_CASE("fuse_moments lets a convolution measure what normalisations of its ou
   draft_two(draft);
   const Backend reference = make_reference_backend();
   CHECK(draft.run({fuse_moments(*reference.planner), dead_code()}).calls() ==
-        Calls{"conv2d(x, w, -, -, -) {kernel=3x3 stride=1x1 padding=0x0 moments}",
+        Calls{"conv2d(x, w, -, -, -, -) {kernel=3x3 stride=1x1 padding=0x0 moments}",
               "batch_norm(conv2d, gamma, beta, -, -, conv2d.1, conv2d.2) {eps=0.001}",
               "batch_norm(x, gamma, beta, -, -, -, -) {eps=1e-05}",
               "batch_norm(conv2d, gamma, beta, -, -, conv2d.1, conv2d.2) {eps=0.001}"});

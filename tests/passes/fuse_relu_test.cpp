@@ -37,7 +37,7 @@ TEST_CASE("fuse_relu computes a relu with the layer before it") {
   const TensorId image = draft.relu(draft.build.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{}));
   draft.output("y", draft.relu(draft.build.emit<Linear>({draft.flatten(image), v, kNone})));
   CHECK(draft.run({fuse_relu()}).calls() ==
-        Calls{"conv2d(x, w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0 relu}", "reshape(conv2d)",
+        Calls{"conv2d(x, w, -, -, -, -) {kernel=1x1 stride=1x1 padding=0x0 relu}", "reshape(conv2d)",
               "linear(reshape, v, -, -) {relu}"});
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("fuse_relu computes a relu6 with a normalisation, which keeps where it
   draft.output("y", relu6(image));
   CHECK(draft.run({fuse_relu()}).calls() ==
         Calls{"batch_norm(x, gamma, gamma, -, -, -, -) {eps=1e-05 relu ceiling=6}",
-              "conv2d(batch_norm, w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}", "relu6(conv2d)"});
+              "conv2d(batch_norm, w, -, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}", "relu6(conv2d)"});
 }
 
 TEST_CASE("a second relu after a fused one stays") {

@@ -46,8 +46,8 @@ TEST_CASE("pad_channels gives images and the weights that meet them the channels
   CHECK(draft.run({pad_channels(CopyingPlanner(4))}).calls() ==
         Calls{"bf16 scale_pixels(x, scale, offset) {to=bf16 channels=4}", "bf16 cast(w) {to=bf16}",
               "bf16 cast(v) {to=bf16}", "bf16 pad(cast) {axis=1 before=0 after=1}",
-              "bf16 conv2d(scale_pixels, pad, -, -, -) {kernel=3x3 stride=1x1 padding=0x0}",
-              "bf16 conv2d(conv2d, cast, -, -, -) {kernel=3x3 stride=1x1 padding=0x0}"});
+              "bf16 conv2d(scale_pixels, pad, -, -, -, -) {kernel=3x3 stride=1x1 padding=0x0}",
+              "bf16 conv2d(conv2d, cast, -, -, -, -) {kernel=3x3 stride=1x1 padding=0x0}"});
   Draft wider;
   draft_two(wider, 6);
   CHECK(wider.run({pad_channels(CopyingPlanner(8))}).calls("pad") ==

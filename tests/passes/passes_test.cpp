@@ -48,7 +48,7 @@ TEST_CASE("fold_batch_norm gives the convolution other weights") {
   for (Tensor& tensor : draft.program.tensors) tensor.frozen = tensor.role == Role::parameter;
   CHECK(draft.run({fold_batch_norm()}).calls() ==
         Calls{"fold_batch_norm(w, -, gamma, beta, mean, variance) {eps=1e-05}",
-              "conv2d(x, fold_batch_norm, fold_batch_norm.1, -, -) {kernel=1x1 stride=1x1 padding=0x0}"});
+              "conv2d(x, fold_batch_norm, fold_batch_norm.1, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}"});
 }
 
 TEST_CASE("what is frozen gets no gradient, and what only leads there computes none") {

@@ -31,7 +31,7 @@ Pass reading() {
   return read_pixels({{entry_name::kTrainStep, kTraining}, {entry_name::kEvaluate, kEvaluation}});
 }
 
-const std::string kConvolution = "conv2d(scale_pixels, w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}",
+const std::string kConvolution = "conv2d(scale_pixels, w, -, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}",
                   kOfTraining = "scale_pixels(images, train_step.pixel_scale, train_step.pixel_offset)",
                   kOfEvaluation = "scale_pixels(images, evaluate.pixel_scale, evaluate.pixel_offset)";
 

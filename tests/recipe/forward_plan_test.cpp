@@ -41,6 +41,13 @@ std::vector<std::string> computations(const PlannedEntry& entry) {
   return all;
 }
 
+/// What is computed by an entry, without what another one computes for it.
+std::vector<std::string> without(std::vector<std::string> all, const std::vector<std::string>& elsewhere) {
+  std::erase_if(
+      all, [&](const std::string& each) { return std::ranges::find(elsewhere, each) != elsewhere.end(); });
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("available memory is that of the device, divided among the ranks that share it") {
@@ -75,10 +82,16 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
       INFO(path << " " << precision);
       const auto recipe = load(path, precision);
       const Job trains = make_job(recipe, *cpu.planner);
+      const ProgramUse use{.purpose = Purpose::evaluate, .averages = true};
       const Job evaluates =
-          make_job(recipe, *cpu.planner, {.use = {.purpose = Purpose::evaluate, .averages = true}});
-      for (const char* entry : {entry_name::kEvaluate, entry_name::kEvaluateAverages})
+          make_job(recipe, *cpu.planner, {.disabled_passes = {"prepare_weights"}, .observe = {}, .use = use});
+      const Job prepares = make_job(recipe, *cpu.planner, {.use = use});
+      for (const char* entry : {entry_name::kEvaluate, entry_name::kEvaluateAverages}) {
         CHECK(computations(evaluates.plan.entry(entry)) == computations(trains.plan.entry(entry)));
+        CHECK(computations(prepares.plan.entry(entry)) ==
+              without(computations(trains.plan.entry(entry)),
+                      computations(prepares.plan.entry(entry_name::kPrepare))));
+      }
       CHECK(evaluates.plan.entries.size() == 2);
       CHECK(evaluates.plan.persistent_by_kind.count("optimizer") == 0);
       CHECK(evaluates.plan.persistent_by_kind.count("gradients") == 0);
@@ -89,9 +102,9 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
         CHECK(entry.peak_by_kind.count("gradients") == 0);
 
       const Job predicts = make_job(recipe, *cpu.planner, {.use = {.purpose = Purpose::predict}});
-      CHECK(predicts.plan.entries.size() == 1);
+      CHECK(predicts.plan.entries.size() == 2);
       CHECK(predicts.plan.find(input_name::kLabels) == kNone);
-      CHECK(predicts.plan.persistent_bytes < evaluates.plan.persistent_bytes);
+      CHECK(predicts.plan.persistent_bytes < prepares.plan.persistent_bytes);
     }
   }
 }

@@ -107,12 +107,12 @@ class GeneratingNetwork {
                     *backend_.device) {
     initialize(executable_, 3);
     for (const Tensor& tensor : executable_.plan().tensors) {
-      if (tensor.role != Role::parameter) continue;
-      RandomStream random(random_key(7, tensor.name));
-      std::vector<float> values(static_cast<size_t>(numel(tensor.spec.shape)));
-      for (float& value : values) value = random.next_uniform() * 1.6f - 0.8f;
-      executable_.write(executable_.tensor(tensor.name), values);
+      const TensorId id = executable_.tensor(tensor.name);
+      if (tensor.role == Role::parameter &&
+          !executable_.plan().placements[static_cast<size_t>(id)].is_transient)
+        draw(id);
     }
+    executable_.prepare([&](TensorId id) { draw(id); });
     // Leftovers of other sequences must not matter.
     for (const Tensor& tensor : executable_.plan().tensors) {
       if (tensor.role == Role::cache) executable_.fill(executable_.tensor(tensor.name), 1000);
@@ -121,6 +121,14 @@ class GeneratingNetwork {
   Executable& executable() { return executable_; }
 
  private:
+  void draw(TensorId id) {
+    const Tensor& tensor = executable_.plan().tensors[static_cast<size_t>(id)];
+    RandomStream random(random_key(7, tensor.name));
+    std::vector<float> values(static_cast<size_t>(numel(tensor.spec.shape)));
+    for (float& value : values) value = random.next_uniform() * 1.6f - 0.8f;
+    executable_.write(id, values);
+  }
+
   Backend backend_;
   Executable executable_;
 };
@@ -269,7 +277,7 @@ TEST_CASE("generation: in bf16 the caches are bf16, and no weight is cast for a 
     CHECK((tensor.role != Role::cache || tensor.spec.dtype == DType::bf16));
   }
   CHECK(caches == 4);
-  CHECK(job.plan.has_entry(entry_name::kCastWeights));
+  CHECK(job.plan.has_entry(entry_name::kPrepare));
   for (const char* entry : {entry_name::kDecode, entry_name::kPrefill}) {
     for (const PlannedNode& planned : job.plan.entry(entry).nodes) {
       const Tensor& read = job.plan.tensors[static_cast<size_t>(planned.node.inputs[0])];

@@ -170,7 +170,7 @@ TEST_CASE(
             .plan,
         *cpu.device);
     initialize(executable, 1);
-    load_published(executable, network);
+    load_trained(executable, {.model = published(network), .averages = {}, .tied = {}});
     const std::vector<float> stored = fixture.values(network + "/greedy");
     const std::vector<int32_t> expected(stored.begin(), stored.end());
     constexpr size_t kPrompt = 5;

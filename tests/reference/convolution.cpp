@@ -63,10 +63,17 @@ void forward(const Call& call) {
                *bias = call.has_input(Conv2d::kBias) ? call.in(Conv2d::kBias) : nullptr;
   double* y = call.out(Conv2d::kY);
   const int64_t count = call.count_out(Conv2d::kY), channels = shape[1], area = shape[2] * shape[3];
-  for (int64_t i = 0; i < count; ++i) y[i] = bias == nullptr ? 0 : bias[i / area % channels];
-  for_each_product(op.geometry, call.shape_in(Conv2d::kX), call.shape_in(Conv2d::kWeight), shape,
-                   [=](int64_t ix, int64_t iw, int64_t iy) { y[iy] += x[ix] * w[iw]; });
-  for (int64_t i = 0; op.relu && i < count; ++i) y[i] = std::max(y[i], 0.0);
+  std::vector<double> products(static_cast<size_t>(count));  // y may be the residual's memory
+  for (int64_t i = 0; bias != nullptr && i < count; ++i)
+    products[static_cast<size_t>(i)] = bias[i / area % channels];
+  for_each_product(
+      op.geometry, call.shape_in(Conv2d::kX), call.shape_in(Conv2d::kWeight), shape,
+      [&](int64_t ix, int64_t iw, int64_t iy) { products[static_cast<size_t>(iy)] += x[ix] * w[iw]; });
+  const double* residual = call.has_input(Conv2d::kResidual) ? call.in(Conv2d::kResidual) : nullptr;
+  for (int64_t i = 0; i < count; ++i) {
+    const double sum = products[static_cast<size_t>(i)] + (residual == nullptr ? 0 : residual[i]);
+    y[i] = op.relu && sum < 0 ? 0 : sum;
+  }
   for (const size_t o : {Conv2d::kSums, Conv2d::kSquares}) {
     if (op.moments && call.has_output(o)) put_sums(call, o);
   }

@@ -71,7 +71,7 @@ TEST_CASE("a batch normalisation takes low activations and keeps parameters and 
   draft.program.entries[0].outputs.push_back({"y", draft.relu(sum)});
   CHECK(draft.run({mixed_precision(DType::bf16)}).calls() ==
         Calls{"bf16 cast(x) {to=bf16}", "bf16 cast(w) {to=bf16}",
-              "bf16 conv2d(cast, cast, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}",
+              "bf16 conv2d(cast, cast, -, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}",
               "bf16 batch_norm(conv2d, gamma, beta, -, -, -, -) {eps=1e-05}",
               "lerp(mean, batch_norm.1, -) {share=0.1}", "assign(mean, lerp)", "cast(batch_norm) {to=f32}",
               "add(cast, x)", "relu(add)"});

@@ -43,34 +43,53 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
   const auto optimizer = optimizer_from("{name: sgd}");
   const RefusingPlanner planner;
   CHECK(names_of(training_step(everything(*optimizer, planner))) ==
-        std::vector<std::string>{"forward",          "loss",
-                                 "fuse_residual",    "fold_batch_norm",
-                                 "fuse_relu",        "fuse_gate",
-                                 "mixed_precision",  "read_pixels",
-                                 "read_samples",     "pad_channels",
-                                 "autodiff",         "fuse_gradient_sum",
-                                 "fuse_classifier",  "sync_batch_norm",
-                                 "gram_batch_norm",  "fuse_moments",
-                                 "fuse_gelu",        "recompute",
-                                 "accumulate",       "keep_low_weights",
-                                 "sum_losses",       "data_parallel",
-                                 "fuse_product_sum", "learning_rate",
-                                 "mean_loss",        "guard",
-                                 "clip_gradients",   "adapt_loss_scale",
-                                 "update",           "shard_optimizer",
-                                 "guard_statistics", "average_weights",
-                                 "dead_code",        "fuse_horizontally"});
+        std::vector<std::string>{"forward",
+                                 "loss",
+                                 "fold_batch_norm",
+                                 "fuse_addend",
+                                 "fuse_residual",
+                                 "fuse_relu",
+                                 "fuse_gate",
+                                 "mixed_precision",
+                                 "read_pixels",
+                                 "read_samples",
+                                 "pad_channels",
+                                 "autodiff",
+                                 "fuse_gradient_sum",
+                                 "fuse_classifier",
+                                 "sync_batch_norm",
+                                 "gram_batch_norm",
+                                 "fuse_moments",
+                                 "fuse_gelu",
+                                 "recompute",
+                                 "accumulate",
+                                 "keep_low_weights",
+                                 "sum_losses",
+                                 "data_parallel",
+                                 "fuse_product_sum",
+                                 "learning_rate",
+                                 "mean_loss",
+                                 "guard",
+                                 "clip_gradients",
+                                 "adapt_loss_scale",
+                                 "update",
+                                 "shard_optimizer",
+                                 "guard_statistics",
+                                 "average_weights",
+                                 "dead_code",
+                                 "fuse_horizontally"});
   const auto loss = loss_from("{name: cross_entropy}");
   CHECK(names_of(training_step({.forward = {.loss = loss.get()},
                                 .update = {.optimizer = optimizer.get(), .learning_rates = {0.1f}}})) ==
-        std::vector<std::string>{"forward", "loss", "fuse_residual", "fold_batch_norm", "fuse_relu",
+        std::vector<std::string>{"forward", "loss", "fold_batch_norm", "fuse_residual", "fuse_relu",
                                  "fuse_gate", "autodiff", "fuse_gradient_sum", "fuse_classifier", "recompute",
                                  "accumulate", "keep_low_weights", "learning_rate", "mean_loss", "guard",
                                  "clip_gradients", "update", "dead_code"});
   CHECK(names_of(inference({.forward = {.use = {.purpose = Purpose::evaluate, .averages = true}},
                             .passes = {.trains = false}})) ==
-        std::vector<std::string>{"forward", "loss", "fuse_residual", "fold_batch_norm", "fuse_relu",
-                                 "fuse_gate", "fuse_classifier", "given_averages", "dead_code"});
+        std::vector<std::string>{"forward", "loss", "fold_batch_norm", "fuse_residual", "fuse_relu",
+                                 "fuse_gate", "fuse_classifier", "given_averages", "prepare_weights",
+                                 "dead_code"});
 }
 
 TEST_CASE("what a pass has to come after exists, and is looked at before any pass runs") {

@@ -57,6 +57,8 @@ std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const 
   std::vector<TensorSpec> outputs{{.shape = {x[0], w[0], out[0], out[1]}, .dtype = inputs[kX].dtype}};
   const TensorSpec sums{.shape = {w[0]}, .dtype = DType::f32};
   if (moments) outputs.insert(outputs.end(), 2, sums);
+  expect(!is_given(inputs[kResidual]) || inputs[kResidual] == outputs[kY],
+         "the residual has another shape or type than the result");
   for (const TensorSpec& zeros : {inputs[kZeroSums], inputs[kZeroSquares]}) {
     expect(!is_given(zeros) || (moments && zeros == sums),
            "expected a zero for each sum, got " + to_string(zeros.shape));
@@ -66,6 +68,7 @@ std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const 
 
 std::vector<TensorId> Conv2d::gradient(const Backward& backward) const {
   if (moments) throw std::logic_error("a convolution gets its moments after differentiation");
+  if (backward.x(kResidual) != kNone) throw std::logic_error("a convolution with a residual has no gradient");
   TensorId dy = backward.dy[kY];
   if (relu)
     dy = backward.build.emit<UnaryBackward>({dy, backward.y(kY)}, elementwise::Function(elementwise::Relu{}));

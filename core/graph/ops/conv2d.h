@@ -19,7 +19,8 @@ struct Conv2dGeometry {
 
 /// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O,
 /// H', W'). With `relu` (set by fusion) y is clamped at zero in the same pass: NaN and infinity reach y as
-/// from the two operations, the sign of a zero may not. With `moments` (set by fusion,
+/// from the two operations, the sign of a zero may not. A residual from fusion, where nothing is
+/// differentiated, is added before the relu. With `moments` (set by fusion,
 /// after differentiation) the sums of y and of y^2 over each channel are two more outputs, f32 (O), which
 /// BatchNorm reads. Then zeros that both are added to may be given.
 class Conv2d final : public Operation {
@@ -30,6 +31,7 @@ class Conv2d final : public Operation {
     kBias,      ///< or absent
     kZeroSums,  ///< (O), values that the sums are added to, or absent
     kZeroSquares,
+    kResidual,  ///< of y's shape and type, or absent
     kInputs
   };
   enum : size_t {
@@ -47,9 +49,10 @@ class Conv2d final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  /// Sums over their zeros.
+  /// Sums over their zeros, y over the residual.
   bool in_place(size_t input, size_t output) const override {
-    return (output == kSums && input == kZeroSums) || (output == kSquares && input == kZeroSquares);
+    return (output == kSums && input == kZeroSums) || (output == kSquares && input == kZeroSquares) ||
+           (output == kY && input == kResidual);
   }
 
   const Conv2dGeometry geometry;

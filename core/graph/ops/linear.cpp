@@ -61,6 +61,7 @@ std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const 
 }
 
 std::vector<TensorId> Linear::gradient(const Backward& backward) const {
+  if (backward.x(kAdded) != kNone) throw std::logic_error("a product with an addend has no gradient");
   TensorId dy = backward.dy[kY];
   if (function == LinearFunction::relu)
     dy = backward.build.emit<UnaryBackward>({dy, backward.y(kY)}, elementwise::Function(elementwise::Relu{}));
