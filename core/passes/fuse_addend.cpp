@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "core/engine/planner.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"

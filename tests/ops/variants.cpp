@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/variants.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include <map>

@@ -212,7 +212,11 @@ class LayoutReader {
       fail_at_end_of_jpeg2000();
   }
 
+  /// A packet takes a byte or more, and each component has one in each layer. The decoder looks for all of
+  /// them, even behind the end of the file.
   void check_packets() const {
+    if (layers_ * components_ > file_bytes_)
+      throw DecodeError(fmt::format("a JPEG 2000 file of {} layers in {} bytes", layers_, file_bytes_));
     const int64_t each = layers_ * (levels_ + 1) * components_;
     if (each > 0 && most_precincts_ > kMostPackets / each)
       throw DecodeError(
@@ -220,6 +224,7 @@ class LayoutReader {
   }
 
   Jpeg2000Bytes bytes_;
+  int64_t file_bytes_ = bytes_.left();
   Jpeg2000Layout layout_;
   int64_t components_ = 0, tile_width_ = 0, tile_height_ = 0;
   int64_t layers_ = 0, levels_ = 0, most_precincts_ = 0;

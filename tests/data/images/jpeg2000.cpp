@@ -67,6 +67,8 @@ TEST_CASE("a forged JPEG 2000 file is refused before memory is taken") {
              ContainsSubstring("precincts, too many for its size"));
   CHECK_THAT(layout_error(with_number(one_tile, coding + 2, {0xFF, 0xFF})),
              ContainsSubstring("65535 layers"));
+  CHECK_THAT(layout_error(with_number(file, coding + 2, {0xFF, 0xFF})),
+             ContainsSubstring("65535 layers in "));
   CHECK_THAT(layout_error(with_number(file, coding - 2, {0, 1})),
              ContainsSubstring("not as long as it says"));
   if (!reads_jpeg2000()) return;
