@@ -127,8 +127,8 @@ void add_import_command(CLI::App& app, Arguments& arguments) {
   out->type_name("FILE");
   weights
       ->add_option("--rename", arguments.renames,
-                   "give a tensor another name; if OLD ends with a dot, all names that begin with it (may be "
-                   "repeated)")
+                   "give a tensor another name; if OLD ends with a dot, all names that begin with it; one * "
+                   "stands for any text (may be repeated)")
       ->allow_extra_args(false)
       ->type_name("OLD=NEW");
   weights->add_flag("--list", arguments.list, "only print names, types, shapes and bytes")->excludes(out);

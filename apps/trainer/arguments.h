@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/trainer/input_part.h"
+
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
@@ -31,8 +33,12 @@ struct PredictArguments {
   bool has_format = false;       ///< it is given
   std::string tta;               ///< "flip", or empty
   bool errors_only = false;
-  std::string gallery;  ///< the page to write, or empty
-  std::string images;   ///< the folder for images, or empty
+  std::string gallery;       ///< the page to write, or empty
+  std::string images;        ///< the folder for images, or empty
+  int64_t batch = 0;         ///< rows of a batch; 0: those of the run's evaluation, or fewer for few samples
+  std::string part_text;     ///< --part as it is given, or empty
+  InputPart part;            ///< of the samples
+  bool reads_paths = false;  ///< from the standard input, in place of images
 };
 
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
@@ -76,8 +82,8 @@ struct Arguments {
   bool time = false;                  ///< data stats: measure that number
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
-  bool json = false;                         ///< plan, eval, data stats, inspect, runs, runs compare, doctor
-  bool strict = false;                       ///< doctor
+  bool json = false;    ///< plan, time, eval, data stats, inspect, runs, runs compare, doctor
+  bool strict = false;  ///< doctor
   /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
   /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
   /// the path's name in the working directory; report: the page, empty for report.html in the run's

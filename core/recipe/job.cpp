@@ -375,7 +375,8 @@ std::string memory_advice(const Planner& planner, const Job& job, int64_t availa
   if (job.use.purpose == Purpose::generate)
     return text + "\ntry fewer --samples or --tokens, which the cache grows with";
   const int64_t rows = fitting_micro_batch(planner, job, available);
-  text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
+  const bool predicts = job.use.purpose == Purpose::predict;
+  text += rows > 0 ? fmt::format("\ntry {}{}", predicts ? "--batch " : "training.micro_batch_size=", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");
   return text;
 }
