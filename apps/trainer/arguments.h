@@ -41,6 +41,14 @@ struct PredictArguments {
   bool reads_paths = false;  ///< from the standard input, in place of images
 };
 
+/// Options of `time` besides the recipe.
+struct TimingArguments {
+  std::string purpose = "train";  ///< "predict", "generate"
+  std::string batch_text;         ///< --batch as it is given, or empty
+  std::vector<int64_t> batches;   ///< none: the recipe's, or one sequence
+  int64_t iterations = 50;
+};
+
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
   enum class Command {
@@ -50,6 +58,7 @@ struct Arguments {
     predict,
     generate,
     plan,
+    time,
     layers,
     schema,
     doctor,
@@ -100,6 +109,7 @@ struct Arguments {
   bool metrics = false;   ///< schema
   PredictArguments predict;
   GenerateArguments generate;
+  TimingArguments timing;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead
   std::string path;       ///< init, inspect, import, layers, runs, watch; doctor: to be read, empty for none

@@ -21,6 +21,9 @@ void make_number(CLI::Option& option, double least, double most);
 /// The largest batch that an option takes.
 constexpr int64_t kMostBatch = int64_t{1} << 20;
 
+/// Reads whole numbers from 1 to `most` with commas between. Throws Error (exit 64), which names `option`.
+std::vector<int64_t> parse_counts(const std::string& option, const std::string& text, int64_t most);
+
 /// The option takes one of these names.
 void make_choice(CLI::Option& option, const std::vector<std::string>& names);
 
