@@ -97,6 +97,26 @@ void add_comparison_options(CLI::App& plan, Arguments& arguments) {
       ->type_name("[NAME=]RUN");
 }
 
+void add_time_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "time", "measure a recipe's speed and that of each layer; needs no data and no weights");
+  add_recipe(*command, arguments);
+  TimingArguments& wanted = arguments.timing;
+  CLI::Option* purpose = command->add_option(
+      "--purpose", wanted.purpose,
+      "what to time: a training step, a batch of prediction, or a generated token (default: train)");
+  make_choice(*purpose, {"train", "predict", "generate"});
+  command
+      ->add_option("--batch", wanted.batch_text,
+                   "batch sizes to time, with commas between, as in 1,32: samples of a training step or of a "
+                   "prediction, sequences side by side (default: the recipe's, or one sequence)")
+      ->type_name("N,...");
+  constexpr int64_t kMostIterations = 1000000;
+  make_count(*command->add_option("--iterations", wanted.iterations, "runs to time (default 50)"), 1,
+             kMostIterations);
+  command->add_flag("--json", arguments.json, "print the report as JSON");
+}
+
 void add_init_command(CLI::App& app, Arguments& arguments) {
   CLI::App* init = app.add_subcommand("init", "write a first recipe for the samples in a folder or file");
   init->add_option("path", arguments.path, "folders of images, the files of CIFAR or MNIST, or a record file")
@@ -127,8 +147,8 @@ void add_import_command(CLI::App& app, Arguments& arguments) {
   out->type_name("FILE");
   weights
       ->add_option("--rename", arguments.renames,
-                   "give a tensor another name; if OLD ends with a dot, all names that begin with it (may be "
-                   "repeated)")
+                   "give a tensor another name; if OLD ends with a dot, all names that begin with it; one * "
+                   "stands for any text (may be repeated)")
       ->allow_extra_args(false)
       ->type_name("OLD=NEW");
   weights->add_flag("--list", arguments.list, "only print names, types, shapes and bytes")->excludes(out);
@@ -237,6 +257,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
       "print how many cores a GPU needs");
   make_number(*rate->type_name("SAMPLES/S"), 1e-6, 1e12);
   plan->add_flag("--json", arguments.json, "print the report as JSON");
+  add_time_command(app, arguments);
   CLI::App* layers = app.add_subcommand(
       "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");
   layers->add_option("name", arguments.path, "one of them, such as conv2d: print only this one")
@@ -310,6 +331,11 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
     finish_without_inputs(*app.get_subcommand("generate"), arguments);
   }
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
+  if (app.got_subcommand("time")) {
+    arguments.command = Arguments::Command::time;
+    if (!arguments.timing.batch_text.empty())
+      arguments.timing.batches = parse_counts("--batch", arguments.timing.batch_text, kMostBatch);
+  }
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
   if (app.get_subcommand("data")->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/trainer/input_part.h"
+
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
@@ -31,8 +33,20 @@ struct PredictArguments {
   bool has_format = false;       ///< it is given
   std::string tta;               ///< "flip", or empty
   bool errors_only = false;
-  std::string gallery;  ///< the page to write, or empty
-  std::string images;   ///< the folder for images, or empty
+  std::string gallery;       ///< the page to write, or empty
+  std::string images;        ///< the folder for images, or empty
+  int64_t batch = 0;         ///< rows of a batch; 0: those of the run's evaluation, or fewer for few samples
+  std::string part_text;     ///< --part as it is given, or empty
+  InputPart part;            ///< of the samples
+  bool reads_paths = false;  ///< from the standard input, in place of images
+};
+
+/// Options of `time` besides the recipe.
+struct TimingArguments {
+  std::string purpose = "train";  ///< "predict", "generate"
+  std::string batch_text;         ///< --batch as it is given, or empty
+  std::vector<int64_t> batches;   ///< none: the recipe's, or one sequence
+  int64_t iterations = 50;
 };
 
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
@@ -44,6 +58,7 @@ struct Arguments {
     predict,
     generate,
     plan,
+    time,
     layers,
     schema,
     doctor,
@@ -76,8 +91,8 @@ struct Arguments {
   bool time = false;                  ///< data stats: measure that number
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
-  bool json = false;                         ///< plan, eval, data stats, inspect, runs, runs compare, doctor
-  bool strict = false;                       ///< doctor
+  bool json = false;    ///< plan, time, eval, data stats, inspect, runs, runs compare, doctor
+  bool strict = false;  ///< doctor
   /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
   /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
   /// the path's name in the working directory; report: the page, empty for report.html in the run's
@@ -94,6 +109,7 @@ struct Arguments {
   bool metrics = false;   ///< schema
   PredictArguments predict;
   GenerateArguments generate;
+  TimingArguments timing;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead
   std::string path;       ///< init, inspect, import, layers, runs, watch; doctor: to be read, empty for none

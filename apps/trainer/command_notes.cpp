@@ -58,6 +58,12 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer plan --config resnet.yaml training.global_batch_size=256\n"
         "trainer plan --config resnet.yaml --devices a100,h100,cpu --price a100=1.2,h100=2.5",
         {65, 69, 71, 74, 78}}},
+      {"time",
+       {"A training step is timed with a learning rate of 0. Layers are timed in a second pass, operation by "
+        "operation.",
+        "trainer time --config resnet.yaml --purpose predict --batch 1,32\n"
+        "trainer time --config gpt.yaml --purpose generate --json",
+        {65, 69, 70, 71, 74, 78}}},
       {"layers", {"", "trainer layers | less\ntrainer layers conv2d", {71, 74}}},
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
       {"doctor", {"", "trainer doctor --read images\ntrainer doctor --device-json gpu.json", {69, 71, 74}}},

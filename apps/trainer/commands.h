@@ -13,6 +13,7 @@ int eval_command(const Arguments& arguments);
 int predict_command(const Arguments& arguments);
 int generate_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
+int time_command(const Arguments& arguments);
 int layers_command(const Arguments& arguments);
 int data_stats_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);

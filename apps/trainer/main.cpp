@@ -41,6 +41,8 @@ int run(int argc, char** argv) {
       return generate_command(*arguments);
     case Arguments::Command::plan:
       return plan_command(*arguments);
+    case Arguments::Command::time:
+      return time_command(*arguments);
     case Arguments::Command::layers:
       return layers_command(*arguments);
     case Arguments::Command::data_stats:

@@ -6,6 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <system_error>
 
+#include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/base/split.h"
 #include "core/config/scalar_values.h"
 
 namespace trainer {
@@ -35,6 +38,21 @@ void make_count(CLI::Option& option, int64_t least, int64_t most) {
 
 void make_number(CLI::Option& option, double least, double most) {
   take_from(option, least, most, fmt::format("a number from {:g} to {:g}", least, most));
+}
+
+std::vector<int64_t> parse_counts(const std::string& option, const std::string& text, int64_t most) {
+  std::vector<int64_t> counts;
+  for (const std::string& part : split(text + ",", ',')) {
+    int64_t count = 0;
+    if (parse_whole(part, count) != std::errc() || count < 1 || count > most) {
+      throw Error(
+          ExitCode::usage,
+          fmt::format("{}: expected whole numbers from 1 to {} with commas between, as in 1,32, got '{}'",
+                      option, most, one_line(text)));
+    }
+    counts.push_back(count);
+  }
+  return counts;
 }
 
 void make_choice(CLI::Option& option, const std::vector<std::string>& names) {

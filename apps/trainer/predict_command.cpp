@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <span>
 
@@ -11,6 +12,7 @@
 #include "apps/trainer/trained_network.h"
 #include "apps/trainer/trained_recipe.h"
 #include "core/base/printable.h"
+#include "core/host/arriving_lines.h"
 #include "core/host/stop.h"
 #include "core/report/gallery.h"
 #include "core/session/membership.h"
@@ -69,6 +71,13 @@ std::optional<OutputFile> open_output(const std::string& path, const Recipe& rec
   return OutputFile(path, inputs);
 }
 
+/// Parts of a list are computed in the batches of the whole list, so that together they give the same bits.
+BatchRows rows_of(const PredictSamples& samples, int64_t wanted) {
+  if (wanted > 0) return {.exactly = wanted};
+  if (samples.arriving != nullptr) return {};
+  return {.at_most = samples.source->size()};
+}
+
 }  // namespace
 
 int predict_command(const Arguments& arguments) {
@@ -80,9 +89,10 @@ int predict_command(const Arguments& arguments) {
   check_options(task, arguments);
   if (!arguments.inputs.empty()) check_channels(*named);
   const TrainedRecipe trained = with_weights(named, arguments);
-  const PredictSamples samples = open_samples(trained, task, arguments);
+  PredictSamples samples = open_samples(trained, task, arguments);
   if (arguments.predict.errors_only) require_labels(samples);
-  TrainedNetwork network(trained.recipe, trained.files, Purpose::predict, samples.source->size());
+  TrainedNetwork network(trained.recipe, trained.files, Purpose::predict,
+                         rows_of(samples, arguments.predict.batch));
   const auto open = [&](const std::string& path) {
     return open_output(path, *trained.recipe, *samples.source, network.files());
   };
@@ -91,7 +101,10 @@ int predict_command(const Arguments& arguments) {
   // A gallery takes the place of lines that nobody asked for.
   const bool is_silent = page && !output && !arguments.predict.has_format;
   try {
-    if (is_silent) {
+    if (samples.arriving != nullptr) {
+      ArrivingLines paths(STDIN_FILENO);
+      pass.answer(paths, write_to_output);
+    } else if (is_silent) {
       pass.run([](std::span<const std::byte>) {});
     } else if (!output || output->is_standard_output()) {
       pass.run(write_to_output);

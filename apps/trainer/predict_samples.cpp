@@ -41,14 +41,27 @@ std::optional<int32_t> folder_class(const fs::path& file, const fs::path& word,
   return std::nullopt;
 }
 
-/// Image files: of any size if the transforms bring them to the network's size, otherwise of that size.
-PredictSamples open_files(const Recipe& recipe, const std::vector<std::string>& words, const Task& task,
-                          std::vector<std::string> names) {
-  Shape shape = recipe.model.input;
+/// Image files have any size if the transforms bring them to the network's size, otherwise that size.
+Shape file_shape(const Recipe& recipe) {
+  const Shape& shape = recipe.model.input;
   Diagnostics ignored;
   const Shape any{shape[0], -1, -1};
-  if (TransformChain(recipe.data.images.eval_transform, any, ignored).output_shape() == shape && ignored.ok())
-    shape = any;
+  const TransformChain chain(recipe.data.images.eval_transform, any, ignored);
+  return chain.output_shape() == shape && ignored.ok() ? any : shape;
+}
+
+/// Files whose paths will come. Folders that they are in are not labels: the form of a line does not change.
+PredictSamples open_arriving(const Recipe& recipe, std::vector<std::string> names) {
+  PredictSamples samples;
+  auto source = open_arriving_files(file_shape(recipe), recipe.data.images.max_pixels);
+  samples.arriving = source.get();
+  samples.source = std::move(source);
+  samples.class_names = std::move(names);
+  return samples;
+}
+
+PredictSamples open_files(const Recipe& recipe, const std::vector<std::string>& words, const Task& task,
+                          std::vector<std::string> names) {
   PredictSamples samples;
   const bool has_one_label = task.judges() && !task.has_label_sets();
   std::vector<std::string> files;
@@ -64,7 +77,7 @@ PredictSamples open_files(const Recipe& recipe, const std::vector<std::string>& 
     }
   }
   if (!samples.unlabelled.empty()) samples.folder_labels.clear();
-  samples.source = open_image_files(std::move(files), shape, recipe.data.images.max_pixels);
+  samples.source = open_image_files(std::move(files), file_shape(recipe), recipe.data.images.max_pixels);
   samples.class_names = std::move(names);
   return samples;
 }
@@ -100,15 +113,25 @@ void check_channels(const Recipe& recipe) {
                                                        shape[0]));
 }
 
+void PredictSamples::take(std::vector<std::string> paths, int64_t rows) {
+  answered += part.count;
+  part = {.first = 0, .count = static_cast<int64_t>(paths.size())};
+  paths.resize(static_cast<size_t>(rows));  // the others are padding
+  arriving->replace(std::move(paths));
+}
+
 PredictSamples open_samples(const TrainedRecipe& trained, const Task& task, const Arguments& arguments) {
   // The classes of training, even if the data's folders have changed since.
   std::vector<std::string> names = class_names_in(trained.about);
   if (!arguments.inputs.empty()) {
     if (names.empty()) names = known_class_names(trained.recipe->data);
-    return open_files(*trained.recipe, arguments.inputs, task, std::move(names));
+    if (arguments.predict.reads_paths) return open_arriving(*trained.recipe, std::move(names));
   }
-  PredictSamples samples = open_split(trained, task, arguments);
+  PredictSamples samples = arguments.inputs.empty()
+                               ? open_split(trained, task, arguments)
+                               : open_files(*trained.recipe, arguments.inputs, task, names);
   samples.class_names = names.empty() ? samples.source->class_names() : std::move(names);
+  samples.part = arguments.predict.part.of(samples.source->size());
   return samples;
 }
 

@@ -25,7 +25,7 @@ std::string Unreadable::take(int64_t index) {
 }
 
 SampleReader::SampleReader(const Job& job, const PredictSamples& samples, const PredictionRequest& request,
-                           const BatchInputs& inputs, Unreadable& unreadable)
+                           Unreadable& unreadable)
     : task_(task_of(job.spec)),
       samples_(samples),
       request_(request),
@@ -36,15 +36,17 @@ SampleReader::SampleReader(const Job& job, const PredictSamples& samples, const 
   PixelMap map = pixel_map(job.spec.recipe().data.images.eval_transform, shape_[0]);
   numbers_ = {.scale = std::move(map.scale), .offset = std::move(map.offset)};
   request_.input = input_;
+  const BatchInputs inputs = batch_contents(job.spec, job.program);
   is_bytes_ = inputs[find_input(inputs, input_name::kImages).value()].dtype == DType::u8;
 }
 
 PredictedSample SampleReader::read(const Batch& batch, int64_t row, std::span<const float> output) {
-  PredictedSample sample{.number = batch.step * rows_ + row, .has_label_set = task_.has_label_sets()};
-  sample.file = samples_.source->sample_file(sample.number);
-  sample.error = unreadable_.take(sample.number);
+  const int64_t index = samples_.part.first + batch.step * rows_ + row;
+  PredictedSample sample{.number = samples_.answered + index, .has_label_set = task_.has_label_sets()};
+  sample.file = samples_.source->sample_file(index);
+  sample.error = unreadable_.take(index);
   if (!sample.error.empty()) return sample;
-  if (samples_.has_labels()) sample.labels = labels_in(batch, row, sample.number);
+  if (samples_.has_labels()) sample.labels = labels_in(batch, row, index);
   if (!std::ranges::all_of(output, [](float x) { return std::isfinite(x); })) {
     sample.error = "the network's output is not finite";
     ++not_finite_;

@@ -46,9 +46,8 @@ class Unreadable {
 /// Turns the rows of batches into predicted samples.
 class SampleReader {
  public:
-  /// `inputs`: of the batches.
   SampleReader(const Job& job, const PredictSamples& samples, const PredictionRequest& request,
-               const BatchInputs& inputs, Unreadable& unreadable);
+               Unreadable& unreadable);
 
   /// The sample of a row, from the network's output for it.
   PredictedSample read(const Batch& batch, int64_t row, std::span<const float> output);

@@ -52,7 +52,8 @@ std::unique_ptr<PredictionFormat> format_of(const Task& task, const PredictSampl
   const auto classes = static_cast<size_t>(request.output[0]);
   PredictionColumns columns{
       .class_names = samples.class_names,
-      .has_files = samples.source->size() > 0 && !samples.source->sample_file(0).empty(),
+      .has_files = samples.arriving != nullptr ||
+                   (samples.source->size() > 0 && !samples.source->sample_file(0).empty()),
       .has_labels = samples.has_labels(),
       .has_label_sets = task.has_label_sets(),
       .fields = fields_of(task, request, !arguments.predict.images.empty()),
@@ -61,7 +62,7 @@ std::unique_ptr<PredictionFormat> format_of(const Task& task, const PredictSampl
   if (name == "csv") return csv_format(std::move(columns));
   constexpr size_t kWidth = 100;  // outside of a terminal
   columns.width = arguments.out.empty() ? output_width().value_or(kWidth) : kWidth;
-  columns.name_width = longest_name(*samples.source);
+  columns.name_width = samples.arriving != nullptr ? kWidth : longest_name(*samples.source);
   return table_format(std::move(columns));
 }
 
@@ -71,8 +72,8 @@ void send(const ByteSink& sink, const std::string& text) {
 
 }  // namespace
 
-PredictionPass::PredictionPass(TrainedNetwork& network, const PredictSamples& samples,
-                               const Arguments& arguments, StopSignals& signals)
+PredictionPass::PredictionPass(TrainedNetwork& network, PredictSamples& samples, const Arguments& arguments,
+                               StopSignals& signals)
     : network_(network),
       task_(task_of(network.job().spec)),
       samples_(samples),
@@ -81,43 +82,70 @@ PredictionPass::PredictionPass(TrainedNetwork& network, const PredictSamples& sa
       request_(request_of(task_, network.job(), samples, arguments)),
       format_(format_of(task_, samples, request_, arguments)),
       tiles_(samples.class_names),
-      pipeline_(open(false)),
-      reader_(network.job(), samples, request_, pipeline_->inputs(), unreadable_) {
+      reader_(network.job(), samples, request_, unreadable_) {
   const std::string& folder = arguments.predict.images;
   if (!folder.empty() && task_.drawing() == Drawing::image) images_.emplace(folder);
   if (!folder.empty() && task_.drawing() == Drawing::masks)
     masks_.emplace(folder, network.job().spec, *samples.source, arguments.inputs);
-  if (arguments.predict.tta == "flip") mirrored_ = open(true);
+}
+
+void PredictionPass::begin() {
+  if (prediction_) {
+    pipeline_->restart();
+    if (mirrored_) mirrored_pipeline_->restart();
+    return;
+  }
+  pipeline_ = open(false);
+  prediction_.emplace(network_.executable(), *pipeline_);
+  if (arguments_.predict.tta != "flip") return;
+  mirrored_pipeline_ = open(true);
+  mirrored_.emplace(network_.executable(), *mirrored_pipeline_);
+}
+
+std::optional<std::string> PredictionPass::next_lines() {
+  const auto asked = [&] { return signals_.asked(); };
+  const Batch* batch = prediction_->next(asked);
+  if (batch == nullptr) return std::nullopt;
+  if (mirrored_ && mirrored_->next(asked) == nullptr) {
+    signals_.throw_if_asked();
+    return std::nullopt;
+  }
+  const int64_t rows = std::min(batch->real, samples_.part.count - batch->step * pipeline_->rows());
+  std::string text;
+  for (int64_t row = 0; row < rows; ++row) text += line_of(*batch, row, output_of(row));
+  return text;
 }
 
 void PredictionPass::run(const ByteSink& sink) {
-  Prediction prediction(network_.executable(), *pipeline_);
-  std::optional<Prediction> mirrored;
-  if (mirrored_) mirrored.emplace(network_.executable(), *mirrored_);
-  const auto asked = [&] { return signals_.asked(); };
+  begin();
   signals_.watch_loop();
   const bool has_rows = !arguments_.predict.errors_only;
   if (has_rows) send(sink, format_->head());
-  while (const Batch* batch = prediction.next(asked)) {
-    if (mirrored && mirrored->next(asked) == nullptr) {
-      signals_.throw_if_asked();
-      break;
-    }
-    std::string text;
-    for (int64_t row = 0; row < batch->real; ++row)
-      text += line_of(*batch, row, output_of(prediction, mirrored, row));
-    send(sink, text);
-  }
+  while (const std::optional<std::string> text = next_lines()) send(sink, *text);
   // Thrown here, so that no partial file remains.
-  if (prediction.remaining() > 0) signals_.throw_if_asked();
+  if (prediction_->remaining() > 0) signals_.throw_if_asked();
   if (!has_rows) send(sink, worst_.count() > 0 ? format_->head() + worst_.text() : "");
+}
+
+void PredictionPass::answer(ArrivingLines& paths, const ByteSink& sink) {
+  const int64_t rows = network_.job().spec.batch().micro_batch;
+  signals_.watch_loop();
+  send(sink, format_->head());
+  while (true) {
+    std::vector<std::string> come = paths.next(static_cast<size_t>(rows), [&] { return signals_.asked(); });
+    signals_.throw_if_asked();
+    if (come.empty()) return;
+    samples_.take(std::move(come), rows);
+    begin();
+    send(sink, next_lines().value_or(""));
+  }
 }
 
 Gallery PredictionPass::gallery(const std::string& weights) {
   return {.title = "Predictions of " + network_.job().spec.recipe().run.name,
           .weights = weights,
           .tiles = tiles_.take(),
-          .samples = samples_.source->size(),
+          .samples = samples_.count(),
           .unreadable = unreadable_.count() + reader_.not_finite(),
           .wrong = samples_.has_labels() ? std::optional(wrong_) : std::nullopt};
 }
@@ -126,7 +154,7 @@ int PredictionPass::conclude() const {
   if (worst_.left_out() > 0)
     print_warning(fmt::format("{} wrong predictions, less certain ones, are left out", worst_.left_out()));
   if (arguments_.predict.errors_only)
-    print_remark(fmt::format("{} of {} samples are predicted wrongly", wrong_, samples_.source->size()));
+    print_remark(fmt::format("{} of {} samples are predicted wrongly", wrong_, samples_.count()));
   if (reader_.not_finite() > 0)
     return failed(ExitCode::internal, reader_.not_finite(), "have no finite output");
   if (unreadable_.count() > 0) return failed(ExitCode::data, unreadable_.count(), "could not be read");
@@ -134,18 +162,24 @@ int PredictionPass::conclude() const {
 }
 
 std::unique_ptr<DataPipeline> PredictionPass::open(bool mirrored) {
-  const auto on_unreadable = [this, mirrored](int64_t index, const UnreadableSample& found) {
-    if (!mirrored) unreadable_.add(index, found.reason);
+  const bool is_stream = samples_.arriving != nullptr;
+  const auto on_unreadable = [this, mirrored, is_stream](int64_t index, const UnreadableSample& found) {
+    const bool is_padding = is_stream && index >= samples_.part.count;
+    if (!mirrored && !is_padding) unreadable_.add(index, found.reason);
   };
-  return open_pass(network_.job(), network_.device(), *samples_.source, on_unreadable, mirrored);
+  return open_pass(network_.job(), network_.device(),
+                   {.source = *samples_.source,
+                    .first = samples_.part.first,
+                    .samples = is_stream ? samples_.source->size() : samples_.part.count,
+                    .unreadable = on_unreadable,
+                    .mirrored = mirrored});
 }
 
-std::span<const float> PredictionPass::output_of(const Prediction& prediction,
-                                                 const std::optional<Prediction>& mirrored, int64_t row) {
-  const std::span<const float> output = prediction.output(row);
-  if (!mirrored) return output;
+std::span<const float> PredictionPass::output_of(int64_t row) {
+  const std::span<const float> output = prediction_->output(row);
+  if (!mirrored_) return output;
   averaged_.assign(output.begin(), output.end());
-  task_.average(averaged_, mirrored->output(row), request_.output);
+  task_.average(averaged_, mirrored_->output(row), request_.output);
   return averaged_;
 }
 
@@ -175,7 +209,7 @@ void PredictionPass::keep_images(PredictedSample& sample, std::span<const float>
 }
 
 int PredictionPass::failed(ExitCode code, int64_t count, const std::string& what) const {
-  print_error(fmt::format("{} of {} samples {}", count, samples_.source->size(), what));
+  print_error(fmt::format("{} of {} samples {}", count, samples_.count(), what));
   return static_cast<int>(code);
 }
 

@@ -18,6 +18,7 @@
 #include "apps/trainer/prediction_images.h"
 #include "apps/trainer/trained_network.h"
 #include "core/data/pipeline.h"
+#include "core/host/arriving_lines.h"
 #include "core/host/stop.h"
 #include "core/storage/atomic_file.h"
 #include "core/train/prediction.h"
@@ -51,11 +52,13 @@ class WorstLines {
 /// One pass of a network over samples: their lines, and what else the command line asks for.
 class PredictionPass {
  public:
-  PredictionPass(TrainedNetwork& network, const PredictSamples& samples, const Arguments& arguments,
+  PredictionPass(TrainedNetwork& network, PredictSamples& samples, const Arguments& arguments,
                  StopSignals& signals);
 
   /// Predicts all samples, and gives the sink the lines. Throws once a signal has come.
   void run(const ByteSink& sink);
+  /// The same of samples whose paths come: each batch of them before the next is awaited.
+  void answer(ArrivingLines& paths, const ByteSink& sink);
   /// Of the samples of run(), once. `weights`: their file.
   Gallery gallery(const std::string& weights);
   /// Prints what went wrong; returns the exit code.
@@ -63,15 +66,18 @@ class PredictionPass {
 
  private:
   std::unique_ptr<DataPipeline> open(bool mirrored);
-  std::span<const float> output_of(const Prediction& prediction, const std::optional<Prediction>& mirrored,
-                                   int64_t row);
+  /// Starts to make the batches of the samples.
+  void begin();
+  /// The lines of the next batch; nothing after the last one, and once a signal has come.
+  std::optional<std::string> next_lines();
+  std::span<const float> output_of(int64_t row);
   std::string line_of(const Batch& batch, int64_t row, std::span<const float> output);
   void keep_images(PredictedSample& sample, std::span<const float> output);
   int failed(ExitCode code, int64_t count, const std::string& what) const;
 
   TrainedNetwork& network_;
   const Task& task_;
-  const PredictSamples& samples_;
+  PredictSamples& samples_;
   const Arguments& arguments_;
   StopSignals& signals_;
   Unreadable unreadable_;
@@ -83,8 +89,9 @@ class PredictionPass {
   std::optional<PredictionImages> images_;
   std::optional<MaskImages> masks_;
   std::vector<float> averaged_;
-  std::unique_ptr<DataPipeline> pipeline_, mirrored_;  // their threads end before the members above
   SampleReader reader_;
+  std::unique_ptr<DataPipeline> pipeline_, mirrored_pipeline_;  // their threads end before the members above
+  std::optional<Prediction> prediction_, mirrored_;
 };
 
 }  // namespace trainer

@@ -62,6 +62,19 @@ void add_prediction_results(CLI::App& predict, PredictArguments& wanted) {
       ->type_name("DIRECTORY");
 }
 
+void add_prediction_batches(CLI::App& predict, PredictArguments& wanted) {
+  make_count(
+      *predict.add_option("--batch", wanted.batch,
+                          "images computed at once (default: as in the run's evaluation, whose bits it "
+                          "repeats)"),
+      1, kMostBatch);
+  predict
+      .add_option("--part", wanted.part_text,
+                  "predict the I-th of N parts of the images, counted from 1: in a job array of Slurm with "
+                  "--array=1-8, $SLURM_ARRAY_TASK_ID/8")
+      ->type_name("I/N");
+}
+
 void add_sampling(CLI::App& generate, GenerateArguments& wanted) {
   CLI::Option* temperature = generate.add_option(
       "--temperature", wanted.temperature, "divides the logits; 0 takes the likeliest token (default 1)");
@@ -101,6 +114,21 @@ void finish_trained(const CLI::App& command, Arguments& arguments) {
                                            command.get_name()));
 }
 
+/// Refuses what cannot go with paths that are answered as they come.
+void check_arriving(const Arguments& arguments) {
+  const PredictArguments& wanted = arguments.predict;
+  const auto refuse = [](const std::string& option, const std::string& why) {
+    throw Error(ExitCode::usage, fmt::format("- reads paths from the standard input, so {} {}", option, why));
+  };
+  if (arguments.inputs != std::vector<std::string>{"-"})
+    refuse("other images", "cannot be named beside it; a file of that name is ./-");
+  if (!arguments.out.empty()) refuse("--output", "has to be left out: answers go to the standard output");
+  if (!wanted.part_text.empty()) refuse("--part", "has no list to divide; divide the lines");
+  if (wanted.errors_only) refuse("--errors-only", "has no end to sort errors at; name the images");
+  if (!wanted.gallery.empty()) refuse("--gallery", "has no end to be written at; name the images");
+  if (!wanted.images.empty()) refuse("--images", "has no list to name files after; name the images");
+}
+
 }  // namespace
 
 void add_eval_command(CLI::App& app, Arguments& arguments) {
@@ -118,7 +146,8 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
   add_trained(*predict, arguments);
   predict
       ->add_option("words", arguments.inputs,
-                   "a run's directory (without --config), then images and folders of images; "
+                   "a run's directory (without --config), then images and folders of images, or - to read "
+                   "paths of images from the standard input, a path in each line; "
                    "section.key=value overrides a key of the recipe")
       ->type_name("FILE|KEY=VALUE");
   CLI::Option* split =
@@ -135,6 +164,7 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
   predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)")
       ->type_name("FILE");
   add_prediction_results(*predict, arguments.predict);
+  add_prediction_batches(*predict, arguments.predict);
 }
 
 void add_generate_command(CLI::App& app, Arguments& arguments) {
@@ -168,6 +198,9 @@ void finish_without_inputs(const CLI::App& command, Arguments& arguments) {
 void finish_predict(const CLI::App& predict, Arguments& arguments) {
   finish_trained(predict, arguments);
   arguments.predict.has_format = predict.count("--format") > 0;
+  arguments.predict.reads_paths = std::ranges::find(arguments.inputs, "-") != arguments.inputs.end();
+  if (!arguments.predict.part_text.empty()) arguments.predict.part = parse_part(arguments.predict.part_text);
+  if (arguments.predict.reads_paths) check_arriving(arguments);
   if (predict.count("--split") == 0) {
     arguments.split = "val";
   } else if (!arguments.inputs.empty()) {

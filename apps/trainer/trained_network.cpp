@@ -79,15 +79,21 @@ void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
     print_warning(fmt::format("{}: {}", one_line(files_.model.string()), prefix_remark(loaded)));
 }
 
-TrainedNetwork::TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose,
-                               std::optional<int64_t> most_rows)
-    : files_(std::move(files)) {
-  if (purpose == Purpose::evaluate) require_split_of(given.recipe(), files_.model);
-  const Start start = open(given);
+RunSpec TrainedNetwork::sized(const RunSpec& given, const Start& start, const BatchRows& rows) const {
+  if (rows.exactly) return given.with_micro_batch(*rows.exactly);
   RunSpec spec = with_earlier_micro_batch(given, start);
   // The memory that counts is that of training: with other batch sizes, sums differ in their last bits.
   if (spec.searches_micro_batch()) spec = make_fitting_job(spec, *backend_.planner).spec;
-  if (most_rows && *most_rows < spec.batch().micro_batch) spec = spec.with_micro_batch(*most_rows);
+  if (rows.at_most && *rows.at_most < spec.batch().micro_batch) spec = spec.with_micro_batch(*rows.at_most);
+  return spec;
+}
+
+TrainedNetwork::TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose,
+                               const BatchRows& rows)
+    : files_(std::move(files)) {
+  if (purpose == Purpose::evaluate) require_split_of(given.recipe(), files_.model);
+  const Start start = open(given);
+  const RunSpec spec = sized(given, start, rows);
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
   load(spec, {.use = {.purpose = purpose, .averages = averages},
               .balanced_weights = class_weights_in(SafetensorsFile(files_.model).metadata())});

@@ -12,12 +12,16 @@
 
 namespace trainer {
 
+/// The rows of a network's batches: those of the run's evaluation, but exactly or at most these.
+struct BatchRows {
+  std::optional<int64_t> exactly = {}, at_most = {};
+};
+
 /// A recipe's network with the weights of these files, on its device, ready to be run forward.
 class TrainedNetwork {
  public:
-  /// With `most_rows` the job's micro-batch is at most that. Throws Error.
-  TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose,
-                 std::optional<int64_t> most_rows = std::nullopt);
+  /// Throws Error.
+  TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose, const BatchRows& rows = {});
   /// One that generates (core/step/generation.h).
   TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size);
   TrainedNetwork(const TrainedNetwork&) = delete;
@@ -31,6 +35,8 @@ class TrainedNetwork {
  private:
   /// Opens the device that suits the weights; returns the settings that the run was saved with.
   Start open(const RunSpec& spec);
+  /// The specification with the micro-batch to compute.
+  RunSpec sized(const RunSpec& given, const Start& start, const BatchRows& rows) const;
   /// Plans, takes memory and loads the weights.
   void load(const RunSpec& spec, const JobRequest& request);
 

@@ -69,7 +69,7 @@ RowPlace BatchMaker::place_of(const Batch& batch, int64_t row) const {
   if (training_) return shuffled_place(training_->seed, training_->order, batch.step, batch.first + row);
   return {.step = batch.step,
           .index = row,
-          .sample = row < batch.real ? batch.step * rows_ + row : RowPlace::kPadding,
+          .sample = row < batch.real ? evaluation_.first + batch.step * rows_ + row : RowPlace::kPadding,
           .epoch = 0};
 }
 

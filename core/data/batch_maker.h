@@ -22,6 +22,7 @@ struct EvaluationBatches {
   int64_t batch;
   UnreadableHandler unreadable = nullptr;
   RankShare share = {};
+  int64_t first = 0;  ///< number of the first sample in its source
 };
 
 /// Makes the micro-batch of a number, as a pure function of that number. It numbers and weighs the rows

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <set>
@@ -19,8 +20,43 @@ namespace {
   throw Error(ExitCode::usage, fmt::format("--rename {}: {}", one_line(text), reason));
 }
 
+constexpr char kAnyText = '*';
+
 bool is_prefix(const std::string& name) {
   return name.ends_with('.');
+}
+
+bool has_two_stars(const std::string& name) {
+  return std::ranges::count(name, kAnyText) > 1;
+}
+
+/// A part of a name that a rename replaces, from its first character on.
+struct Match {
+  size_t length = 0;
+  std::string any;  ///< the text of the `*`
+};
+
+std::optional<Match> match(const std::string& from, const std::string& name) {
+  const size_t star = from.find(kAnyText);
+  if (star == std::string::npos) {
+    const bool fits = is_prefix(from) ? name.starts_with(from) : name == from;
+    return fits ? std::optional(Match{from.size(), ""}) : std::nullopt;
+  }
+  const std::string before = from.substr(0, star), after = from.substr(star + 1);
+  if (!name.starts_with(before)) return std::nullopt;
+  // A whole name ends with the text after the star, of which an earlier place does not count.
+  const bool has_room = name.size() >= before.size() + after.size();
+  if (!is_prefix(from) && !(has_room && name.ends_with(after))) return std::nullopt;
+  const size_t end = is_prefix(from) ? name.find(after, star) : name.size() - after.size();
+  if (end == std::string::npos) return std::nullopt;
+  return Match{end + after.size(), name.substr(star, end - star)};
+}
+
+/// The new name in full.
+std::string renamed(const std::string& to, const Match& found, const std::string& name) {
+  std::string text = to;
+  if (const size_t star = text.find(kAnyText); star != std::string::npos) text.replace(star, 1, found.any);
+  return text + name.substr(found.length);
 }
 
 /// The names or, for a prefix, everything that ends with a dot at the start of a name.
@@ -45,6 +81,10 @@ Rename parse_rename(const std::string& text) {
   if (is_prefix(rename.from) ? !rename.to.empty() && !is_prefix(rename.to)
                              : is_prefix(rename.to) || rename.to.empty())
     refuse_rename(text, "expected two names, or two prefixes that end with a dot; a new prefix may be empty");
+  if (has_two_stars(rename.from) || has_two_stars(rename.to))
+    refuse_rename(text, "a name may have one *, which stands for any text");
+  if (rename.to.find(kAnyText) != std::string::npos && rename.from.find(kAnyText) == std::string::npos)
+    refuse_rename(text, "the * of the new name needs one in the old name, whose text it stands for");
   return rename;
 }
 
@@ -53,11 +93,10 @@ void rename_tensors(std::vector<StoredTensor>& tensors, const std::vector<Rename
     const std::string text = rename.from + "=" + rename.to;
     bool is_used = false;
     for (StoredTensor& tensor : tensors) {
-      const bool matches =
-          is_prefix(rename.from) ? tensor.name.starts_with(rename.from) : tensor.name == rename.from;
-      if (!matches) continue;
+      const std::optional<Match> found = match(rename.from, tensor.name);
+      if (!found) continue;
       is_used = true;
-      tensor.name = rename.to + tensor.name.substr(rename.from.size());
+      tensor.name = renamed(rename.to, *found, tensor.name);
       if (!is_tensor_name(tensor.name))
         refuse_rename(text, "leaves a name that a safetensors file cannot have");
     }

@@ -8,7 +8,8 @@
 
 namespace trainer {
 
-/// A new name for a tensor or, if `from` ends with a dot, a new prefix, which may be empty.
+/// A new name for a tensor or, if `from` ends with a dot, a new prefix, which may be empty. One `*` in `from`
+/// stands for the shortest text that fits, and in `to` for the same text.
 struct Rename {
   std::string from, to;
 };

@@ -37,10 +37,12 @@ std::shared_ptr<const SampleDraw> draw_of(const DataSource& source) {
   return weights.empty() ? nullptr : std::make_shared<const SampleDraw>(weights);
 }
 
-EvaluationBatches one_pass(const BatchSplit& batch, const DataSource& source,
-                           const UnreadableHandler& unreadable) {
-  return {
-      .samples = source.size(), .batch = batch.micro_batch, .unreadable = unreadable, .share = batch.share};
+EvaluationBatches one_pass(const BatchSplit& batch, const PassRequest& request) {
+  return {.samples = request.samples,
+          .batch = batch.micro_batch,
+          .unreadable = request.unreadable,
+          .share = batch.share,
+          .first = request.first};
 }
 
 }  // namespace
@@ -57,10 +59,9 @@ BatchMaker training_batches(const Job& job, const DataSource& source) {
   return maker_of(job, source, batches, false);
 }
 
-std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const DataSource& source,
-                                        const UnreadableHandler& unreadable, bool mirrored) {
-  return open_batches(
-      job, device, maker_of(job, source, one_pass(job.spec.batch(), source, unreadable), mirrored), nullptr);
+std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const PassRequest& request) {
+  const EvaluationBatches batches = one_pass(job.spec.batch(), request);
+  return open_batches(job, device, maker_of(job, request.source, batches, request.mirrored), nullptr);
 }
 
 Feed open_feed(const Job& job, Device& device, Split split, const std::filesystem::path& unreadable_list,
@@ -74,7 +75,7 @@ Feed open_feed(const Job& job, Device& device, Split split, const std::filesyste
   BatchMaker maker =
       split == Split::train
           ? training_batches(job, *feed.source)
-          : maker_of(job, *feed.source, one_pass(job.spec.batch(), *feed.source, nullptr), false);
+          : maker_of(job, *feed.source, one_pass(job.spec.batch(), {.source = *feed.source}), false);
   feed.pipeline = open_batches(job, device, std::move(maker), other);
   return feed;
 }

@@ -24,10 +24,16 @@ Feed open_feed(const Job& job, Device& device, Split split, const std::filesyste
 /// Makes the batches of training from a source, which must outlive it.
 BatchMaker training_batches(const Job& job, const DataSource& source);
 
-/// The pipeline of open_feed over samples that are given, in their order, once, as validation takes them;
-/// `unreadable` may be empty. With `mirrored`, each image as the network reads it is mirrored left to right.
-/// The source must outlive it.
-std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const DataSource& source,
-                                        const UnreadableHandler& unreadable, bool mirrored = false);
+/// A pass over samples that are given, in their order, once.
+struct PassRequest {
+  const DataSource& source;  ///< must outlive the pipeline
+  int64_t first = 0;         ///< number of the first sample
+  int64_t samples = source.size() - first;
+  UnreadableHandler unreadable = nullptr;
+  bool mirrored = false;  ///< each image, as the network reads it, is mirrored left to right
+};
+
+/// The pipeline of open_feed over these samples, as validation takes them.
+std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const PassRequest& request);
 
 }  // namespace trainer

@@ -269,8 +269,8 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   Job job{.spec = spec, .use = request.use};
   forward_program(spec, request.use);  // refuses a bad recipe before files are read
   const bool trains = request.use.purpose == Purpose::train;
-  if (trains) job.train = peek_split(spec, Split::train);
-  if (measures(request.use.purpose) && has_split(recipe.data, Split::val))
+  if (trains && request.has_data) job.train = peek_split(spec, Split::train);
+  if (measures(request.use.purpose) && request.has_data && has_split(recipe.data, Split::val))
     job.validation = peek_split(spec, Split::val);
   job.settings = loop_settings(job);
   job.checkpoints = checkpoint_settings(job);
@@ -281,7 +281,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
                          .is_async = planner.is_async(),
                          .disabled = request.disabled_passes,
                          .planner = &planner};
-  if (trains && recipe.data.images.cache == "device")
+  if (trains && request.has_data && recipe.data.images.cache == "device")
     program.samples = cached_samples(spec, planner, {job.train, job.validation});
   run_passes(job.program, passes_for(spec, program), request.observe);
   if (!request.plan) return job;
@@ -375,7 +375,8 @@ std::string memory_advice(const Planner& planner, const Job& job, int64_t availa
   if (job.use.purpose == Purpose::generate)
     return text + "\ntry fewer --samples or --tokens, which the cache grows with";
   const int64_t rows = fitting_micro_batch(planner, job, available);
-  text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
+  const bool predicts = job.use.purpose == Purpose::predict;
+  text += rows > 0 ? fmt::format("\ntry {}{}", predicts ? "--batch " : "training.micro_batch_size=", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");
   return text;
 }

@@ -40,7 +40,8 @@ struct Job {
 struct JobRequest {
   std::vector<std::string> disabled_passes;
   PassObserver observe;
-  bool plan = true;  ///< false: only the program is needed; plan and memory stay empty
+  bool plan = true;      ///< false: only the program is needed; plan and memory stay empty
+  bool has_data = true;  ///< false: as if data files were missing, and samples came from the host
   ProgramUse use;
   std::vector<double> balanced_weights = {};  ///< of the run that trained the weights; empty: not known
 };

@@ -43,6 +43,7 @@ const std::vector<std::string>& printing_commands() {
                                                  "schema",
                                                  "schema --markdown",
                                                  "schema --metrics",
+                                                 std::string("time --iterations 1") + kTrained,
                                                  "doctor",
                                                  "--help",
                                                  "--version"};

@@ -30,6 +30,15 @@ TEST_CASE("import: a name or a prefix is replaced, in the order given") {
   CHECK(renamed({"body.=", "fc.=a.b.", "head=fc.weight"}) == "a.b.weight a.b.bias fc.weight");
 }
 
+TEST_CASE("import: a * stands for the same text in the new name, in whole names and in prefixes") {
+  CHECK(renamed({"body.*.weight=b.*.w"}) == "b.fc.w body.fc.bias head");
+  CHECK(renamed({"b*.fc.=x.*."}) == "x.ody.weight x.ody.bias head");
+  CHECK(renamed({"body.*=*"}) == "fc.weight fc.bias head");
+  CHECK(renamed({"body.*.=*."}) == "fc.weight fc.bias head");
+  CHECK(renamed({"*d=*t"}) == "body.fc.weight body.fc.bias heat");
+  CHECK(renamed({"h*ad=all"}) == "body.fc.weight body.fc.bias all");
+}
+
 TEST_CASE("import: a name that nothing has is refused with the nearest, and two equal names are refused") {
   using Catch::Matchers::ContainsSubstring;
   CHECK_THAT(renamed({"haed=x"}),
@@ -37,7 +46,8 @@ TEST_CASE("import: a name that nothing has is refused with the nearest, and two 
   CHECK_THAT(renamed({"bdy.="}), ContainsSubstring("did you mean 'body.'?"));
   CHECK_THAT(renamed({"head=body.fc.bias"}),
              ContainsSubstring("65 w.pth: two tensors would be named 'body.fc.bias'"));
-  for (const char* text : {"head", "=x", "head=", "head=x.", "body.=x", "head=__metadata__"})
+  for (const char* text : {"head", "=x", "head=", "head=x.", "body.=x", "head=__metadata__", "head=x*",
+                           "*e*=x", "h*=*x*", "he*ead=x"})
     CHECK_THAT(renamed({text}), ContainsSubstring("64 --rename"));
 }
 

@@ -37,7 +37,8 @@ class OpenFile {
 [[noreturn]] void fail(const std::string& path) {
   const int error = errno;
   const std::string reason = fmt::format("cannot be read: {}", std::strerror(error));
-  const bool is_files_fault = error == ENOENT || error == EACCES || error == ELOOP || error == EISDIR;
+  const bool is_files_fault = error == ENOENT || error == EACCES || error == ELOOP || error == EISDIR ||
+                              error == ENOTDIR || error == ENAMETOOLONG;
   if (is_files_fault) throw DecodeError(reason);
   throw Error(ExitCode::io, one_line(path) + ": " + reason);
 }

@@ -82,7 +82,7 @@ class ExactSize final : public ViewChooser {
   const ViewChooser& chooser_;
 };
 
-class ImageFilesSource final : public ImageSource {
+class ImageFilesSource final : public ArrivingImageFiles {
  public:
   ImageFilesSource(std::vector<std::string> files, const Shape& shape, int64_t max_pixels)
       : files_(std::move(files)), shape_(shape), max_pixels_(max_pixels) {}
@@ -95,12 +95,15 @@ class ImageFilesSource final : public ImageSource {
   bool has_label_sets() const override { return true; }  // which are unknown: none
   std::span<const int32_t> label_set(const Image&) const override { return {}; }
   std::string sample_file(int64_t index) const override { return files_[static_cast<size_t>(index)]; }
+  void replace(std::vector<std::string> files) override { files_ = std::move(files); }
 
   void read(int64_t index, Image& into) const override { read_view(index, WholeView(), into); }
 
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
     const std::string path = sample_file(index);
     try {
+      // The system would open the file that the part before it names.
+      if (path.find('\0') != std::string::npos) throw DecodeError("cannot be read: the path has a zero byte");
       read_image_file(path, into.encoded);
       const ExactSize exact(shape_, chooser);
       decode_image(into.encoded, is_fixed(shape_) ? exact : chooser, max_pixels_, into);
@@ -193,6 +196,10 @@ std::vector<std::string> image_files(const std::vector<std::string>& words) {
 std::unique_ptr<ImageSource> open_image_files(std::vector<std::string> files, const Shape& shape,
                                               int64_t max_pixels) {
   return std::make_unique<ImageFilesSource>(std::move(files), shape, max_pixels);
+}
+
+std::unique_ptr<ArrivingImageFiles> open_arriving_files(const Shape& shape, int64_t max_pixels) {
+  return std::make_unique<ImageFilesSource>(std::vector<std::string>(), shape, max_pixels);
 }
 
 }  // namespace trainer

@@ -38,4 +38,14 @@ std::vector<std::string> image_files(const std::vector<std::string>& words);
 std::unique_ptr<ImageSource> open_image_files(std::vector<std::string> files, const Shape& shape,
                                               int64_t max_pixels);
 
+/// Image files that are named while the source is in use.
+class ArrivingImageFiles : public ImageSource {
+ public:
+  /// From now on the samples are these files. No thread may be reading.
+  virtual void replace(std::vector<std::string> files) = 0;
+};
+
+/// A source as above that has no files yet.
+std::unique_ptr<ArrivingImageFiles> open_arriving_files(const Shape& shape, int64_t max_pixels);
+
 }  // namespace trainer
