@@ -17,8 +17,8 @@ namespace {
 
 const std::vector<std::string>& commands() {
   static const std::vector<std::string> names = {
-      "train",  "init",   "eval",    "predict", "generate", "plan",  "layers",     "data", "schema",
-      "doctor", "import", "inspect", "runs",    "report",   "watch", "completion", "man"};
+      "train",  "init",   "eval",   "predict", "generate", "export", "plan",  "layers",     "data",
+      "schema", "doctor", "import", "inspect", "runs",     "report", "watch", "completion", "man"};
   return names;
 }
 
