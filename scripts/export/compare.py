@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports a network, checks the file, and compares onnxruntime's logits with those of this program."""
+import json
 import pathlib
+import struct
 import subprocess
 import tempfile
 
@@ -73,11 +75,20 @@ def difference(found, expected):
     return float(numpy.abs(found.ravel() - expected).max() / max(1, numpy.abs(expected).max()))
 
 
-def check_file(path):
+def names_in(weights):
+    """Of the tensors in a safetensors file."""
+    with open(weights, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        return {name for name in json.loads(file.read(length)) if name != "__metadata__"}
+
+
+def check_file(path, weights):
     onnx.checker.check_model(path, full_check=True)
     model = onnx.load(path, load_external_data=False)
-    described = {value.name for value in model.graph.value_info}
-    assert described, "no value has a type"
+    initializers = [tensor.name for tensor in model.graph.initializer]
+    lacking = names_in(weights) - set(initializers)
+    assert not lacking, f"the file lacks {sorted(lacking)}"
+    assert len(initializers) == len(set(initializers)), "an initialiser is there twice"
     return model
 
 
@@ -86,7 +97,7 @@ def compare(network, opsets=OPSETS, batches=BATCHES):
     worst, expected = 0, {}
     for opset in opsets:
         path = network.export("--opset", str(opset))
-        model = check_file(path)
+        model = check_file(path, network.weights)
         assert model.opset_import[0].version == opset and model.ir_version == {17: 8, 23: 11}[opset]
         for samples in batches:
             name, values = network.inputs(model, samples)
