@@ -9,12 +9,12 @@ usage() {
 usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --tests    also install what scripts/test.sh needs: Slurm, munge and Open MPI (tests/slurm starts its own; no service is needed),
              man, zsh and fish, what --package installs, what sanitizers and scripts/fuzz.sh need (clang, its runtime
-             libraries, OpenMP), and from PyPI TensorBoard in build/tensorboard and, where nvcc is, NVIDIA's disassembler
+             libraries, OpenMP), and from PyPI TensorBoard in build/tensorboard, onnx and onnxruntime in build/onnx and, where nvcc is, NVIDIA's disassembler
              in build/disassembler
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy, clang with OpenMP
   --package  also install what `cpack -G DEB` needs: dpkg-dev, file
   --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
-             build/bench (5.5 GB); and the text of configs/gpt_char_bible.yaml
+             build/bench (5.5 GB), hls4ml in build/hls4ml; and the text of configs/gpt_char_bible.yaml
   --dry-run  only print what is missing and the command that installs it
 TEXT
 }
@@ -27,6 +27,8 @@ packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev li
 tools=(g++ cmake ninja git python3)
 package_tools=(dpkg-dev file)
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
+readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
+readonly hls4ml=(hls4ml==1.3.0 qonnx==1.0.0) # to compile exported models as for an FPGA
 readonly disassembler=(nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37) # to read the kernels' machine code
 with_wheels=no
 with_newest_torch=no
@@ -163,6 +165,10 @@ install_newest_torch() {
 install_packages
 if [ "$with_wheels" = yes ]; then
   install_wheels build/tensorboard "$tensorboard"
+  install_wheels build/onnx "${onnx[@]}"
   ! has_nvcc || install_wheels build/disassembler "${disassembler[@]}"
 fi
-[ "$with_newest_torch" = no ] || install_newest_torch
+if [ "$with_newest_torch" = yes ]; then
+  install_newest_torch
+  install_wheels build/hls4ml "${hls4ml[@]}"
+fi

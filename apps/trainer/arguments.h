@@ -49,6 +49,16 @@ struct TimingArguments {
   int64_t iterations = 50;
 };
 
+/// Options of `export` besides the network.
+struct ExportArguments {
+  std::string opset = "17";       ///< or "23"
+  std::string batch;              ///< "any" or a number; empty: any, or 1 if the reader needs a number
+  std::string input = "numbers";  ///< or "bytes"
+  std::string output = "logits";  ///< or "probabilities"
+  std::string reader;             ///< "hls4ml", or empty
+  int64_t length = 0;             ///< of sequences; 0: the recipe's
+};
+
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
   enum class Command {
@@ -57,6 +67,7 @@ struct Arguments {
     eval,
     predict,
     generate,
+    export_network,
     plan,
     time,
     layers,
@@ -76,11 +87,11 @@ struct Arguments {
   };
   Command command = Command::train;
   std::vector<std::string> command_line;  ///< the program and all its arguments
-  std::string config;                     ///< eval, predict, generate: empty if `run` is given
-  std::string run;      ///< eval, predict, generate: the run's directory; empty: the recipe's own
-  std::string weights;  ///< eval, predict, generate: a file or directory, empty: the run's; init: a file of
-                        ///< that network, empty: none
-  bool as_trained = false, as_written = false;  ///< eval, predict, generate: whose settings count
+  std::string config;                     ///< eval, predict, generate, export: empty if `run` is given
+  std::string run;      ///< eval, predict, generate, export: the run's directory; empty: the recipe's own
+  std::string weights;  ///< eval, predict, generate, export: a file or directory, empty: the run's; init: a
+                        ///< file of that network, empty: none
+  bool as_trained = false, as_written = false;  ///< eval, predict, generate, export: whose settings count
   std::vector<std::string> overrides;
   bool dump_config = false;
   std::optional<std::string> dump;    ///< plan: "program", "program:after=PASS" or "plan"
@@ -96,7 +107,7 @@ struct Arguments {
   /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
   /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
   /// the path's name in the working directory; report: the page, empty for report.html in the run's
-  /// directory; import: the safetensors file.
+  /// directory; import: the safetensors file; export: the model.
   std::string out;
   std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
   int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: the command's default
@@ -110,6 +121,7 @@ struct Arguments {
   PredictArguments predict;
   GenerateArguments generate;
   TimingArguments timing;
+  ExportArguments exported;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead
   std::string path;       ///< init, inspect, import, layers, runs, watch; doctor: to be read, empty for none

@@ -28,6 +28,9 @@ struct Notes {
 const std::map<std::string, Notes>& all_notes() {
   static const std::string predict =
       std::string(kWhereWeights) + "\nWrite ./key=value for a file whose name looks like an override.";
+  static const std::string of_export =
+      std::string(kWhereWeights) +
+      "\nWeights of 2 GB and more are written beside the model, as FILE.data; keep both in one folder.";
   static const std::map<std::string, Notes> notes = {
       {"",
        {"A recipe without a command is trained.",
@@ -53,6 +56,11 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer generate runs/gpt-5c2b7e01 --prompt \"Once upon\" --tokens 200 --temperature 0.8\n"
         "The same seed gives the same text.",
         {65, 69, 70, 71, 74, 78}}},
+      {"export",
+       {of_export.c_str(),
+        "trainer export runs/resnet-1f7b5899 --out resnet.onnx\n"
+        "trainer export --config mlp.yaml --out mlp.onnx --for hls4ml",
+        {65, 71, 74, 78}}},
       {"plan",
        {"",
         "trainer plan --config resnet.yaml training.global_batch_size=256\n"

@@ -17,7 +17,7 @@ namespace {
 
 const std::vector<std::string>& commands() {
   static const std::vector<std::string> names = {
-      "train",  "init",   "eval",   "predict", "generate", "plan",   "time",  "layers",     "data",
+      "train",  "init",   "eval",   "predict", "generate", "export", "plan",  "time",       "layers", "data",
       "schema", "doctor", "import", "inspect", "runs",     "report", "watch", "completion", "man"};
   return names;
 }

@@ -12,6 +12,7 @@ int init_command(const Arguments& arguments);
 int eval_command(const Arguments& arguments);
 int predict_command(const Arguments& arguments);
 int generate_command(const Arguments& arguments);
+int export_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 int time_command(const Arguments& arguments);
 int layers_command(const Arguments& arguments);

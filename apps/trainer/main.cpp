@@ -39,6 +39,8 @@ int run(int argc, char** argv) {
       return predict_command(*arguments);
     case Arguments::Command::generate:
       return generate_command(*arguments);
+    case Arguments::Command::export_network:
+      return export_command(*arguments);
     case Arguments::Command::plan:
       return plan_command(*arguments);
     case Arguments::Command::time:

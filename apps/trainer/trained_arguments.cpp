@@ -189,6 +189,39 @@ void add_generate_command(CLI::App& app, Arguments& arguments) {
   generate->add_flag("--json", wanted.json, "print a JSON object for each sample");
 }
 
+void add_export_command(CLI::App& app, Arguments& arguments) {
+  ExportArguments& wanted = arguments.exported;
+  CLI::App* command =
+      app.add_subcommand("export", "write a trained network as a file that other programs run (ONNX)");
+  add_trained(*command, arguments);
+  command
+      ->add_option("words", arguments.inputs,
+                   "a run's directory; section.key=value overrides a key of its recipe")
+      ->type_name("DIRECTORY|KEY=VALUE");
+  command->add_option("--out,-o", arguments.out, "the model to write, *.onnx")->required()->type_name("FILE");
+  make_choice(*command->add_option("--opset", wanted.opset,
+                                   "version of ONNX's operators: 17, which all tools read (default), or 23, "
+                                   "which has attention, rotary and RMS norm as one node each"),
+              {"17", "23"});
+  command
+      ->add_option("--batch", wanted.batch,
+                   "samples of a call: any (default), or a number that is fixed in the file")
+      ->type_name("any|N");
+  make_count(
+      *command->add_option("--length", wanted.length,
+                           "tokens of a sequence, which are fixed in the file (default: the recipe's)"));
+  make_choice(*command->add_option("--input", wanted.input,
+                                   "what the network reads of images: numbers after the recipe's transforms "
+                                   "(default), or their bytes"),
+              {"numbers", "bytes"});
+  make_choice(
+      *command->add_option("--output", wanted.output, "what it gives: logits (default), or probabilities"),
+      {"logits", "probabilities"});
+  make_choice(*command->add_option("--for", wanted.reader,
+                                   "the program that reads the file, if it takes a part of ONNX only"),
+              {"hls4ml"});
+}
+
 void finish_without_inputs(const CLI::App& command, Arguments& arguments) {
   finish_trained(command, arguments);
   std::ranges::move(arguments.inputs, std::back_inserter(arguments.overrides));

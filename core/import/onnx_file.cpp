@@ -20,6 +20,7 @@
 #include "core/base/regular_file.h"
 #include "core/import/remedies.h"
 #include "core/import/tensor_name.h"
+#include "core/storage/onnx_fields.h"
 #include "core/storage/stored_type.h"
 
 namespace trainer {
@@ -32,43 +33,32 @@ constexpr auto kVarint = protozero::pbf_wire_type::varint, kFixed32 = protozero:
                kFixed64 = protozero::pbf_wire_type::fixed64,
                kDelimited = protozero::pbf_wire_type::length_delimited;
 
-// Fields of TensorProto (onnx/onnx.proto).
-enum TensorField : protozero::pbf_tag_type {
-  kDims = 1,
-  kDataType = 2,
-  kFloatData = 4,
-  kInt32Data = 5,
-  kInt64Data = 7,
-  kName = 8,
-  kRawData = 9,
-  kDoubleData = 10,
-  kUint64Data = 11,
-  kExternalData = 13,
-  kDataLocation = 14
-};
+using namespace onnx::tensor_field;
 
 /// A type of ONNX with the field that has its elements if raw_data has not.
 struct OnnxType {
-  int32_t number;
+  onnx::Element element;
   std::string_view dtype;
-  TensorField field;
+  protozero::pbf_tag_type field;
 };
 
-constexpr auto kOnnxTypes = std::to_array<OnnxType>({{1, "F32", kFloatData},
-                                                     {2, "U8", kInt32Data},
-                                                     {3, "I8", kInt32Data},
-                                                     {4, "U16", kInt32Data},
-                                                     {5, "I16", kInt32Data},
-                                                     {6, "I32", kInt32Data},
-                                                     {7, "I64", kInt64Data},
-                                                     {9, "BOOL", kInt32Data},
-                                                     {10, "F16", kInt32Data},
-                                                     {11, "F64", kDoubleData},
-                                                     {12, "U32", kUint64Data},
-                                                     {13, "U64", kUint64Data},
-                                                     {16, "BF16", kInt32Data},
-                                                     {17, "F8_E4M3", kInt32Data},
-                                                     {19, "F8_E5M2", kInt32Data}});
+using onnx::Element;
+
+constexpr auto kOnnxTypes = std::to_array<OnnxType>({{Element::f32, "F32", kFloatData},
+                                                     {Element::u8, "U8", kInt32Data},
+                                                     {Element::i8, "I8", kInt32Data},
+                                                     {Element::u16, "U16", kInt32Data},
+                                                     {Element::i16, "I16", kInt32Data},
+                                                     {Element::i32, "I32", kInt32Data},
+                                                     {Element::i64, "I64", kInt64Data},
+                                                     {Element::boolean, "BOOL", kInt32Data},
+                                                     {Element::f16, "F16", kInt32Data},
+                                                     {Element::f64, "F64", kDoubleData},
+                                                     {Element::u32, "U32", kUint64Data},
+                                                     {Element::u64, "U64", kUint64Data},
+                                                     {Element::bf16, "BF16", kInt32Data},
+                                                     {Element::f8_e4m3, "F8_E4M3", kInt32Data},
+                                                     {Element::f8_e5m2, "F8_E5M2", kInt32Data}});
 
 /// Moves to the next field of a message. protozero drops the upper half of a length, so lengths are compared
 /// with the remaining bytes before it reads them.
@@ -148,8 +138,7 @@ class OnnxFile final : public ForeignWeights {
   OnnxFile(const std::filesystem::path& path, std::string bytes) : path_(path), bytes_(std::move(bytes)) {
     pbf_reader model(bytes_.data(), bytes_.size());
     while (advance_onnx(model)) {
-      constexpr int kGraph = 7;
-      if (model.tag_and_type() == tag_and_type(kGraph, kDelimited)) {
+      if (model.tag_and_type() == tag_and_type(onnx::model_field::kGraph, kDelimited)) {
         read_graph(model.get_message());
       } else {
         model.skip();
@@ -179,7 +168,7 @@ class OnnxFile final : public ForeignWeights {
 };
 
 void OnnxFile::read_graph(pbf_reader graph) {
-  constexpr int kInitializer = 5, kSparseInitializer = 15;
+  using onnx::graph_field::kInitializer, onnx::graph_field::kSparseInitializer;
   while (advance_onnx(graph)) {
     if (graph.tag_and_type() == tag_and_type(kInitializer, kDelimited)) {
       add(graph.get_message());
@@ -237,7 +226,7 @@ void OnnxFile::add(pbf_reader message) {
          "its data is in another file, expected it in the model; in Python: onnx.save(onnx.load(path), path, "
          "save_as_external_data=False)");
   }
-  const auto* type = std::ranges::find(kOnnxTypes, head.type, &OnnxType::number);
+  const auto* type = std::ranges::find(kOnnxTypes, Element{head.type}, &OnnxType::element);
   if (type == kOnnxTypes.end())
     fail(name,
          fmt::format("ONNX's type {} cannot be stored, expected numbers; convert the tensor", head.type));

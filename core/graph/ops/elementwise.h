@@ -9,6 +9,7 @@
 // Every element-wise function of one argument. A functor computes y = f(x) and, from y or from x, the
 // gradient dx = dy * f'(x); it is compiled by g++ for the CPU and by nvcc for the GPU. The type list at the
 // end turns each functor into an operation, its gradient, a layer of that name and both backends' loops.
+// `onnx` writes y = f(x) with operators of ONNX (core/export/onnx_graph.h), for `trainer export`.
 //
 // A NaN x gives a NaN y. Gradients are zero only for an x that is known to be clamped, as in PyTorch: a NaN x
 // or y passes dy. So comparisons test whether a number is out of bounds, never whether it is within them. The
@@ -34,6 +35,10 @@ struct Relu {
   TRAINER_HD T gradient(T y, T dy) const {
     return y <= T(0) ? T(0) : dy;
   }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("Relu", {x});
+  }
 };
 
 /// y = x for x > 0, negative_slope * x otherwise
@@ -54,6 +59,10 @@ struct LeakyRelu {
   TRAINER_HD T gradient(T x, T dy) const {
     return x > T(0) ? dy : T(negative_slope) * dy;
   }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("LeakyRelu", {x}, {{"alpha", negative_slope}});
+  }
 };
 
 /// y = 1 / (1 + exp(-x)), dy/dx = y * (1 - y)
@@ -70,6 +79,10 @@ struct Sigmoid {
   template <class T>
   TRAINER_HD T gradient(T y, T dy) const {
     return dy * y * (T(1) - y);
+  }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("Sigmoid", {x});
   }
 };
 
@@ -88,6 +101,10 @@ struct Tanh {
   TRAINER_HD T gradient(T y, T dy) const {
     return dy * (T(1) - y * y);
   }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("Tanh", {x});
+  }
 };
 
 /// y = x * s(x) with s the sigmoid, dy/dx = s * (1 + x * (1 - s))
@@ -105,6 +122,10 @@ struct Silu {
   TRAINER_HD T gradient(T x, T dy) const {
     const T s = T(1) / (T(1) + math::exp(-x));
     return dy * s * (T(1) + x * (T(1) - s));
+  }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("Mul", {x, graph.node("Sigmoid", {x})});
   }
 };
 
@@ -127,6 +148,13 @@ struct Gelu {
   TRAINER_HD T gradient(T x, T dy) const {
     const T density = T(0.39894228040143267794) * math::exp(T(-0.5) * x * x);
     return dy * (cumulative(x) + x * density);
+  }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    if (graph.opset() >= 20) return graph.node("Gelu", {x});
+    const auto erf = graph.node("Erf", {graph.node("Div", {x, graph.number(1.41421356237309504880)})});
+    const auto twice = graph.node("Mul", {x, graph.node("Add", {erf, graph.number(1)})});
+    return graph.node("Mul", {twice, graph.number(0.5)});
   }
 };
 
@@ -153,6 +181,15 @@ struct GeluTanh {
     const T slope = T(kScale) * (T(1) + T(3 * kCube) * near * near);
     return T(0.5) * dy * (T(1) + t + x * (T(1) - t * t) * slope);
   }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    if (graph.opset() >= 20) return graph.node("Gelu", {x}, {{"approximate", "tanh"}});
+    const auto cube = graph.node("Mul", {graph.node("Mul", {x, x}), x});
+    const auto sum = graph.node("Add", {x, graph.node("Mul", {cube, graph.number(kCube)})});
+    const auto tanh = graph.node("Tanh", {graph.node("Mul", {sum, graph.number(kScale)})});
+    const auto twice = graph.node("Mul", {x, graph.node("Add", {tanh, graph.number(1)})});
+    return graph.node("Mul", {twice, graph.number(0.5)});
+  }
 };
 
 /// y = x for x > 0, alpha * (exp(x) - 1) otherwise; dy/dx = 1 or y + alpha
@@ -173,6 +210,10 @@ struct Elu {
   TRAINER_HD T gradient(T x, T dy) const {
     return x > T(0) ? dy : dy * (T(alpha) * math::exp(x));
   }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("Elu", {x}, {{"alpha", alpha}});
+  }
 };
 
 /// y = log(1 + exp(x)), without overflow; dy/dx = 1 / (1 + exp(-x))
@@ -189,6 +230,10 @@ struct Softplus {
   template <class T>
   TRAINER_HD T gradient(T x, T dy) const {
     return dy / (T(1) + math::exp(-x));
+  }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("Softplus", {x});
   }
 };
 
@@ -212,6 +257,11 @@ struct Mish {
     const T e = math::exp(near), n = e * (e + T(2)), d = T(1) / (n + T(2));
     return dy * (n * d + near * (T(4) * e * (e + T(1)) * d * d));
   }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    if (graph.opset() >= 18) return graph.node("Mish", {x});
+    return graph.node("Mul", {x, graph.node("Tanh", {graph.node("Softplus", {x})})});
+  }
 };
 
 /// y = min(max(x, 0), 6)
@@ -228,6 +278,10 @@ struct Relu6 {
   template <class T>
   TRAINER_HD T gradient(T y, T dy) const {
     return y <= T(0) || y >= T(6) ? T(0) : dy;
+  }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("Clip", {x, graph.number(0), graph.number(6)});
   }
 };
 
@@ -250,6 +304,10 @@ struct HardTanh {
   TRAINER_HD T gradient(T y, T dy) const {
     return y <= T(min_value) || y >= T(max_value) ? T(0) : dy;
   }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("Clip", {x, graph.number(min_value), graph.number(max_value)});
+  }
 };
 
 /// y = min(max(x + 3, 0), 6) / 6
@@ -266,6 +324,10 @@ struct HardSigmoid {
   template <class T>
   TRAINER_HD T gradient(T x, T dy) const {
     return x <= T(-3) || x >= T(3) ? T(0) : dy * T(1.0 / 6);
+  }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("HardSigmoid", {x}, {{"alpha", 1.0 / 6}, {"beta", 0.5}});
   }
 };
 
@@ -284,6 +346,10 @@ struct HardSwish {
   TRAINER_HD T gradient(T x, T dy) const {
     const T inner = dy * (x * T(1.0 / 3) + T(0.5));
     return x < T(-3) ? T(0) : (x < T(3) ? inner : dy);
+  }
+  template <class Graph>
+  typename Graph::Value onnx(Graph& graph, const typename Graph::Value& x) const {
+    return graph.node("HardSwish", {x});
   }
 };
 

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
+#include "apps/trainer/trained_recipe.h"
+#include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/base/units.h"
+#include "core/config/scalar_values.h"
+#include "core/data/images/transform.h"
+#include "core/export/export_program.h"
+#include "core/export/onnx_file.h"
+#include "core/host/stop.h"
+#include "core/recipe/assemble.h"
+#include "core/run/weight_fit.h"
+#include "core/run/weights.h"
+#include "core/storage/output_file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Two numbers of samples by which dimensions of the batch are told from others.
+constexpr int64_t kFewSamples = 2, kMoreSamples = 3;
+
+[[noreturn]] void refuse_export(const std::string& why) {
+  throw Error(ExitCode::usage, "export: " + why);
+}
+
+/// The number of samples that the file fixes; nothing: any.
+std::optional<int64_t> batch_of(const ExportArguments& wanted) {
+  const bool is_fixed = wanted.reader == "hls4ml";
+  if (wanted.batch == "any" && is_fixed)
+    refuse_export("--for hls4ml needs a fixed batch; write --batch 1, or leave --batch out");
+  if (wanted.batch.empty() && is_fixed) return 1;
+  if (wanted.batch.empty() || wanted.batch == "any") return std::nullopt;
+  int64_t samples = 0;
+  const bool is_number = parse_whole(wanted.batch, samples) == std::errc();
+  if (!is_number || samples < 1 || samples > kMaxDimension)
+    refuse_export(fmt::format("--batch takes any, or a whole number from 1 to {}, got '{}'", kMaxDimension,
+                              one_line(wanted.batch)));
+  return samples;
+}
+
+/// The command line with the length of sequences as a key of the recipe. A length that the network cannot
+/// have is refused as an option, not as a recipe.
+Arguments with_length(const Arguments& arguments, const Recipe& recipe) {
+  Arguments longer = arguments;
+  const int64_t length = arguments.exported.length;
+  if (length == 0) return longer;
+  if (recipe.model.kind() != InputKind::tokens)
+    refuse_export("--length is for networks that read tokens, and this one reads images; leave it out");
+  longer.overrides.push_back(fmt::format("model.input=[{}]", length));
+  try {
+    forward_program(RunSpec(named_recipe(longer)), {.purpose = Purpose::predict});
+  } catch (const Error& problem) {
+    if (problem.code() != ExitCode::recipe) throw;
+    refuse_export(fmt::format("--length {} does not fit the network, which has {}: {}", length,
+                              recipe.model.input[0], problem.what()));
+  }
+  return longer;
+}
+
+OnnxOutput output_of(const RunSpec& spec, const ExportArguments& wanted) {
+  if (wanted.output == "logits") return OnnxOutput::logits;
+  const Task& task = task_of(spec);
+  if (task.has_label_sets()) return OnnxOutput::sigmoid;
+  if (task.classes(spec.output()) > 0) return OnnxOutput::softmax;
+  refuse_export(
+      fmt::format("--output probabilities needs classes, and {} has none; leave it out", task.name()));
+}
+
+std::optional<ByteScales> bytes_of(const Recipe& recipe, const ExportArguments& wanted) {
+  if (wanted.input == "numbers") return std::nullopt;
+  if (recipe.model.kind() != InputKind::pixels)
+    refuse_export("--input bytes is for networks that read images, and this one reads tokens; leave it out");
+  PixelMap map = pixel_map(recipe.data.images.transform_list(Split::val), recipe.model.input[0]);
+  return ByteScales{.scale = std::move(map.scale), .offset = std::move(map.offset)};
+}
+
+OnnxGraph graph_of(const RunSpec& spec, const ExportArguments& wanted) {
+  const std::optional<int64_t> batch = batch_of(wanted);
+  const auto program = [&](int64_t samples) {
+    return forward_program(spec.with_micro_batch(samples), {.purpose = Purpose::predict});
+  };
+  const Network& network = spec.recipe().model;
+  std::map<std::string, std::string> layers;
+  for (size_t i = 0; i < network.layers.size(); ++i)
+    layers[network.layers[i]->origin.path] = network.layer_name(i);
+  const ExportRequest request{
+      .format = {.opset = wanted.opset == "23" ? 23 : 17,
+                 .reader = wanted.reader.empty() ? OnnxReader::any : OnnxReader::hls4ml},
+      .output = output_of(spec, wanted),
+      .bytes = bytes_of(spec.recipe(), wanted),
+      .layer_of = [&](const Origin& origin) { return layers.at(origin.path); }};
+  const Program first = program(batch.value_or(kFewSamples));
+  if (batch) return export_program(first, nullptr, request);
+  const Program second = program(kMoreSamples);
+  return export_program(first, &second, request);
+}
+
+/// The weights of a file, which are read tensor by tensor.
+class ExportedWeights {
+ public:
+  /// Throws Error (exit 65) if they do not fit the network.
+  ExportedWeights(const RunSpec& spec, const fs::path& path)
+      : program_(forward_program(spec, {.purpose = Purpose::predict})), file_(path) {
+    std::vector<const Tensor*> wanted;
+    for (const Tensor& tensor : program_.tensors) {
+      if (is_weight(tensor)) wanted.push_back(&tensor);
+    }
+    const TiedNames tied = spec.recipe().model.tied_weights();
+    names_ = match_names(wanted, tied, file_);
+    require_fit(wanted, path, file_, names_, {.patterns = {}, .origin = {}, .tied = tied}, false);
+  }
+
+  void copy(const std::string& name, const ByteSink& sink) const {
+    const StoredTensor& stored = *names_.find(name);
+    if (stored.dtype == "F32") return file_.copy_bytes(stored, sink);
+    const std::vector<float> values = file_.read_floats(stored);
+    sink(std::as_bytes(std::span(values)));
+  }
+  const std::vector<std::string>& prefixes() const { return names_.prefixes; }
+
+ private:
+  Program program_;
+  SafetensorsFile file_;
+  WeightNames names_;
+};
+
+void write_model(const OnnxGraph& graph, const ExportedWeights& weights, const fs::path& path,
+                 const fs::path& read, StopSignals& signals) {
+  const bool is_large = onnx_bytes(graph) >= kMostModelBytes;
+  const fs::path data_path = path.string() + ".data";
+  const OutputFile model(path, {read});
+  signals.watch_loop();
+  const WeightSource source = [&](const std::string& name, const ByteSink& sink) {
+    weights.copy(name, sink);
+  };
+  const auto watched = [&](const ByteSink& sink) {
+    return [&signals, &sink](std::span<const std::byte> piece) {
+      signals.throw_if_asked();  // here, so that no partial file remains
+      sink(piece);
+    };
+  };
+  if (is_large) {
+    const OutputFile data(data_path, {read});
+    data.write([&](const ByteSink& sink) { compose_onnx_data(graph, source, watched(sink)); });
+  }
+  const std::string data_name = is_large ? data_path.filename().string() : "";
+  model.write([&](const ByteSink& sink) { compose_onnx(graph, source, data_name, watched(sink)); });
+  print_note(model, fmt::format("{}: {} nodes, {}{}", one_line(path.string()), graph.nodes().size(),
+                                human_bytes(onnx_bytes(graph)),
+                                is_large ? fmt::format(", weights in {}", one_line(data_name)) : ""));
+}
+
+}  // namespace
+
+int export_command(const Arguments& arguments) {
+  const fs::path path = arguments.out;
+  if (path.extension() != ".onnx")
+    refuse_export(fmt::format("expected a file that ends in .onnx, got '{}'", one_line(arguments.out)));
+  batch_of(arguments.exported);
+  StopSignals signals(StopSignals::kPass);
+  const std::shared_ptr<const Recipe> named = named_recipe(arguments);
+  const Arguments longer = with_length(arguments, *named);
+  const std::shared_ptr<const Recipe> written = arguments.exported.length == 0 ? named : named_recipe(longer);
+  graph_of(written, arguments.exported);  // what has no form is refused before weights are looked for
+  const TrainedRecipe trained = with_weights(written, longer);
+  const RunSpec spec(trained.recipe);
+  const OnnxGraph graph = graph_of(spec, arguments.exported);
+  const ExportedWeights weights(spec, trained.files.model);
+  if (!weights.prefixes().empty())
+    print_warning(fmt::format(
+        "{}: {}", one_line(trained.files.model.string()),
+        prefix_remark({.loaded = {}, .replaced = {}, .left = {}, .prefixes = weights.prefixes()})));
+  write_model(graph, weights, path, trained.files.model, signals);
+  return 0;
+}
+
+}  // namespace trainer

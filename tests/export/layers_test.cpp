@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/export/export_program.h"
+#include "core/export/forms.h"
+#include "core/layers/table.h"
+#include "core/recipe/assemble.h"
+#include "tests/catch.h"
+
+namespace trainer {
+namespace {
+
+constexpr const char* kImages = R"(version: 1
+data: {format: synthetic}
+model: {input: [8, 4, 4], layers: [{conv2d: {name: before, out_channels: 8, kernel_size: 1}}, )";
+constexpr const char* kTokens = R"(version: 1
+data: {format: text, train: none.txt, val: null}
+model: {input: [24], input_kind: tokens, layers: [{embedding: {name: before, vocab_size: 64, features: 24}}, )";
+constexpr const char* kIds = R"(version: 1
+data: {format: text, train: none.txt, val: null}
+model: {input: [4], input_kind: tokens, layers: [)";
+
+/// Of keys for which 4 does not do.
+const std::map<std::string, const char*> kValues = {{"shape", "[-1]"}, {"p", "0.5"}, {"max_positions", "24"}};
+
+/// A value for each key that the layer requires, so that most layers accept it.
+std::string required_keys(const Registered<Layer>& row) {
+  Fields fields;
+  row.make()->declare(fields);
+  std::string text;
+  for (const Field& field : fields.list()) {
+    const auto special = kValues.find(field.name);
+    const char* const value = special == kValues.end() ? "4" : special->second;
+    if (field.is_required) text += fmt::format("{}: {}, ", field.name, value);
+  }
+  return text;
+}
+
+Program prediction(const std::string& recipe, int64_t samples) {
+  const RunSpec spec = Recipe::parse(recipe, "test.yaml", {});
+  return forward_program(spec.with_micro_batch(samples), {.purpose = Purpose::predict});
+}
+
+/// The program of a network that ends in the layer; nothing if it takes none of these inputs.
+std::optional<Program> program_with(const Registered<Layer>& row) {
+  for (const char* before : {kImages, kTokens, kIds}) {
+    for (const char* inputs : {"", "inputs: [before, before]", "inputs: [sequence, before]"}) {
+      const bool has_sequence = std::string_view(inputs).find("sequence") != std::string_view::npos;
+      const std::string text = fmt::format("{}{}{{{}: {{{}{}}}}}]}}\n", before,
+                                           has_sequence ? "{to_tokens: {name: sequence}}, " : "", row.name,
+                                           required_keys(row), inputs);
+      try {
+        const RunSpec spec = Recipe::parse(text, "test.yaml", {});
+        Program program;
+        Entry entry(entry_name::kPredict);
+        Builder build(program, entry);
+        const Network& network = spec.recipe().model;
+        const std::vector<TensorId> x = network.declare_inputs(program, 2);
+        const LayerContext context{.build = build, .name = "", .seed = 1};
+        entry.outputs = {{output_name::kLogits, network.build(context, x).back()}};
+        program.entries.push_back(std::move(entry));
+        return program;
+      } catch (const Error&) {
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+TEST_CASE("export: the operations of every layer have an ONNX form") {
+  for (const Registered<Layer>& row : layers()) {
+    INFO(row.name);
+    const std::optional<Program> program = program_with(row);
+    REQUIRE(program);
+    for (const Node& node : program->entries[0].nodes) {
+      INFO(node.op->name());
+      CHECK(onnx_form(*node.op) != nullptr);
+    }
+    for (const int64_t opset : {17, 23}) {
+      const ExportRequest request{.format = {.opset = opset},
+                                  .layer_of = [](const Origin&) { return "layer"; }};
+      CHECK_NOTHROW(export_program(*program, nullptr, request));
+    }
+  }
+}
+
+TEST_CASE("export: rows of the table are sorted by operation, each once") {
+  const std::span<const OnnxRow> rows = onnx_rows();
+  for (size_t i = 1; i < rows.size(); ++i) CHECK(rows[i - 1].operation < rows[i].operation);
+}
+
+TEST_CASE("export: dimensions of the batch are told from others") {
+  const std::string text = std::string(kTokens) + "{flatten: {}}, {linear: {out_features: 2}}]}\n";
+  const Program two = prediction(text, 2), three = prediction(text, 3);
+  const ExportRequest request{.format = {}, .layer_of = [](const Origin& origin) { return origin.path; }};
+  const OnnxGraph any = export_program(two, &three, request);
+  CHECK(any.inputs().at(0).shape == Shape{kAnyBatch, 24});
+  CHECK(any.output().shape == Shape{kAnyBatch, 2});
+  const OnnxGraph fixed = export_program(two, nullptr, request);
+  CHECK(fixed.output().shape == Shape{2, 2});
+  CHECK(fixed.nodes().back().name == "model.layers[2].linear/Gemm");
+}
+
+TEST_CASE("export: values have types, and weights the names of the program") {
+  const std::string text =
+      std::string(kTokens) +
+      "{relu: {}}, {linear: {name: head, out_features: 64, bias: false, weight_of: before}}]}\n";
+  const ExportRequest request{.format = {}, .layer_of = [](const Origin&) { return ""; }};
+  const OnnxGraph graph = export_program(prediction(text, 2), nullptr, request);
+  std::vector<std::string> weights;
+  for (const OnnxInitializer& each : graph.initializers()) {
+    if (each.is_weight()) weights.push_back(each.tensor.name);
+  }
+  CHECK(weights == std::vector<std::string>{"before.weight"});  // the head's is the same
+  std::set<std::string> described;
+  for (const OnnxTensor& tensor : graph.described()) described.insert(tensor.name);
+  CHECK(described == std::set<std::string>{"Gather", "Relu"});
+}
+
+}  // namespace trainer
