@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <stdexcept>
 
 #include "core/base/printable.h"
 #include "core/base/version.h"
@@ -154,6 +155,8 @@ void check_weights(std::span<const Tensor> tensors, const std::filesystem::path&
 
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced) {
+  if (executable.plan().has_entry(entry_name::kPrepare))
+    throw std::logic_error("weights that are prepared are loaded by load_trained");
   const FittingFile file(executable.plan().tensors, path, replaced, false);
   for (const Tensor* weight : file.wanted()) {
     if (const StoredTensor* stored = file.find(weight->name))

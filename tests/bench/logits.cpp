@@ -37,8 +37,8 @@ int write_logits(int argc, char** argv) {
   const Backend backend = make_cpu_backend(kThreads);
   const Job job = make_job(spec, *backend.planner, {.use = {.purpose = Purpose::predict}});
   Session session(job.program, backend, spec.seed());
-  load_weights(session.executable(), argv[2],
-               {.patterns = {}, .origin = {}, .tied = recipe->model.tied_weights()});
+  load_trained(session.executable(),
+               {.model = argv[2], .averages = {}, .tied = recipe->model.tied_weights()});
   const bool reads_tokens = recipe->model.kind() == InputKind::tokens;
   session.set(reads_tokens ? input_name::kTokens : input_name::kImages, numbers_of(argv[4]));
   session.run(entry_name::kPredict);
