@@ -20,11 +20,11 @@ NETWORKS = ["images", "sequences"]  # of tests/export
 # name: file, the text before, the text after
 MUTATIONS = {
     "mask_off_by_one": ("core/export/sequence_forms.cpp", "key < seen.end; ++key", "key + 1 < seen.end; ++key"),
-    "rotary_sign": ("core/export/sequence_forms.cpp", '"inverse") ? -1 : 1', '"inverse") ? 1 : -1'),
+    "rotary_sign": ("core/export/sequence_forms.cpp", 'sines && node.attribute<bool>("inverse") ? -1', 'sines && !node.attribute<bool>("inverse") ? -1'),
     "rotary_table_swapped": ("core/export/sequence_forms.cpp", "(sines ? features / 2 : 0)", "(sines ? 0 : features / 2)"),
     "heads_read_wrong_keys": ("core/export/sequence_forms.cpp", "all.k = node.graph.slice(all.q, 2, of_q, of_q + of_kv)",
                               "all.k = node.graph.slice(all.q, 2, 0, of_kv)"),
-    "scale_forgotten": ("core/export/sequence_forms.cpp", "const double scale = settings.factor(all.size);", "const double scale = 1;"),
+    "scale_doubled": ("core/export/sequence_forms.cpp", "const double scale = settings.factor(all.size);", "const double scale = 2 * settings.factor(all.size);"),
     "eps_of_layer_norm": ("core/export/norm_forms.cpp", '{{"axis", int64_t{-1}}, {"epsilon", node.attribute<double>("eps")}}',
                           '{{"axis", int64_t{-1}}}'),
     "eps_of_rms_norm": ("core/export/norm_forms.cpp", "graph.number(eps)", "graph.number(0 * eps)"),
@@ -37,7 +37,7 @@ MUTATIONS = {
     "pads_not_counted": ("core/export/image_forms.cpp", '"count_include_pad", int64_t{1}', '"count_include_pad", int64_t{0}'),
     "resize_rounds": ("core/export/image_forms.cpp", 'std::string("floor")', 'std::string("ceil")'),
     "resize_corners": ("core/export/image_forms.cpp", 'is_aligned ? "align_corners"', 'is_aligned ? "half_pixel"'),
-    "output_padding_forgotten": ("core/export/image_forms.cpp", "added.push_back(y[d + 2] - reached);", "added.push_back(0 * reached);"),
+    "output_padding_forgotten": ("core/export/image_forms.cpp", "added.push_back(y[d + 2] - reached);", "added.push_back(0 * (y[d + 2] - reached));"),
     "weight_not_transposed": ("core/export/product_forms.cpp", "is_stored_transposed ? 0 : 1", "is_stored_transposed ? 1 : 0"),
 }
 
