@@ -98,7 +98,8 @@ Value resample2d(const ExportedNode& node) {
   if (mode == "average") refuse_uneven(node);
   const Shape &x = node.shape(Resample2d::kX), &y = node.output();
   if (y[2] % x[2] != 0 || y[3] % x[3] != 0) node.refuse("use a factor that is a whole number");
-  const std::vector<float> factors = {1, 1, static_cast<float>(y[2] / x[2]), static_cast<float>(y[3] / x[3])};
+  const int64_t down = y[2] / x[2], across = y[3] / x[3];
+  const std::vector<float> factors = {1, 1, static_cast<float>(down), static_cast<float>(across)};
   const bool is_nearest = mode == "nearest", is_aligned = node.attribute<bool>("align_corners");
   Attributes attributes = {{"mode", std::string(is_nearest ? "nearest" : "linear")},
                            {"coordinate_transformation_mode", std::string(is_nearest   ? "asymmetric"

@@ -14,7 +14,17 @@
 namespace trainer {
 namespace {
 
-using namespace onnx;
+namespace model_field = onnx::model_field;
+namespace opset_field = onnx::opset_field;
+namespace graph_field = onnx::graph_field;
+namespace node_field = onnx::node_field;
+namespace attribute_field = onnx::attribute_field;
+namespace attribute_type = onnx::attribute_type;
+namespace value_field = onnx::value_field;
+namespace type_field = onnx::type_field;
+namespace tensor_field = onnx::tensor_field;
+namespace entry_field = onnx::entry_field;
+using onnx::kExternal;
 using protozero::pbf_writer;
 
 /// Readers map the data into memory, and align vectors to cache lines.

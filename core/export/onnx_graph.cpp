@@ -25,7 +25,7 @@ OnnxGraph::Value OnnxGraph::unique(const std::string& wanted) {
 OnnxGraph::Value OnnxGraph::node(std::string_view type, std::vector<Value> inputs,
                                  std::vector<OnnxAttribute> attributes) {
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
-  const std::string name = unique(layer_.empty() ? std::string(type) : fmt::format("{}/{}", layer_, type));
+  std::string name = unique(layer_.empty() ? std::string(type) : fmt::format("{}/{}", layer_, type));
   nodes_.push_back({std::string(type), name, std::move(inputs), name, std::move(attributes)});
   return name;
 }

@@ -156,7 +156,7 @@ Value rotary(const ExportedNode& node) {
                 turned_width = heads * node.attribute<int64_t>("size");
   const Value x = node.x(position_input::kX);
   const Value first = turned_width == width ? x : node.graph.slice(x, 2, 0, turned_width);
-  const Value y = node.graph.opset() < 23 ? turned(node, first, heads) : rotary_node(node, first, heads);
+  Value y = node.graph.opset() < 23 ? turned(node, first, heads) : rotary_node(node, first, heads);
   if (turned_width == width) return y;
   return node.graph.concat({y, node.graph.slice(x, 2, turned_width, width)}, 2);
 }

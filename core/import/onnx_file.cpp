@@ -33,7 +33,17 @@ constexpr auto kVarint = protozero::pbf_wire_type::varint, kFixed32 = protozero:
                kFixed64 = protozero::pbf_wire_type::fixed64,
                kDelimited = protozero::pbf_wire_type::length_delimited;
 
-using namespace onnx::tensor_field;
+using onnx::tensor_field::kDataLocation;
+using onnx::tensor_field::kDataType;
+using onnx::tensor_field::kDims;
+using onnx::tensor_field::kDoubleData;
+using onnx::tensor_field::kExternalData;
+using onnx::tensor_field::kFloatData;
+using onnx::tensor_field::kInt32Data;
+using onnx::tensor_field::kInt64Data;
+using onnx::tensor_field::kName;
+using onnx::tensor_field::kRawData;
+using onnx::tensor_field::kUint64Data;
 
 /// A type of ONNX with the field that has its elements if raw_data has not.
 struct OnnxType {

@@ -161,9 +161,10 @@ class Preparation {
   }
 
   const Copy& copy_of(const Node& node, const std::vector<TensorId>& inputs) {
-    std::vector<Copy>& copies = copies_[{typeid(*node.op), inputs}];
+    const Operation& op = *node.op;
+    std::vector<Copy>& copies = copies_[{typeid(op), inputs}];
     for (const Copy& copy : copies) {
-      if (are_equal(*copy.op, *node.op)) return copy;
+      if (are_equal(*copy.op, op)) return copy;
     }
     build_.set_origin(node.origin);
     copies.push_back({node.op, build_.emit_all(node.op, inputs)});

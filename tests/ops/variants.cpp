@@ -2,8 +2,8 @@
 #include "tests/ops/variants.h"
 
 #include <fmt/format.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <map>
 
 #include "core/graph/operation.h"
