@@ -2,6 +2,7 @@
 """Power loss: what a run wrote is recorded, and after each call the disk is made as it might be had the power gone:
 what no fsync has covered is dropped, kept without its bytes, or full of other bytes."""
 import json
+import shutil
 from functools import partial
 
 from checkpoints import damage_in, require_equal
@@ -113,15 +114,30 @@ def record(trials):
     return run, calls
 
 
-def newest_in(files):
-    """The newest whole checkpoint's step."""
+def checkpoints_in(files):
     checkpoints = {}
     for path, bytes_there in files.items():
         folder, _, name = path.removeprefix('checkpoints/').partition('/')
         if path.startswith('checkpoints/step-'):
             checkpoints.setdefault(folder, {})[name] = bytes_there
-    whole = [int(name.removeprefix('step-')) for name, there in checkpoints.items() if damage_in(name, there) is None]
+    return checkpoints
+
+
+def newest_in(files):
+    """The newest whole checkpoint's step."""
+    whole = [int(name.removeprefix('step-')) for name, there in checkpoints_in(files).items() if damage_in(name, there) is None]
     return max(whole, default=0)
+
+
+def remove_damaged(run, files):
+    """The power may fail while an old checkpoint is removed. What is left of it neither counts nor is removed; the run says so."""
+    for name, there in checkpoints_in(files).items():
+        path = run.output / 'checkpoints' / name
+        if not path.exists() or damage_in(name, {file.name: file.read_bytes() for file in path.iterdir()}) is None:
+            continue
+        run.require(damage_in(name, there) is not None, f'{name} was whole')
+        run.require(f'{name} neither counts nor is removed' in run.errors, f'nothing is said of {name}')
+        shutil.rmtree(path)
 
 
 def check_metrics(files, step, where):
@@ -139,6 +155,7 @@ def continue_from(trials, files, name, expected):
         run.write(f'run/{path}', bytes_there)
     run.finish()
     run.require('this run is finished' in run.errors or run.went_on_from() == newest_in(files), 'it goes on from another step')
+    remove_damaged(run, files)
     require_equal(expected, run)
     run.remove()
 
