@@ -33,10 +33,9 @@ struct Problem {
   /// F(4x4, 3x3) exists for 3x3 kernels at stride 1. To win it needs full vectors of channels, and tiles that
   /// repay the work on the weights.
   bool suits_winograd() const {
-    constexpr int64_t kVector = 16, kTile = 4, kManyTiles = 8;
-    if (y.size() != 4 || y[0] * ((y[2] + kTile - 1) / kTile) * ((y[3] + kTile - 1) / kTile) < kManyTiles)
-      return false;
-    return dtype == DType::f32 && w.size() == 4 && w[2] == 3 && w[3] == 3 &&
+    constexpr int64_t kVector = 16, kTile = 4;
+    const int64_t tiles = y[0] * ((y[2] + kTile - 1) / kTile) * ((y[3] + kTile - 1) / kTile);
+    return tiles >= kFewestTiles && dtype == DType::f32 && w.size() == 4 && w[2] == 3 && w[3] == 3 &&
            strides == dnnl::memory::dims{1, 1} && dilations == dnnl::memory::dims{0, 0} && x[1] >= kVector &&
            y[1] >= kVector;
   }

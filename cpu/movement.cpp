@@ -118,10 +118,11 @@ std::unique_ptr<Kernel> compile_tiles(const Choice& choice, const Slots& slots) 
 std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots);
 
-/// Into the workspace in the layout that the transform reads, and from there.
+/// Into the workspace in the layout and type that the transform reads, and from there. A cast may be part of
+/// it.
 std::unique_ptr<Kernel> compile_opaque(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                        const Choice& choice, const Slots& slots) {
-  const TensorSpec& w = c.inputs[Reorder::kX];
+  const TensorSpec& w = c.outputs[Reorder::kY];
   const Choice first = select_reorder(c, choice.inputs[Reorder::kX], untransformed_weights(w));
   if (first.workspace_bytes > 0) throw std::logic_error("a reorder of weights needs a workspace of its own");
   std::shared_ptr<Kernel> reorder = compile_reorder(
@@ -264,7 +265,7 @@ Choice select_reorder(const OpContext& context, const Layout& from, const Layout
   if (context.inputs[Reorder::kX].dtype == DType::u8) return choice;  // pixels: see cpu/pixels.cpp
   if (to.is_opaque()) {
     choice.workspace_bytes =
-        stored_bytes(untransformed_weights(context.inputs[Reorder::kX]), context.inputs[Reorder::kX]);
+        stored_bytes(untransformed_weights(context.outputs[Reorder::kY]), context.outputs[Reorder::kY]);
     return choice;
   }
   if (transposes_tiles(choice) && f32) {

@@ -171,12 +171,12 @@ bool offers_own_winograd(const OpContext& context) {
 }
 
 bool own_winograd_wins(const OpContext& context) {
-  constexpr int64_t kVector = 16, kManyTiles = 8, kPixelsOfTile = winograd::kTile * winograd::kTile;
+  constexpr int64_t kVector = 16, kPixelsOfTile = winograd::kTile * winograd::kTile;
   const Use use = *use_of(context);
   const Geometry& g = use.geometry;
   const int64_t pixels = g.images * g.y_height * g.y_width;
   return &use.kernels() != &winograd::plain_kernels(use.storage) &&
-         std::min(g.inputs, g.outputs) >= kVector && g.tiles() >= kManyTiles &&
+         std::min(g.inputs, g.outputs) >= kVector && g.tiles() >= kFewestTiles &&
          3 * pixels >= kPixelsOfTile * g.tiles();
 }
 

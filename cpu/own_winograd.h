@@ -13,6 +13,9 @@ constexpr const char* kOwnWinograd = "winograd, own";
 /// Whether it exists for this use of an operation.
 bool offers_own_winograd(const OpContext& context);
 
+/// Fewer tiles do not repay the work on the weights, in any Winograd algorithm of 4x4 results.
+constexpr int64_t kFewestTiles = 8;
+
 /// Whether it is faster here than oneDNN's algorithms, as measured by tests/bench/winograd.cpp. Required are
 /// AVX2 or AVX-512, full vectors of channels, enough tiles to repay the work on the weights, and a third of
 /// their pixels in use.

@@ -74,9 +74,9 @@ def prepare():
         sys.exit(f"mutations: the sources do not build; see {COPY}/build.log")
 
 
-def is_noticed(name):
-    """Whether the test fails; says so if it did not even fit or build."""
-    file, before, after, program, cases = MUTATIONS[name]
+def is_noticed(name, change, program, test):
+    """Whether test() fails with a change: file, text before, text after. Says so if it did not even fit or build."""
+    file, before, after = change
     path = COPY / "source" / file
     text = path.read_text()
     if text.count(before) != 1:
@@ -85,26 +85,42 @@ def is_noticed(name):
     try:
         if run(["cmake", "--build", "--preset", "release", "--target", program], COPY / f"{name}.build.log") != 0:
             return f"does not build; see {COPY}/{name}.build.log"
-        return run([f"build/release/bin/{program}", cases], COPY / f"{name}.log") != 0
+        return test() != 0
     finally:
         path.write_text(text)
 
 
-def main():
-    names = sys.argv[1:] or list(MUTATIONS)
-    unknown = [name for name in names if name not in MUTATIONS]
+def names_among(known):
+    """Those of the command line, or all."""
+    names = sys.argv[1:] or list(known)
+    unknown = [name for name in names if name not in known]
     if unknown:
-        sys.exit(f"mutations: unknown {', '.join(unknown)}; known are {', '.join(MUTATIONS)}")
+        sys.exit(f"mutations: unknown {', '.join(unknown)}; known are {', '.join(known)}")
+    return names
+
+
+def report(names, notice):
+    """Prints what notice(name) says of each mutation; returns whether one is not detected."""
+    bad = 0
+    for name in names:
+        noticed = notice(name)
+        bad += noticed is not True
+        print(f"{name}: {'a test fails' if noticed is True else noticed or 'SURVIVED'}", flush=True)
+    return bad > 0
+
+
+def main():
+    names = names_among(MUTATIONS)
     prepare()
     for program, cases in sorted({MUTATIONS[name][3:] for name in names}):
         if run([f"build/release/bin/{program}", cases], COPY / f"{program}.log") != 0:
             sys.exit(f"mutations: {program} '{cases}' fails without any; see {COPY}/{program}.log")
-    bad = 0
-    for name in names:
-        noticed = is_noticed(name)
-        bad += noticed is not True
-        print(f"{name}: {'a test fails' if noticed is True else noticed or 'SURVIVED'}", flush=True)
-    return bad > 0
+
+    def notice(name):
+        *change, program, cases = MUTATIONS[name]
+        return is_noticed(name, change, program, lambda: run([f"build/release/bin/{program}", cases], COPY / f"{name}.log"))
+
+    return report(names, notice)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Two numbers of samples by which dimensions of the batch are told from others.
+/// Two batch sizes. A dimension that differs between their programs is the batch.
 constexpr int64_t kFewSamples = 2, kMoreSamples = 3;
 
 [[noreturn]] void refuse_export(const std::string& why) {

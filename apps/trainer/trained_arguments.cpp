@@ -215,7 +215,7 @@ void add_export_command(CLI::App& app, Arguments& arguments) {
                                    "(default), or their bytes"),
               {"numbers", "bytes"});
   make_choice(
-      *command->add_option("--output", wanted.output, "what it gives: logits (default), or probabilities"),
+      *command->add_option("--output", wanted.output, "the output: logits (default) or probabilities"),
       {"logits", "probabilities"});
   make_choice(*command->add_option("--for", wanted.reader,
                                    "the program that reads the file, if it takes a part of ONNX only"),

@@ -83,6 +83,7 @@ OnnxGraph::Value ProgramExport::value_of(TensorId id) {
   if (id == kNone) return "";
   if (const auto known = values_.find(id); known != values_.end()) return known->second;
   const Tensor& tensor = program_.tensor(id);
+  if (tensor.role == Role::constant) return constant(tensor);
   if (tensor.role == Role::parameter || tensor.role == Role::state)
     return graph_.weight(tensor.name, tensor.spec.shape);
   throw std::logic_error(fmt::format("prediction reads {} '{}'", to_string(tensor.role), tensor.name));
@@ -93,10 +94,7 @@ void ProgramExport::write(const Node& node) {
   std::vector<Shape> shapes;
   graph_.set_layer(request_.layer_of(node.origin));
   for (const TensorId id : node.inputs) {
-    // Of the rotary tables the form reads the values alone.
-    const bool is_constant = id != kNone && program_.tensor(id).role == Role::constant;
-    const bool is_read = node.op->name() != "rotary";
-    values.push_back(!is_constant ? value_of(id) : is_read ? constant(program_.tensor(id)) : "");
+    values.push_back(value_of(id));
     shapes.push_back(id == kNone ? Shape{} : shape_of(id, node.origin));
   }
   const TensorId y = node.outputs.at(0);
@@ -134,6 +132,7 @@ OnnxGraph ProgramExport::run() {
   }
   for (const Node& node : entry->nodes) write(node);
   write_output(entry->output(output_name::kLogits));
+  graph_.drop_unread();  // constants whose numbers alone a form has read
   return std::move(graph_);
 }
 

@@ -60,7 +60,7 @@ class Count final : public Parts {
   void weight(const OnnxInitializer& initializer) override { bytes += weight_bytes(initializer); }
 };
 
-/// The bytes of a weight, which have to be as many as were announced.
+/// The bytes of a weight: as many as its shape takes.
 void put_weight(const OnnxInitializer& initializer, const WeightSource& weights, const ByteSink& sink) {
   int64_t given = 0;
   weights(initializer.tensor.name, [&](std::span<const std::byte> piece) {

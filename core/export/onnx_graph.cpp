@@ -110,6 +110,12 @@ void OnnxGraph::set_output(const Value& value, OnnxTensor tensor) {
   output_ = std::move(tensor);
 }
 
+void OnnxGraph::drop_unread() {
+  std::set<std::string> read;
+  for (const OnnxNode& node : nodes_) read.insert(node.inputs.begin(), node.inputs.end());
+  std::erase_if(initializers_, [&](const OnnxInitializer& each) { return !read.contains(each.tensor.name); });
+}
+
 void OnnxGraph::describe(const Value& value, onnx::Element element, const Shape& shape) {
   const bool has_type = written_.contains(value) || !typed_.insert(value).second;
   if (!has_type) described_.push_back({value, element, shape});

@@ -81,18 +81,20 @@ class OnnxGraph {
   Value weight(const std::string& name, const Shape& shape);
   Value table(const std::string& name, const Shape& shape, std::span<const float> values);
 
-  /// x in this shape, of which one dimension may be kAnyBatch.
+  /// x in this shape; one dimension may be kAnyBatch.
   Value reshape(const Value& x, const Shape& shape) { return node("Reshape", {x, integers(shape)}); }
   /// Places [begin, end) of an axis.
   Value slice(const Value& x, int64_t axis, int64_t begin, int64_t end);
   Value transpose(const Value& x, const std::vector<int64_t>& order);
   Value concat(const std::vector<Value>& all, int64_t axis);
-  /// x repeated along its dimensions of 1 until it has this shape, of which the first may be kAnyBatch.
+  /// x broadcast to this shape; the first dimension may be kAnyBatch.
   Value expand(const Value& x, const Shape& shape);
 
   void add_input(OnnxTensor tensor);
   /// Renames `value` to the tensor's name and makes it the graph's output.
   void set_output(const Value& value, OnnxTensor tensor);
+  /// Removes the initializers that no node reads.
+  void drop_unread();
   /// States the type of a value; of one that has a type nothing.
   void describe(const Value& value, onnx::Element element, const Shape& shape);
 

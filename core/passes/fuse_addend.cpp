@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "core/engine/planner.h"
 #include "core/graph/ops/binary.h"
@@ -27,13 +28,6 @@ std::optional<AddendPlace> addend_place(const Operation& op) {
   return std::nullopt;
 }
 
-std::vector<TensorId> with_addend(const Node& product, size_t place, TensorId addend) {
-  std::vector<TensorId> inputs = product.inputs;
-  inputs.resize(std::max(inputs.size(), *product.op->input_count()), kNone);
-  inputs[place] = addend;
-  return inputs;
-}
-
 void fuse_into_products(const Program& program, const Planner& planner, Entry& entry) {
   std::vector<bool> is_differentiated(program.tensors.size(), false);
   if (entry.name == entry_name::kTrainStep) is_differentiated = depends_on_trained(program, entry);
@@ -51,7 +45,7 @@ void fuse_into_products(const Program& program, const Planner& planner, Entry& e
     // Of two products that are added, the later one takes the sum; so no node has to move.
     if (is_differentiated[static_cast<size_t>(sum.outputs[Binary::kY])] || !nodes.exists_before(n, addend))
       continue;
-    const std::vector<TensorId> inputs = with_addend(product, place->input, addend);
+    const std::vector<TensorId> inputs = with_input(product.inputs, place->input, addend);
     if (planner.why_not({.op = *product.op,
                          .inputs = specs_of(program.tensors, inputs),
                          .outputs = specs_of(program.tensors, product.outputs)}))

@@ -24,11 +24,6 @@ std::optional<size_t> place_of_sum(const Node& product) {
   return LinearBackwardData::kAdded;
 }
 
-std::vector<TensorId> with_sum(std::vector<TensorId> inputs, size_t place, TensorId sum) {
-  inputs[place] = sum;
-  return inputs;
-}
-
 class FuseProductSum {
  public:
   FuseProductSum(const Program& program, Entry& entry, const Planner& planner)
@@ -53,7 +48,7 @@ class FuseProductSum {
       if (product == EntryEditor::kNobody) continue;
       nodes_.remove(n);
       const Node& node = nodes_.node(product);
-      nodes_.set_inputs(static_cast<size_t>(product), with_sum(node.inputs, *place_of_sum(node), sum));
+      nodes_.set_inputs(static_cast<size_t>(product), with_input(node.inputs, *place_of_sum(node), sum));
       nodes_.set_output(static_cast<size_t>(nodes_.maker_of(gradient)), 0, added.outputs[Binary::kY]);
       return;
     }
@@ -84,7 +79,7 @@ class FuseProductSum {
 
   bool device_adds(const Node& node, size_t place, TensorId sum) const {
     return !planner_.why_not({.op = *node.op,
-                              .inputs = specs_of(program_.tensors, with_sum(node.inputs, place, sum)),
+                              .inputs = specs_of(program_.tensors, with_input(node.inputs, place, sum)),
                               .outputs = specs_of(program_.tensors, node.outputs)});
   }
 

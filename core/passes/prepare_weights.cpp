@@ -28,19 +28,9 @@ class Preparation {
   explicit Preparation(Program& program) : program_(program), build_(program, once_) { find_fixed(); }
 
   void take_from(Entry& entry) {
-    std::vector<size_t> moved;
-    for (size_t n = 0; n < entry.nodes.size(); ++n) {
-      if (takes(entry.nodes[n])) moved.push_back(n);
-    }
-    std::vector<bool> leaves(entry.nodes.size(), false);
-    for (const size_t n : moved) leaves[n] = !entry.nodes[n].op->is_view();
-    const std::vector<Node> nodes = std::move(entry.nodes);
-    entry.nodes.clear();
-    for (size_t n = 0; n < nodes.size(); ++n) {
-      if (leaves[n]) continue;
-      Node node = nodes[n];
+    std::erase_if(entry.nodes, [&](const Node& node) { return takes(node) && !node.op->is_view(); });
+    for (Node& node : entry.nodes) {
       for (TensorId& id : node.inputs) id = kept(id);
-      entry.nodes.push_back(std::move(node));
     }
     for (NamedTensor& output : entry.outputs) output.tensor = kept(output.tensor);
   }
@@ -113,8 +103,8 @@ class Preparation {
     return known->second;
   }
 
-  /// A tensor that persists, with this value of `prepare`. It's called after its source, and by number from
-  /// the second on.
+  /// A tensor that persists, with this value of `prepare`. It is named after its source; from the second on
+  /// also by number.
   TensorId keep(const std::string& source, TensorId value) {
     const size_t number = ++names_[source];
     const std::string name = source + state_suffix::kPrepared + (number == 1 ? "" : std::to_string(number));
@@ -201,7 +191,7 @@ Pass prepare_weights(const Planner* planner) {
           .help = "compute what depends on weights alone once, before all batches of a prediction",
           .optional = true,
           .run = run,
-          .after = {"given_averages", "keep_low_weights"}};
+          .after = {"given_averages"}};
 }
 
 std::optional<Pass> prepare_weights_pass(const PassSettings& settings) {

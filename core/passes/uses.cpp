@@ -49,6 +49,11 @@ std::vector<int> makers_of(const Program& program, const Entry& entry) {
   return makers;
 }
 
+std::vector<TensorId> with_input(std::vector<TensorId> inputs, size_t place, TensorId id) {
+  inputs[place] = id;
+  return inputs;
+}
+
 bool is_sum(const Node& node) {
   const auto* binary = dynamic_cast<const Binary*>(node.op.get());
   return binary != nullptr && binary->kind == Binary::Kind::add && !binary->relu;

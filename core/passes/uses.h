@@ -25,6 +25,9 @@ bool exists_before(const Entry& entry, size_t n, TensorId id);
 /// Position of the node that makes the tensor, or -1.
 int maker_of(const Entry& entry, TensorId id);
 
+/// A node's inputs with another one at this place.
+std::vector<TensorId> with_input(std::vector<TensorId> inputs, size_t place, TensorId id);
+
 /// Whether the node is an element-wise sum of two tensors, without a relu.
 bool is_sum(const Node& node);
 

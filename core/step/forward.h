@@ -14,7 +14,7 @@ namespace trainer {
 
 /// The purpose of a program. Training has the entry points `train_step` and `evaluate`, evaluation
 /// `evaluate`. Prediction has `predict`, which outputs the logits of images without labels, and generation
-/// `prefill` and `decode`.
+/// `prefill` and `decode`. All but training also have `prepare` (core/passes/prepare_weights.cpp).
 enum class Purpose { train, evaluate, predict, generate };
 
 /// Sizes of a generation.

@@ -42,43 +42,19 @@ MUTATIONS = {
 }
 
 
-def is_noticed(name):
-    """Whether the comparison fails; says so if the change did not even fit or build."""
-    file, before, after = MUTATIONS[name]
-    path = mutations.COPY / "source" / file
-    text = path.read_text()
-    if text.count(before) != 1:
-        return f"{file} has '{before}' {text.count(before)} times, expected once"
-    path.write_text(text.replace(before, after))
-    try:
-        log = mutations.COPY / f"export_{name}.build.log"
-        if mutations.run(["cmake", "--build", "--preset", "release", "--target", "trainer"], log) != 0:
-            return f"does not build; see {log}"
-        return check(f"export_{name}.log") != 0
-    finally:
-        path.write_text(text)
-
-
 def check(log):
     programs = mutations.COPY / "source/build/release/bin"
     return mutations.run([str(PYTHON), "scripts/export/check.py", "--small", "--bin", str(programs), *NETWORKS], mutations.COPY / log)
 
 
 def main():
-    names = sys.argv[1:] or list(MUTATIONS)
-    unknown = [name for name in names if name not in MUTATIONS]
-    if unknown:
-        sys.exit(f"mutations: unknown {', '.join(unknown)}; known are {', '.join(MUTATIONS)}")
+    names = mutations.names_among(MUTATIONS)
     mutations.PROGRAMS = ["trainer", "export_logits"]
     mutations.prepare()
     if check("export.log") != 0:
         sys.exit(f"mutations: the networks differ without any; see {mutations.COPY}/export.log")
-    bad = 0
-    for name in names:
-        noticed = is_noticed(name)
-        bad += noticed is not True
-        print(f"{name}: {'a test fails' if noticed is True else noticed or 'SURVIVED'}", flush=True)
-    return bad > 0
+    return mutations.report(names, lambda name: mutations.is_noticed(f"export_{name}", MUTATIONS[name], "trainer",
+                                                                     lambda: check(f"export_{name}.log")))
 
 
 if __name__ == "__main__":

@@ -111,6 +111,23 @@ def low_weights(check):
     return f"20 losses equal; {speed(usual) / speed(without):.2f} times as fast as without"
 
 
+@row("fusion", 20)
+def prepared_weights(check):
+    """Evaluation within training, where nothing is prepared, and by `trainer eval`, where it is."""
+    apart = []
+    for precision in "fp32", "amp_fp16":
+        words = steps(10, 32, f"training.precision={precision}", "run.deterministic=true", "validation.interval=10ba")
+        run = check.train(f"prepared_{precision}", "resnet18_cifar10", *words)
+        text = check.run(f"prepared_{precision}_eval", [
+            check.bin / "trainer", "eval", "--config", ROOT / "configs/resnet18_cifar10.yaml", "--json", "device.type=cuda",
+            f"run.output_dir={run.directory}", *words])
+        told = [json.loads(line)["loss"] for line in text.splitlines() if line.startswith("{")]
+        apart.append(abs(told[-1] / run.summary()["validation"]["last"]["loss"] - 1))
+    if any(apart):
+        raise Failed(f"losses differ by {apart[0]:.1e} in fp32, {apart[1]:.1e} in amp_fp16")
+    return "equal losses in fp32 and amp_fp16"
+
+
 @row("correct", 15)
 def guard_told(check):
     """Steps that the guard skips by itself, and a run with these as skip_steps."""

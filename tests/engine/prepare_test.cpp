@@ -68,12 +68,12 @@ Draft squares(const Shape& shape) {
 }
 
 /// Two convolutions that read their weights as they are.
-Draft convolutions(int64_t channels, int64_t size) {
+Draft convolutions(int64_t channels, int64_t size, int64_t groups) {
   Draft draft;
-  const Conv2dGeometry geometry{.kernel = {3, 3}, .padding = {1, 1}};
+  const Conv2dGeometry geometry{.kernel = {3, 3}, .padding = {1, 1}, .groups = groups};
   TensorId y = draft.input("x", {2, channels, size, size});
   for (const char* name : {"a", "b"})
-    y = draft.build.emit<Conv2d>({y, draft.parameter(name, {channels, channels, 3, 3})}, geometry);
+    y = draft.build.emit<Conv2d>({y, draft.parameter(name, {channels, channels / groups, 3, 3})}, geometry);
   draft.output("y", y);
   return draft;
 }
@@ -100,11 +100,11 @@ TEST_CASE("weights that only `prepare` reads share scratch memory, and are given
 
 TEST_CASE("weights of few tiles are kept as Winograd's algorithm needs them, with equal bits") {
   const Backend cpu = make_cpu_backend(2);
-  for (const int64_t channels : {16, 48, 160}) {
+  for (const auto& [channels, groups] : {std::pair{16, 1}, {48, 1}, {160, 1}, {48, 3}, {288, 2}}) {
     for (const int64_t size : {9, 60}) {
-      INFO(channels << " channels, " << size << " pixels");
-      const std::vector<float> expected = run_of(convolutions(channels, size), cpu).y;
-      Draft draft = convolutions(channels, size);
+      INFO(channels << " channels in " << groups << " groups, " << size << " pixels");
+      const std::vector<float> expected = run_of(convolutions(channels, size, groups), cpu).y;
+      Draft draft = convolutions(channels, size, groups);
       draft.run({prepare_weights(cpu.planner.get()), dead_code()});
       const Plan plan = make_plan(draft.program, *cpu.planner);
       const std::vector<PlannedNode>& nodes = plan.entry(entry_name::kTrainStep).nodes;
@@ -117,6 +117,20 @@ TEST_CASE("weights of few tiles are kept as Winograd's algorithm needs them, wit
       CHECK(run_of(draft, cpu).y == expected);
     }
   }
+}
+
+TEST_CASE("weights in bf16 are kept transformed, too") {
+  Backend cpu = make_cpu_backend(2, nullptr, true);
+  if (cpu.planner->set_precision(Precision::amp_bf16)) return;
+  const auto drafted = [] {
+    Draft draft = convolutions(48, 9, 3);
+    draft.run({mixed_precision(DType::bf16)});
+    return draft;
+  };
+  Draft draft = drafted();
+  draft.run({prepare_weights(cpu.planner.get()), dead_code()});
+  CHECK(draft.program.spec(draft.program.find("a.prepared")).dtype == DType::bf16);
+  CHECK(run_of(draft, cpu).y == run_of(drafted(), cpu).y);
 }
 
 TEST_CASE("weights of two convolutions have the form that both read") {

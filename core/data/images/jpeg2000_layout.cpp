@@ -213,10 +213,11 @@ class LayoutReader {
   }
 
   /// A packet takes a byte or more, and each component has one in each layer. The decoder looks for all of
-  /// them, even behind the end of the file.
+  /// them, even past the end of the file.
   void check_packets() const {
     if (layers_ * components_ > file_bytes_)
-      throw DecodeError(fmt::format("a JPEG 2000 file of {} layers in {} bytes", layers_, file_bytes_));
+      throw DecodeError(
+          fmt::format("damaged JPEG 2000 data: {} layers do not fit into {} bytes", layers_, file_bytes_));
     const int64_t each = layers_ * (levels_ + 1) * components_;
     if (each > 0 && most_precincts_ > kMostPackets / each)
       throw DecodeError(
