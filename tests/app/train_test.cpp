@@ -345,6 +345,7 @@ TEST_CASE("a loss that is no longer finite ends the run with its step and a reme
   CHECK_FALSE(fs::exists(workspace.path() / "runs/a/summary.json"));
 }
 
+#ifdef TRAINER_FAULTS
 TEST_CASE("a run that waits for data is told to add workers only while cores are left") {
   const Workspace workspace;
   workspace.write("run.yaml", kImageRecipe);
@@ -371,6 +372,7 @@ TEST_CASE("a run that waits for data is told to add workers only while cores are
                         one.find("; all of the 1 cores have a worker") != std::string::npos;
   CHECK(is_right);
 }
+#endif  // TRAINER_FAULTS
 
 TEST_CASE("TensorBoard and the table show what metrics.jsonl holds") {
   const Workspace workspace;
