@@ -14,7 +14,7 @@ usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy, clang with OpenMP
   --package  also install what `cpack -G DEB` needs: dpkg-dev, file
   --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
-             build/bench (5.5 GB), hls4ml in build/hls4ml; and the text of configs/gpt_char_bible.yaml
+             build/bench (5.5 GB), hls4ml in build/hls4ml, OpenVINO in build/openvino; and the text of configs/gpt_char_bible.yaml
   --dry-run  only print what is missing and the command that installs it
 TEXT
 }
@@ -28,6 +28,7 @@ tools=(g++ cmake ninja git python3)
 package_tools=(dpkg-dev file)
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
 readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
+readonly openvino=("${onnx[@]}" openvino==2026.4.1)
 readonly hls4ml=(hls4ml==1.3.0 qonnx==1.0.0) # to compile exported models as for an FPGA
 readonly disassembler=(nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37) # to read the kernels' machine code
 with_wheels=no
@@ -171,4 +172,5 @@ fi
 if [ "$with_newest_torch" = yes ]; then
   install_newest_torch
   install_wheels build/hls4ml "${hls4ml[@]}"
+  install_wheels build/openvino "${openvino[@]}"
 fi

@@ -227,9 +227,16 @@ std::vector<T> Executable::read(TensorId id) const {
   const Shape& shape = plan_.tensors[index].spec.shape;
   const Layout& layout = plan_.placements[index].layout;
   const StoredType type = plan_.stored_type(id);
-  std::vector<std::byte> bytes(static_cast<size_t>(stored_elements(layout, shape) * type.bytes));
-  copy_out(id, 0, bytes);
-  std::vector<T> stored = from_stored<T>(bytes, type);
+  const auto count = static_cast<size_t>(stored_elements(layout, shape));
+  std::vector<T> stored;
+  if (is_stored_as_is<T>(type)) {
+    stored.resize(count);
+    copy_out(id, 0, std::as_writable_bytes(std::span(stored)));
+  } else {
+    std::vector<std::byte> bytes(count * static_cast<size_t>(type.bytes));
+    copy_out(id, 0, bytes);
+    stored = from_stored<T>(bytes, type);
+  }
   if (layout.row_major()) return stored;
   std::vector<T> values;
   values.reserve(static_cast<size_t>(numel(shape)));
@@ -244,11 +251,16 @@ void Executable::write(TensorId id, const std::vector<T>& values) {
   const Layout& layout = plan_.placements[index].layout;
   if (static_cast<int64_t>(values.size()) != numel(shape))
     throw std::logic_error("write: wrong number of values");
-  if (layout.row_major()) return copy_in(id, 0, to_stored(std::span(values), plan_.stored_type(id)));
+  const auto store = [&](std::span<const T> numbers) {
+    const StoredType type = plan_.stored_type(id);
+    if (is_stored_as_is<T>(type)) return copy_in(id, 0, std::as_bytes(numbers));
+    copy_in(id, 0, to_stored(numbers, type));
+  };
+  if (layout.row_major()) return store(values);
   std::vector<T> stored(static_cast<size_t>(stored_elements(layout, shape)), T(0));
   size_t next = 0;
   for_each_place(layout, shape, [&](int64_t place) { stored[static_cast<size_t>(place)] = values[next++]; });
-  copy_in(id, 0, to_stored(std::span<const T>(stored), plan_.stored_type(id)));
+  store(stored);
 }
 
 void Executable::fill(TensorId id, double value) {

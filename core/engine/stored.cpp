@@ -65,6 +65,13 @@ constexpr bool holds() {
 }  // namespace
 
 template <class T>
+bool is_stored_as_is(StoredType type) {
+  bool is_same = false;
+  with_element(type, [&]<class Element>(Element) { is_same = std::is_same_v<Element, T>; });
+  return is_same;
+}
+
+template <class T>
 std::vector<std::byte> to_stored(std::span<const T> numbers, StoredType type) {
   std::vector<std::byte> stored(numbers.size() * static_cast<size_t>(type.bytes));
   with_element(type, [&]<class Element>(Element) {
@@ -98,6 +105,10 @@ double stored_number(const std::byte* from, StoredType type) {
   return number;
 }
 
+template bool is_stored_as_is<float>(StoredType);
+template bool is_stored_as_is<double>(StoredType);
+template bool is_stored_as_is<int32_t>(StoredType);
+template bool is_stored_as_is<uint8_t>(StoredType);
 template std::vector<std::byte> to_stored(std::span<const float>, StoredType);
 template std::vector<std::byte> to_stored(std::span<const double>, StoredType);
 template std::vector<std::byte> to_stored(std::span<const int32_t>, StoredType);

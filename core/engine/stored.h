@@ -19,6 +19,10 @@ struct StoredType {
 // The only conversions between the host's numbers and stored elements. T is float, double, int32_t or
 // uint8_t.
 
+/// Whether numbers of T are stored as they are.
+template <class T>
+bool is_stored_as_is(StoredType type);
+
 /// Floating types round to nearest, whole numbers towards zero.
 template <class T>
 std::vector<std::byte> to_stored(std::span<const T> numbers, StoredType type);

@@ -13,6 +13,7 @@
 #include "core/recipe/cache.h"
 #include "core/recipe/classes.h"
 #include "core/recipe/step_work.h"
+#include "core/run/weights.h"
 #include "core/train/device_samples.h"
 #include "core/train/evaluation.h"
 
@@ -157,7 +158,10 @@ MemoryBudget memory_budget(const Job& job) {
     add_bytes(host, "confusion", bytes);
   if (const int64_t bytes = Evaluation::score_bytes(job.plan, job.settings.scores); bytes > 0)
     add_bytes(host, "scores", bytes);
-  add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, job.checkpoints));
+  if (job.use.purpose == Purpose::train)
+    add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, job.checkpoints));
+  else
+    add_bytes(host, "loading", loading_bytes(job.plan));
   add_bytes(host, "program", resident_bytes() + kRuntimeBytes);
   return budget;
 }

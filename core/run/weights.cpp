@@ -190,6 +190,19 @@ LoadedWeights load_trained(Executable& executable, const TrainedWeights& from) {
   return model.about();
 }
 
+int64_t loading_bytes(const Plan& plan) {
+  int64_t largest = 0;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Tensor& tensor = plan.tensors[i];
+    if (!is_weight(tensor)) continue;
+    const int64_t read = numel(tensor.spec.shape) * static_cast<int64_t>(sizeof(float));
+    const int64_t stored = stored_elements(plan.placements[i].layout, tensor.spec.shape) *
+                           plan.stored_type(static_cast<TensorId>(i)).bytes;
+    largest = std::max(largest, read + stored);
+  }
+  return largest;
+}
+
 std::string prefix_remark(const LoadedWeights& loaded) {
   if (loaded.prefixes.empty()) return "";
   return fmt::format("removed '{}' from names of the file", fmt::join(loaded.prefixes, "' and '"));

@@ -57,4 +57,8 @@ struct TrainedWeights {
 /// average is its value.
 LoadedWeights load_trained(Executable& executable, const TrainedWeights& from);
 
+/// Bytes of the host that loading takes while it lasts: the largest tensor, as it is read and as it is
+/// stored.
+int64_t loading_bytes(const Plan& plan);
+
 }  // namespace trainer

@@ -54,11 +54,11 @@ class Network:
         tables = [i.dims[0] for i in model.graph.initializer for n in model.graph.node if n.op_type == "Gather" and n.input[0] == i.name]
         return given.name, generator.integers(0, min(tables), sizes)
 
-    def logits(self, values):
-        """Of this program, for one batch."""
+    def logits(self, values, *disabled):
+        """Of this program, for one batch. `disabled` names passes to leave out."""
         values.astype(numpy.float32).tofile(self.path("input"))
         command = [self.logits_program, self.recipe, self.weights, str(len(values)), self.path("input"), self.path("output"),
-                   *self.overrides]
+                   *(f"-{name}" for name in disabled), *self.overrides]
         subprocess.run(command, check=True, capture_output=True, text=True)
         return numpy.fromfile(self.path("output"), numpy.float32)
 

@@ -15,7 +15,8 @@
 #include "tests/reference/session.h"
 
 // The logits of `trainer predict` on the CPU, for comparisons with exported models.
-//   export_logits RECIPE WEIGHTS SAMPLES INPUT OUTPUT [KEY=VALUE...]
+//   export_logits RECIPE WEIGHTS SAMPLES INPUT OUTPUT [-PASS...] [KEY=VALUE...]
+// A pass with a minus is left out.
 // INPUT has the network's input, tokens too, and OUTPUT gets its logits: f32, row-major.
 
 namespace trainer {
@@ -32,10 +33,18 @@ std::vector<float> numbers_of(const char* path) {
 int write_logits(int argc, char** argv) {
   constexpr int kOverrides = 6, kThreads = 2;
   if (argc < kOverrides) throw Error(ExitCode::usage, "needs RECIPE WEIGHTS SAMPLES INPUT OUTPUT");
-  const auto recipe = Recipe::load(argv[1], {argv + kOverrides, argv + argc});
+  std::vector<std::string> disabled, overrides;
+  for (const std::string& argument : std::vector<std::string>(argv + kOverrides, argv + argc)) {
+    if (argument.starts_with('-'))
+      disabled.push_back(argument.substr(1));
+    else
+      overrides.push_back(argument);
+  }
+  const auto recipe = Recipe::load(argv[1], overrides);
   const RunSpec spec = RunSpec(recipe).with_micro_batch(std::stoll(argv[3]));
   const Backend backend = make_cpu_backend(kThreads);
-  const Job job = make_job(spec, *backend.planner, {.use = {.purpose = Purpose::predict}});
+  const Job job =
+      make_job(spec, *backend.planner, {.disabled_passes = disabled, .use = {.purpose = Purpose::predict}});
   Session session(job.program, backend, spec.seed());
   load_trained(session.executable(),
                {.model = argv[2], .averages = {}, .tied = recipe->model.tied_weights()});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include "tests/catch.h"
 
 #include "core/graph/operation.h"
@@ -69,6 +70,22 @@ TEST_CASE("available memory is that of the device, divided among the ranks that 
       Recipe::load(kConfigs + "fashion_mnist_mlp.yaml",
                    {"data.format=synthetic", "training.global_batch_size=8", "device.memory=64MiB"});
   CHECK(available_bytes(RunSpec(given, {.rank = 0, .ranks = 8}, 8), OneDevice()) == int64_t{64} << 20);
+}
+
+TEST_CASE("a prediction saves no checkpoint: its memory has twice the largest weight instead, for loading") {
+  const auto cpu = make_cpu_backend(1);
+  const auto recipe = load(kConfigs + "fashion_mnist_mlp.yaml", "fp32");
+  const auto memory_of = [&](Purpose purpose) {
+    const Job job = make_job(recipe, *cpu.planner, {.use = {.purpose = purpose}});
+    return std::map<std::string, int64_t>(job.memory.kinds.begin(), job.memory.kinds.end());
+  };
+  constexpr int64_t kLargest = int64_t{1000} * 784 * sizeof(float);
+  CHECK(memory_of(Purpose::train).count("loading") == 0);
+  CHECK(memory_of(Purpose::train).at("checkpoint") > kLargest);
+  CHECK(memory_of(Purpose::predict).count("checkpoint") == 0);
+  const int64_t loading = memory_of(Purpose::predict).at("loading");  // a layout may pad
+  CHECK(loading >= 2 * kLargest);
+  CHECK(loading < 2 * kLargest + kLargest / 10);
 }
 
 TEST_CASE("evaluation alone computes as beside training, without what only training needs") {
