@@ -46,21 +46,21 @@ const std::map<std::string, Notes>& all_notes() {
        {kWhereWeights,
         "trainer eval runs/resnet-1f7b5899\n"
         "trainer eval --config resnet.yaml --weights runs/best",
-        {65, 69, 70, 71, 74, 78}}},
+        {65, 69, 70, 71, 74, 75, 78}}},
       {"predict",
        {predict.c_str(),
         "trainer predict runs/resnet-1f7b5899 --top 3 cat.jpg folder",
-        {65, 69, 70, 71, 74, 78}}},
+        {65, 69, 70, 71, 74, 75, 78}}},
       {"generate",
        {kWhereWeights,
         "trainer generate runs/gpt-5c2b7e01 --prompt \"Once upon\" --tokens 200 --temperature 0.8\n"
         "The same seed gives the same text.",
-        {65, 69, 70, 71, 74, 78}}},
+        {65, 69, 70, 71, 74, 75, 78}}},
       {"export",
        {of_export.c_str(),
         "trainer export runs/resnet-1f7b5899 --out resnet.onnx\n"
         "trainer export --config mlp.yaml --out mlp.onnx --for hls4ml",
-        {65, 71, 74, 78}}},
+        {65, 71, 74, 75, 78}}},
       {"plan",
        {"",
         "trainer plan --config resnet.yaml training.global_batch_size=256\n"
@@ -71,7 +71,7 @@ const std::map<std::string, Notes>& all_notes() {
         "operation.",
         "trainer time --config resnet.yaml --purpose predict --batch 1,32\n"
         "trainer time --config gpt.yaml --purpose generate --json",
-        {65, 69, 70, 71, 74, 78}}},
+        {65, 69, 70, 71, 74, 75, 78}}},
       {"layers", {"", "trainer layers | less\ntrainer layers conv2d", {71, 74}}},
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
       {"doctor", {"", "trainer doctor --read images\ntrainer doctor --device-json gpu.json", {69, 71, 74}}},
@@ -81,15 +81,15 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer data stats --config resnet.yaml --json\n"
         "trainer data stats --config resnet.yaml --time",
         {65, 71, 74, 78}}},
-      {"data pack", {"", "trainer data pack --config resnet.yaml --out train.rec", {65, 71, 74, 78}}},
-      {"data tokenize", {"", "trainer data tokenize --config text.yaml --out shards", {65, 71, 74, 78}}},
+      {"data pack", {"", "trainer data pack --config resnet.yaml --out train.rec", {65, 71, 74, 75, 78}}},
+      {"data tokenize", {"", "trainer data tokenize --config text.yaml --out shards", {65, 71, 74, 75, 78}}},
       {"import",
        {"Reads a state dict, alone or below the keys state_dict, model or model_state_dict. Nothing of the "
         "file "
         "is\nexecuted: any name but those of tensors is refused.",
         "trainer import resnet18.pth --out resnet18.safetensors\n"
         "trainer import detector.pth --out body.safetensors --rename backbone.=",
-        {65, 71, 74}}},
+        {65, 71, 74, 75}}},
       {"inspect", {"", "trainer inspect runs/resnet-1f7b5899", {65, 71, 74}}},
       {"runs",
        {"Prints the keys of the recipes in which the runs differ. Keys that do not fit are left out.",
@@ -130,7 +130,7 @@ const char* meaning(int code) {
     case 74:
       return "I/O";
     case 75:
-      return "saved (start the same command again)";
+      return "stopped (start the same command again)";
     case 76:
       return "another rank was lost";
     case 78:
