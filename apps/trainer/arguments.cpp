@@ -338,7 +338,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
   if (app.got_subcommand("time")) {
     arguments.command = Arguments::Command::time;
-    if (!arguments.timing.batch_text.empty())
+    if (app.get_subcommand("time")->count("--batch") > 0)
       arguments.timing.batches = parse_counts("--batch", arguments.timing.batch_text, kMostBatch);
   }
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;

@@ -27,10 +27,20 @@ void refuse(const std::string& why) {
   throw Error(ExitCode::usage, why);
 }
 
+/// Whether two paths, which may not exist yet, lead to one file.
+bool name_one_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const auto target = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path), failed);
+  };
+  return a == b || (target(a) == target(b) && !failed);
+}
+
 /// Refuses options that contradict each other, or that have no meaning for the network's task.
 void check_options(const Task& task, const Arguments& arguments) {
   const PredictArguments& wanted = arguments.predict;
-  if (!wanted.gallery.empty() && wanted.gallery == arguments.out)
+  if (!wanted.gallery.empty() && !arguments.out.empty() && name_one_file(wanted.gallery, arguments.out))
     refuse("--output and --gallery name one file, for lines and for a page; name two");
   if (wanted.tta == "flip" && !task.averages_mirrored())
     refuse(fmt::format("--tta flip averages probabilities, and {} has none; leave it out", task.name()));

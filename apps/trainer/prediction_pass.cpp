@@ -84,7 +84,8 @@ PredictionPass::PredictionPass(TrainedNetwork& network, PredictSamples& samples,
       tiles_(samples.class_names),
       reader_(network.job(), samples, request_, unreadable_) {
   const std::string& folder = arguments.predict.images;
-  if (!folder.empty() && task_.drawing() == Drawing::image) images_.emplace(folder);
+  if (!folder.empty() && task_.drawing() == Drawing::image)
+    images_.emplace(folder, *samples.source, arguments.predict.part.parts > 1);
   if (!folder.empty() && task_.drawing() == Drawing::masks)
     masks_.emplace(folder, network.job().spec, *samples.source, arguments.inputs);
 }
@@ -202,8 +203,7 @@ void PredictionPass::keep_images(PredictedSample& sample, std::span<const float>
   std::optional<PredictedImage> drawn;
   if ((images_ || has_page) && task_.drawing() == Drawing::image)
     drawn = task_.draw(output, request_.output, reader_.numbers());
-  if (drawn && images_)
-    sample.fields.push_back({"image", images_->write(sample.file, sample.number, *drawn)});
+  if (drawn && images_) sample.fields.push_back({"image", images_->write(sample.number, *drawn)});
   if (masks_) masks_->write(sample, output);
   if (has_page) tiles_.add(sample, reader_, drawn);
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <exception>
+
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/measured_time.h"
@@ -22,7 +25,10 @@ std::shared_ptr<const Recipe> timed_recipe(const Arguments& arguments, std::opti
   std::vector<std::string> overrides = arguments.overrides;
   if (batch && purpose_of(arguments.timing.purpose) == Purpose::train) {
     overrides.push_back(fmt::format("training.global_batch_size={}", *batch));
-    overrides.push_back(fmt::format("training.micro_batch_size={}", *batch));
+    // At once, unless the command line says otherwise.
+    const auto divides = [](const std::string& key) { return key.starts_with("training.micro_batch_size="); };
+    if (std::ranges::none_of(overrides, divides))
+      overrides.push_back(fmt::format("training.micro_batch_size={}", *batch));
   }
   return Recipe::load(arguments.config, overrides);
 }
@@ -58,12 +64,19 @@ MeasuredTime measure(const Arguments& arguments, std::optional<int64_t> batch) {
 int time_command(const Arguments& arguments) {
   require_one_process("timing");
   const StopSignals signals(StopSignals::kPass);  // they end it at once: all is printed at the end
-  std::vector<MeasuredTime> measured;
-  if (arguments.timing.batches.empty()) measured.push_back(measure(arguments, std::nullopt));
-  for (const int64_t batch : arguments.timing.batches) measured.push_back(measure(arguments, batch));
   const TimingArguments& wanted = arguments.timing;
+  std::vector<MeasuredTime> measured;
+  std::exception_ptr problem;  // of a batch, such as one beyond the memory: those before it are printed
+  try {
+    if (wanted.batches.empty()) measured.push_back(measure(arguments, std::nullopt));
+    for (const int64_t batch : wanted.batches) measured.push_back(measure(arguments, batch));
+  } catch (...) {
+    if (measured.empty()) throw;
+    problem = std::current_exception();
+  }
   print_to_output(arguments.json ? measured_json(measured, wanted.purpose, wanted.iterations)
                                  : measured_text(measured, wanted.purpose, wanted.iterations));
+  if (problem) std::rethrow_exception(problem);
   return 0;
 }
 

@@ -232,7 +232,10 @@ void finish_predict(const CLI::App& predict, Arguments& arguments) {
   finish_trained(predict, arguments);
   arguments.predict.has_format = predict.count("--format") > 0;
   arguments.predict.reads_paths = std::ranges::find(arguments.inputs, "-") != arguments.inputs.end();
-  if (!arguments.predict.part_text.empty()) arguments.predict.part = parse_part(arguments.predict.part_text);
+  if (predict.count("--part") > 0) arguments.predict.part = parse_part(arguments.predict.part_text);
+  if (std::ranges::find(arguments.inputs, "") != arguments.inputs.end())
+    throw Error(ExitCode::usage,
+                "predict: the name of an image is empty; is a variable of the shell not set?");
   if (arguments.predict.reads_paths) check_arriving(arguments);
   if (predict.count("--split") == 0) {
     arguments.split = "val";

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,6 +61,11 @@ int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) {  // another program has made the pipe or the terminal non-blocking
+      pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
+      if (::poll(&ready, 1, -1) < 0 && errno != EINTR) return errno;
+      continue;
+    }
     if (count < 0) return errno;
     if (count == 0) return EIO;
     bytes.remove_prefix(static_cast<size_t>(count));

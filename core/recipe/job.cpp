@@ -366,7 +366,8 @@ int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t avai
   const BatchSplit& batch = job.spec.batch();
   for (int64_t rows = batch.micro_batch - 1; rows >= 1; --rows) {
     if (batch.rank_batch() % rows != 0) continue;
-    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner, {.use = job.use});
+    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner,
+                                 {.has_data = job.train.has_value(), .use = job.use});
     if (planned_bytes(smaller.memory) + program <= available) return rows;
   }
   return 0;
@@ -377,7 +378,7 @@ std::string memory_advice(const Planner& planner, const Job& job, int64_t availa
   if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
     text += fmt::format("\ntry data.cache=none, which keeps {} of samples on the host", human_bytes(samples));
   if (job.use.purpose == Purpose::generate)
-    return text + "\ntry fewer --samples or --tokens, which the cache grows with";
+    return text + "\ntry fewer --samples (trainer time: --batch) or --tokens, which the cache grows with";
   const int64_t rows = fitting_micro_batch(planner, job, available);
   const bool predicts = job.use.purpose == Purpose::predict;
   text += rows > 0 ? fmt::format("\ntry {}{}", predicts ? "--batch " : "training.micro_batch_size=", rows)

@@ -180,6 +180,15 @@ TEST_CASE("from a folder of images and masks to an overlay") {
                           ContainsSubstring(",more/deep/b_mask.png,more/deep/b_overlay.png,"));
   CHECK_THAT(workspace.read("page.html"), ContainsSubstring("<b>0 0."));
 
+  // The name of a folder may begin with that of another one.
+  fs::create_directories(workspace.path() / "new2");
+  fs::copy_file(workspace.path() / "new/a.png", workspace.path() / "new2/c.png");
+  run_here(workspace,
+           {"predict", "--config", "set.yaml", "run.output_dir=run", "--images", "both", "new", "new2"});
+  CHECK(fs::exists(workspace.path() / "both/a_mask.png"));
+  CHECK(fs::exists(workspace.path() / "both/c_mask.png"));
+  CHECK_FALSE(fs::exists(workspace.path() / "new2/c_mask.png"));
+
   const auto refused = [&](const std::string& folder, const std::vector<std::string>& more) {
     std::vector<std::string> words = {"predict",  "--config", "set.yaml", "run.output_dir=run",
                                       "--images", folder};

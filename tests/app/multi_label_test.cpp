@@ -228,6 +228,19 @@ TEST_CASE(
   CHECK(mse == Approx(losses[2]).epsilon(1e-6));
   const std::string page = sets.workspace.read("page.html");
   CHECK_THAT(page, ContainsSubstring("prediction for sample 0") && ContainsSubstring("mse "));
+  // Parts of a job array share a folder, and name their files as all samples together do.
+  std::string joined;
+  for (const char* part : {"2/2", "1/2"}) {
+    const std::string of_part = sets.run_well("predict", words + "--images parts --part " + part);
+    joined.insert(0, of_part);
+  }
+  std::vector<std::string> of_parts = lines_of(joined);
+  REQUIRE(of_parts.size() == lines.size());
+  for (const std::string& line : of_parts) {
+    const std::string image = json::parse(line).at("image");
+    CHECK(sets.workspace.read(image) == sets.workspace.read("drawn" + image.substr(image.find('/'))));
+  }
+  sets.refuse("predict", words + "--images parts --part 1/2", 64, "expected no file sample-0.png");
   // The reconstruction of one that was drawn is another image of the same size.
   const json again = json::parse(sets.run_well("predict", words + "--images twice drawn/sample-3.png"));
   CHECK(again.at("image") == "twice/sample-3.png");

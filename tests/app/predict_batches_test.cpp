@@ -56,7 +56,7 @@ TEST_CASE("predict: parts give together what all images give, bit by bit") {
   }
   const std::string split = trained.predict({"--split", "val"});
   CHECK(trained.predict({"--part", "1/2"}) + trained.predict({"--part", "2/2"}) == split);
-  for (const char* part : {"3/2", "0/2", "1/0", "-1/2", "1", "1/", "/2", "1/2/3", "1.5/2", "x/y"})
+  for (const char* part : {"3/2", "0/2", "1/0", "-1/2", "1", "1/", "/2", "1/2/3", "1.5/2", "x/y", ""})
     trained.refuse({"new", "--part", part}, "--part: expected I/N with I from 1 to N, as in 2/8, got");
 }
 

@@ -201,6 +201,8 @@ TEST_CASE("predict: a gallery draws the errors first, and nothing of a file's na
   CHECK_THAT(unlabelled, ContainsSubstring("<h2>Right</h2>"));
   shown.refuse({"shown", "--gallery", "shown/bright/100.png"}, "shown/bright/100.png");
   shown.refuse({"shown", "--gallery", "page.html", "-o", "page.html"}, "name one file");
+  shown.refuse({"shown", "--gallery", "page.html", "-o", "shown/../page.html"}, "name one file");
+  shown.refuse({""}, "the name of an image is empty");
 }
 
 TEST_CASE("predict: with flips the probabilities are the means of an image and its mirror image") {

@@ -147,11 +147,25 @@ TEST_CASE("time: what cannot be timed is refused before anything runs") {
     CHECK(outcome.output.empty());
     return outcome.code;
   };
-  for (const char* batch : {"0", "1,", "a", "1,0", "1 2"}) CHECK(code({"--batch", batch}) == 64);
+  for (const char* batch : {"0", "1,", "a", "1,0", "1 2", ""}) CHECK(code({"--batch", batch}) == 64);
   CHECK(code({"--iterations", "0"}) == 64);
   CHECK(code({"--purpose", "serve"}) == 64);
   CHECK(code({"--purpose", "generate"}) == 78);
   CHECK(code({"--batch", "1000000", "device.memory=100MiB"}) == 71);
+  CHECK(code({"--batch", "61", "device.memory=1MiB"}) == 71);
+}
+
+TEST_CASE("time: what was measured is printed before a batch that does not fit") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kTimedImages);
+  const Outcome outcome = run_trainer({"time", "--config", "r.yaml", "--iterations", "1", "--batch",
+                                       "1,1000000", "--json", "device.memory=200MiB"},
+                                      workspace.path());
+  CHECK(outcome.code == 71);
+  CHECK(nlohmann::json::parse(outcome.output).at("timings").size() == 1);
+  const Outcome divided = run_trainer(
+      {"time", "--config", "r.yaml", "--batch", "12", "training.micro_batch_size=5"}, workspace.path());
+  CHECK_THAT(divided.errors, ContainsSubstring("training.micro_batch_size: must divide"));
 }
 
 }  // namespace trainer
