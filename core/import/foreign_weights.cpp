@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -12,6 +13,7 @@
 #include "core/base/regular_file.h"
 #include "core/import/onnx_file.h"
 #include "core/import/torch_storages.h"
+#include "core/storage/safetensors_header.h"
 
 namespace trainer {
 namespace {
@@ -22,6 +24,13 @@ std::string start_of(const std::filesystem::path& path, int64_t most) {
   std::string start(static_cast<size_t>(std::min(most, file_bytes(file.get(), path))), '\0');
   read_exactly(file.get(), path, 0, std::as_writable_bytes(std::span(start)));
   return start;
+}
+
+/// The length of its header, if the file is a safetensors file.
+uint64_t length_in(const std::string& start) {
+  uint64_t length = 0;
+  std::memcpy(&length, start.data(), sizeof length);
+  return length;
 }
 
 }  // namespace
@@ -37,7 +46,7 @@ std::unique_ptr<ForeignWeights> open_foreign_weights(const std::filesystem::path
   };
   if (start.starts_with(kZip)) return open_torch_archive(path);
   if (start.starts_with(kPickle)) return open_legacy_torch_file(path);
-  if (start.size() == kStartBytes && start.back() == '{')
+  if (start.size() == kStartBytes && start.back() == '{' && length_in(start) <= kMaxHeaderBytes)
     refuse("is a safetensors file, which needs no import; use it as it is");
   if (start.starts_with(kVersion)) return open_onnx_file(path);
   refuse("expected a file by torch.save (.pth, .pt, .bin) or an ONNX model, found another; name such a file");

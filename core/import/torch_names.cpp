@@ -14,7 +14,8 @@ std::span<const TorchName> torch_names() {
   using enum TorchName::Role;
   static constexpr auto kNames = std::to_array<TorchName>({
       {"collections OrderedDict", ordered_dict, ""},
-      {"collections Counter", ignored, ""},  // of torch.optim.lr_scheduler.MultiStepLR
+      {"collections Counter", ignored, ""},                  // of torch.optim.lr_scheduler.MultiStepLR
+      {"torch._utils _rebuild_tensor", rebuild_tensor, ""},  // before 0.4
       {"torch._utils _rebuild_tensor_v2", rebuild_tensor, ""},
       {"torch._utils _rebuild_tensor_v3", rebuild_of_type, ""},
       {"torch._utils _rebuild_parameter", rebuild_parameter, ""},
@@ -51,7 +52,8 @@ std::span<const TorchName> torch_names() {
 }
 
 std::string refusal_of(std::string_view name) {
-  const std::string shown = one_line(name);
+  constexpr size_t kShown = 200;
+  const std::string shown = one_line(name.substr(0, kShown));
   if (name == "torch._utils _rebuild_sparse_tensor" || name == "torch._utils _rebuild_sparse_csr_tensor") {
     return fmt::format("found a sparse tensor ('{}'), expected dense ones; save tensor.to_dense()", shown);
   }

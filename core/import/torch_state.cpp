@@ -95,8 +95,8 @@ void check_name(const Pickle& pickle, const std::string& name) {
   const std::string_view last = last_part(name);
   if (last == "weight_g" || last == "weight_v") {
     fail(
-        "is a part of a weight norm, expected the weight; call torch.nn.utils.remove_weight_norm before "
-        "saving");
+        "is a part of a weight norm or a spectral norm, expected the weight; call "
+        "torch.nn.utils.remove_weight_norm or remove_spectral_norm before saving");
   }
   if (name.find("parametrizations.") != std::string::npos) {
     fail(
@@ -107,7 +107,8 @@ void check_name(const Pickle& pickle, const std::string& name) {
 
 void remove_wrapper(TorchState& state) {
   const auto is_wrapped = [](const TorchTensor& tensor) {
-    return tensor.stored.name.starts_with(kWrapper) && tensor.stored.name.size() > kWrapper.size();
+    const std::string& name = tensor.stored.name;
+    return name.starts_with(kWrapper) && is_tensor_name(name.substr(kWrapper.size()));
   };
   if (!std::ranges::all_of(state.tensors, is_wrapped)) return;
   for (TorchTensor& tensor : state.tensors) tensor.stored.name.erase(0, kWrapper.size());

@@ -19,6 +19,7 @@ using Kind = PickleValue::Kind;
 using Role = TorchName::Role;
 
 constexpr size_t kMostDimensions = 64;  // torch's own limit for most operations
+constexpr size_t kMostKeyBytes = 255;   // torch writes numbers; each tensor keeps a copy
 
 const TorchName* name_of(const PickleValue& value) {
   return value.kind == Kind::name ? &torch_names()[static_cast<size_t>(value.number)] : nullptr;
@@ -52,6 +53,7 @@ class TensorCall {
  private:
   std::vector<int64_t> numbers(const PickleValue& value, const char* what) const;
   std::string_view dtype(const TorchStorage& storage) const;
+  void check_bits() const;
   void place(TorchTensor& tensor, const TorchStorage& storage, int64_t first) const;
   bool overlaps(const TorchTensor& tensor) const;
   [[noreturn]] void fail(const std::string& text) const {
@@ -91,6 +93,15 @@ std::string_view TensorCall::dtype(const TorchStorage& storage) const {
   if (!has_role(type, Role::element_type))
     fail(std::string("expected the type of its elements, found another value. ") + kSaveWeights);
   return type->dtype;
+}
+
+/// A tensor that only stands for the negative or the conjugate of what is stored says so in its last
+/// argument.
+void TensorCall::check_bits() const {
+  const size_t place = has_type_ ? 7 : 6;
+  if (arguments_.size() <= place || arguments_[place].kind != Kind::map) return;
+  if (!pickle_.items_of(arguments_[place]).empty())
+    fail("is stored as its negative or conjugate, expected its own values; save tensor.resolve_neg()");
 }
 
 /// Sorted by stride, each dimension must step over all elements of those before it.
@@ -133,6 +144,7 @@ TorchTensor TensorCall::read() const {
   if (arguments_.size() < 4 || arguments_[0].kind != Kind::reference || arguments_[1].kind != Kind::integer)
     fail(std::string("expected a storage, an offset, a shape and strides, found other values. ") +
          kSaveWeights);
+  check_bits();
   const TorchStorage storage = storage_of(pickle_, arguments_[0]);
   TorchTensor tensor;
   tensor.key = storage.key;
@@ -167,6 +179,9 @@ TorchStorage storage_of(const Pickle& pickle, const PickleValue& reference) {
   const TorchName* type = name_of(items[1]);
   if (!has_role(type, Role::storage) || items[2].kind != Kind::text || items[4].kind != Kind::integer)
     fail(std::string("expected a storage's type, key, device and size, found other values. ") + kSaveWeights);
+  if (pickle.bytes_of(items[2]).size() > kMostKeyBytes)
+    fail(fmt::format("expected a storage's key of at most {} bytes, found a longer one. {}", kMostKeyBytes,
+                     kSaveWeights));
   TorchStorage storage{.key = std::string(pickle.bytes_of(items[2])), .dtype = type->dtype};
   const int64_t width = element_bytes(type->dtype);
   const auto bytes_from = [&](const PickleValue& elements) {

@@ -164,6 +164,12 @@ std::string compose_header(std::vector<StoredTensor>& tensors, const StoredMetad
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
+  if (text.size() > kMaxHeaderBytes)
+    throw Error(
+        ExitCode::data,
+        fmt::format("the names and shapes of {} tensors take {} bytes, a safetensors file has room for {}; "
+                    "store fewer, or shorten their names",
+                    tensors.size(), text.size(), kMaxHeaderBytes));
   return text;
 }
 

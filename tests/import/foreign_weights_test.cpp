@@ -121,7 +121,7 @@ TEST_CASE("import: what cannot be imported is refused by its name") {
       {"names.pth", "data.pkl: byte 172: found the name 'argparse Namespace'"},
       {"sparse.pth", "found a sparse tensor"},
       {"quantised.pth", "found a quantised tensor"},
-      {"norm.pth", "tensor 'fc.weight_g': is a part of a weight norm"},
+      {"norm.pth", "tensor 'fc.weight_g': is a part of a weight norm or a spectral norm"},
       {"parametrised.pth", "remove_parametrizations"},
       {"expanded.pth", "tensor 'w': its elements overlap each other"},
       {"nothing.pth", "found a map without tensors"},

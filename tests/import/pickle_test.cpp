@@ -23,12 +23,13 @@ std::string text_code(const std::string& text) {
 /// A tensor of two sizes in a storage, in a map.
 struct Written {
   int64_t elements = 6, offset = 0, rows = 2, columns = 3, row_stride = 3, column_stride = 1;
+  std::string function = "_rebuild_tensor_v2", key = "0", more;  // more arguments
 
   std::string code() const {
-    return "\x80\x02}" + text_code("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text_code("storage") +
-           "ctorch\nFloatStorage\n" + text_code("0") + text_code("cpu") + number_code(elements) + "tQ" +
+    return "\x80\x02}" + text_code("w") + "ctorch._utils\n" + function + "\n((" + text_code("storage") +
+           "ctorch\nFloatStorage\n" + text_code(key) + text_code("cpu") + number_code(elements) + "tQ" +
            number_code(offset) + number_code(rows) + number_code(columns) + "\x86" + number_code(row_stride) +
-           number_code(column_stride) + "\x86tRs.";
+           number_code(column_stride) + "\x86" + more + "tRs.";
   }
 };
 
@@ -50,9 +51,24 @@ void check_refused(const Written& written, const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("pickle: the key of a storage is short, as each tensor keeps it") {
+  Written written;
+  written.key = std::string(255, 'k');
+  CHECK(pickle_refusal(written.code()).empty());
+  const std::string key = std::string("X\0\1\0\0", 5) + std::string(256, 'k');  // of 256 bytes
+  std::string code = written.code();
+  code.replace(code.find(text_code(written.key)), text_code(written.key).size(), key);
+  CHECK_THAT(pickle_refusal(code), Catch::Matchers::ContainsSubstring("key of at most 255 bytes"));
+}
+
 TEST_CASE("pickle: a tensor is refused unless its elements are within its storage") {
   CHECK(pickle_refusal(Written{}.code()).empty());
   CHECK(pickle_refusal(Written{.elements = 7, .offset = 1}.code()).empty());
+  CHECK(pickle_refusal(Written{.function = "_rebuild_tensor"}.code()).empty());
+  const std::string requires_grad_and_hooks = "\x89}", negative = "}" + text_code("neg") + "\x88s";
+  CHECK(pickle_refusal(Written{.more = requires_grad_and_hooks}.code()).empty());
+  CHECK(pickle_refusal(Written{.more = requires_grad_and_hooks + "}"}.code()).empty());
+  check_refused({.more = requires_grad_and_hooks + negative}, "is stored as its negative or conjugate");
   check_refused({.elements = 5}, "its elements from 0 on need more than the 20 bytes");
   check_refused({.offset = 1}, "its elements from 1 on need more than the 24 bytes");
   check_refused({.offset = INT64_MAX}, "its elements from");
