@@ -82,6 +82,8 @@ OnnxOutput output_of(const RunSpec& spec, const ExportArguments& wanted) {
 
 std::optional<ByteScales> bytes_of(const Recipe& recipe, const ExportArguments& wanted) {
   if (wanted.input == "numbers") return std::nullopt;
+  if (!wanted.reader.empty())
+    refuse_export("--input bytes needs a Cast, which hls4ml 1.3.0 does not take; leave it out");
   if (recipe.model.kind() != InputKind::pixels)
     refuse_export("--input bytes is for networks that read images, and this one reads tokens; leave it out");
   PixelMap map = pixel_map(recipe.data.images.transform_list(Split::val), recipe.model.input[0]);

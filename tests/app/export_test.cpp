@@ -77,6 +77,7 @@ TEST_CASE("export refuses options that do not fit") {
   check_refused(folder.run("--out m.onnx --batch x"), 64, "got 'x'");
   check_refused(folder.run("--out m.onnx --opset 18"), 64, "--opset");
   check_refused(folder.run("--out m.onnx --for hls4ml --batch any"), 64, "needs a fixed batch");
+  check_refused(folder.run("--out m.onnx --for hls4ml --input bytes"), 64, "--input bytes needs a Cast");
   check_refused(folder.run("--out m.onnx --length 5"), 64, "--length is for networks that read tokens");
   check_refused(folder.run("--out m.onnx --length 9", "text.yaml"), 64,
                 "--length 9 does not fit the network");
