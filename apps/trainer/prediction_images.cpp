@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<std::string> names_of(const DataSource& source) {
+std::vector<std::string> image_names(const DataSource& source) {
   std::vector<std::string> names;
   std::unordered_map<std::string, int64_t> taken;  // and how many samples have had them
   for (int64_t i = 0; i < source.size(); ++i) {
@@ -30,7 +30,7 @@ std::vector<std::string> names_of(const DataSource& source) {
   return names;
 }
 
-[[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
+[[noreturn]] void refuse_folder(const fs::path& folder, const std::string& why) {
   throw Error(ExitCode::usage,
               fmt::format("--images {}: {}, so that no file is overwritten; name another one",
                           one_line(folder.string()), why));
@@ -39,7 +39,7 @@ std::vector<std::string> names_of(const DataSource& source) {
 }  // namespace
 
 PredictionImages::PredictionImages(fs::path folder, const DataSource& source, bool is_shared)
-    : folder_(std::move(folder)), names_(names_of(source)) {
+    : folder_(std::move(folder)), names_(image_names(source)) {
   try {
     fs::create_directories(folder_);
     if (is_shared || fs::is_empty(folder_)) return;
@@ -47,12 +47,12 @@ PredictionImages::PredictionImages(fs::path folder, const DataSource& source, bo
     if (error.code() != std::errc::not_a_directory && error.code() != std::errc::file_exists)
       throw Error(ExitCode::io, fmt::format("{}: {}", one_line(folder_.string()), error.code().message()));
   }
-  refuse(folder_, "expected a new or an empty folder");
+  refuse_folder(folder_, "expected a new or an empty folder");
 }
 
 std::string PredictionImages::write(int64_t sample, const PredictedImage& image) {
   const fs::path path = folder_ / (names_[static_cast<size_t>(sample)] + ".png");
-  if (fs::exists(path)) refuse(folder_, "expected no file " + one_line(path.filename().string()));
+  if (fs::exists(path)) refuse_folder(folder_, "expected no file " + one_line(path.filename().string()));
   write_atomically(path, encode_png(image.pixels, image.shape));
   return path.string();
 }

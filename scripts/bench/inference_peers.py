@@ -3,7 +3,7 @@
 
     inference_peers.py PEER MODEL.onnx INPUT SIZE...
 """
-# A process pays for what it imports: each peer imports its own.
+# Each function imports its own library, so that a measured process loads no other.
 # pylint: disable=import-outside-toplevel
 import sys
 

@@ -244,6 +244,10 @@ TEST_CASE(
   // The reconstruction of one that was drawn is another image of the same size.
   const json again = json::parse(sets.run_well("predict", words + "--images twice drawn/sample-3.png"));
   CHECK(again.at("image") == "twice/sample-3.png");
+  // Names count over all images, so that no part takes the name of another's.
+  const json second = json::parse(
+      sets.run_well("predict", words + "--images both --part 2/2 drawn/sample-3.png twice/sample-3.png"));
+  CHECK(second.at("image") == "both/sample-3-2.png");
   sets.refuse("predict", words + "--images drawn", 64, "--images drawn: expected a new or an empty folder");
   sets.refuse("predict", words + "--images run/log.txt", 64, "expected a new or an empty folder");
   sets.refuse("predict", words + "--tta flip", 64,

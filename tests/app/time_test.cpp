@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/app/command.h"
+#include "tests/app/images.h"
 #include "tests/catch.h"
 
 namespace trainer {
@@ -152,6 +153,8 @@ TEST_CASE("time: what cannot be timed is refused before anything runs") {
   CHECK(code({"--purpose", "serve"}) == 64);
   CHECK(code({"--purpose", "generate"}) == 78);
   CHECK(code({"--batch", "1000000", "device.memory=100MiB"}) == 71);
+  // Its advice, too, needs no data: a batch may be larger than the samples that are there.
+  fill_with_images(workspace, "gone", 5);
   CHECK(code({"--batch", "61", "device.memory=1MiB"}) == 71);
 }
 

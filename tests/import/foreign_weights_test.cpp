@@ -154,6 +154,12 @@ TEST_CASE("import: a file that is cut short is refused, wherever it ends") {
   }
 }
 
+TEST_CASE("import: a brace in an ONNX model does not make it a safetensors file") {
+  const std::string model("\x08\x0d\x3a\xb3\xaa\xc3\x01\x0a{", 9), tensors("\x08\0\0\0\0\0\0\0{", 9);
+  CHECK_THAT(refusal(PutFile(model).path()), !Catch::Matchers::ContainsSubstring("safetensors"));
+  CHECK_THAT(refusal(PutFile(tensors).path()), Catch::Matchers::ContainsSubstring("is a safetensors file"));
+}
+
 TEST_CASE("import: a changed byte of a storage in an archive differs from its checksum") {
   std::string bytes = file_contents(fixture("state.pth"));
   const float element = 5;  // the last one of fc.weight, in the first storage

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/regular_file.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
 #include "tests/catch.h"
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -110,6 +114,28 @@ TEST_CASE("an input that a user names may be a pipe") {
   std::jthread writer([&] { write_all(open_file(pipe, O_WRONLY).get(), "two\nlines"); });
   CHECK(read_input(pipe) == "two\nlines");
   error_text(ExitCode::io, [&] { read_input(scratch / "none"); });
+}
+
+TEST_CASE("a pipe that does not block gets all bytes, as fast as they are read") {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_NONBLOCK) == 0);
+  const FileDescriptor out(ends[0]), in(ends[1]);
+  const std::string text(1 << 20, 'x');  // more than a pipe holds
+  size_t read = 0;
+  std::atomic<bool> ends_early = false;
+  std::thread reader([&] {
+    std::vector<char> piece(1 << 16);
+    while (read < text.size() && !ends_early) {
+      const ssize_t count = ::read(out.get(), piece.data(), piece.size());
+      if (count > 0) read += static_cast<size_t>(count);
+      if (count <= 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  const int error = write_all(in.get(), text);
+  ends_early = error != 0;
+  reader.join();
+  CHECK(error == 0);
+  CHECK(read == text.size());
 }
 
 }  // namespace trainer
