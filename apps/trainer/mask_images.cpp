@@ -58,7 +58,7 @@ fs::path name_of(const ImageSource& source, int64_t sample, const std::vector<st
   const fs::path file = source.sample_file(sample);
   if (file.empty()) return fmt::format("{:06}", sample);
   for (const std::string& word : words) {
-    const fs::path rest = file.lexically_relative(word);
+    fs::path rest = file.lexically_relative(word);
     if (fs::is_directory(word) && !rest.empty() && *rest.begin() != "..") return rest;
   }
   return file.filename();
