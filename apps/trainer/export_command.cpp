@@ -140,11 +140,13 @@ class ExportedWeights {
   WeightNames names_;
 };
 
+/// The model is replaced after the file beside it: if that fails, both are as they were before.
 void write_model(const OnnxGraph& graph, const ExportedWeights& weights, const fs::path& path,
                  const fs::path& read, StopSignals& signals) {
   const bool is_large = onnx_bytes(graph) >= kMostModelBytes;
-  const fs::path data_path = path.string() + ".data";
   const OutputFile model(path, {read});
+  const fs::path data_path = model.path().string() + ".data";
+  const std::string data_name = data_path.filename().string();
   signals.watch_loop();
   const WeightSource source = [&](const std::string& name, const ByteSink& sink) {
     weights.copy(name, sink);
@@ -155,15 +157,19 @@ void write_model(const OnnxGraph& graph, const ExportedWeights& weights, const f
       sink(piece);
     };
   };
-  if (is_large) {
+  model.write([&](const ByteSink& sink) {
+    compose_onnx(graph, source, is_large ? data_name : "", watched(sink));
+    if (!is_large) return;
     const OutputFile data(data_path, {read});
-    data.write([&](const ByteSink& sink) { compose_onnx_data(graph, source, watched(sink)); });
-  }
-  const std::string data_name = is_large ? data_path.filename().string() : "";
-  model.write([&](const ByteSink& sink) { compose_onnx(graph, source, data_name, watched(sink)); });
+    data.write([&](const ByteSink& part) { compose_onnx_data(graph, source, watched(part)); });
+  });
   print_note(model, fmt::format("{}: {} nodes, {}{}", one_line(path.string()), graph.nodes().size(),
                                 human_bytes(onnx_bytes(graph)),
                                 is_large ? fmt::format(", weights in {}", one_line(data_name)) : ""));
+  std::error_code ignored;
+  if (!is_large && fs::exists(data_path, ignored))
+    print_warning(fmt::format("{}: the model does not read this file; an earlier one may have left it",
+                              one_line(data_path.string())));
 }
 
 }  // namespace

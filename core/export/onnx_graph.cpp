@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
+
 namespace trainer {
 namespace {
 
@@ -54,9 +56,15 @@ OnnxGraph::Value OnnxGraph::floats(const Shape& shape, std::span<const float> va
 }
 
 OnnxGraph::Value OnnxGraph::batch() {
-  if (batch_.empty())
-    batch_ = node("Shape", {inputs_.at(0).name}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
-  return batch_;
+  return once("batch", [&] {
+    return node("Shape", {inputs_.at(0).name}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
+  });
+}
+
+OnnxGraph::Value OnnxGraph::once(const std::string& key, const std::function<Value()>& make) {
+  const auto [place, is_new] = made_.emplace(key, "");
+  if (is_new) place->second = make();
+  return place->second;
 }
 
 OnnxGraph::Value OnnxGraph::weight(const std::string& name, const Shape& shape) {
@@ -101,7 +109,11 @@ void OnnxGraph::set_output(const Value& value, OnnxTensor tensor) {
   // A network without operations gives its input.
   const bool is_made = std::ranges::find(nodes_, value, &OnnxNode::output) != nodes_.end();
   const Value made = is_made ? value : node("Identity", {value});
-  tensor.name = unique(tensor.name);
+  if (!names_.insert(tensor.name).second)
+    throw Error(ExitCode::recipe,
+                fmt::format("the file's output is named {0}, as a weight of the network is; give "
+                            "the layer '{0}' another name",
+                            tensor.name));
   for (OnnxNode& each : nodes_) {
     if (each.output == made) each.output = tensor.name;
     std::ranges::replace(each.inputs, made, tensor.name);

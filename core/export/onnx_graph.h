@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -75,6 +76,8 @@ class OnnxGraph {
   /// Constants, equal ones once.
   Value integers(const std::vector<int64_t>& values);
   Value floats(const Shape& shape, std::span<const float> values);
+  /// The value that `make` gives when `key` is first asked for.
+  Value once(const std::string& key, const std::function<Value()>& make);
   /// The first dimension of the graph's first input, i64 (1).
   Value batch();
   /// A weight or a constant of the program under its name, made on first use.
@@ -91,7 +94,8 @@ class OnnxGraph {
   Value expand(const Value& x, const Shape& shape);
 
   void add_input(OnnxTensor tensor);
-  /// Renames `value` to the tensor's name and makes it the graph's output.
+  /// Renames `value` to the tensor's name and makes it the graph's output. Throws Error (exit 78) if a weight
+  /// has that name.
   void set_output(const Value& value, OnnxTensor tensor);
   /// Removes the initializers that no node reads.
   void drop_unread();
@@ -117,7 +121,7 @@ class OnnxGraph {
   std::set<std::string> names_, typed_, written_;
   std::map<std::string, size_t> uses_;      // of names
   std::map<std::string, Value> constants_;  // by type, shape and bytes
-  Value batch_;
+  std::map<std::string, Value> made_;       // by the key of `once`
 };
 
 }  // namespace trainer

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <limits>
 #include <vector>
 
@@ -40,16 +42,29 @@ Sequences sequences_of(const ExportedNode& node) {
 }
 
 /// What is added to the scores (T, T): 0 for keys that a query sees. The lowest number, rather than minus
-/// infinity, so that a reader may quantise it.
+/// infinity, so that a reader may quantise it. The graph makes it of T numbers: a file of T * T would grow
+/// beyond what readers take.
 Value mask_of(const ExportedNode& node, int64_t tokens) {
   const AttentionSettings settings{.causal = node.attribute<bool>("causal"),
                                    .window = node.attribute<int64_t>("window")};
-  std::vector<float> mask(static_cast<size_t>(tokens * tokens), std::numeric_limits<float>::lowest());
-  for (int64_t query = 0; query < tokens; ++query) {
-    const AttentionSettings::Keys seen = settings.keys_of(query, tokens, 0);
-    for (int64_t key = seen.first; key < seen.end; ++key) mask[static_cast<size_t>(query * tokens + key)] = 0;
+  std::vector<int64_t> all, first, end;
+  for (int64_t position = 0; position < tokens; ++position) {
+    const AttentionSettings::Keys seen = settings.keys_of(position, tokens, 0);
+    all.push_back(position);
+    first.push_back(seen.first);
+    end.push_back(seen.end);
   }
-  return node.graph.floats({tokens, tokens}, mask);
+  OnnxGraph& graph = node.graph;
+  return graph.once(fmt::format("mask {} {} {}", tokens, settings.causal, settings.window), [&] {
+    const auto of_queries = [&](const std::vector<int64_t>& keys) {
+      return graph.reshape(graph.integers(keys), {tokens, 1});
+    };
+    const Value keys = graph.integers(all);
+    Value seen = graph.node("Less", {keys, of_queries(end)});
+    if (settings.window > 0)
+      seen = graph.node("And", {seen, graph.node("GreaterOrEqual", {keys, of_queries(first)})});
+    return graph.node("Where", {seen, graph.number(0), graph.number(std::numeric_limits<float>::lowest())});
+  });
 }
 
 /// (N, T, heads * size) as (N, heads, T, size).

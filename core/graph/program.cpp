@@ -76,6 +76,9 @@ NodeSpecs node_specs(const Program& program, const Node& node) {
           .outputs = specs_of(program.tensors, node.outputs)};
 }
 
+NameClash::NameClash(std::string name)
+    : std::logic_error(fmt::format("two different tensors are named {}", name)), name_(std::move(name)) {}
+
 Entry& Program::entry(std::string_view name) {
   for (Entry& entry : entries) {
     if (entry.name == name) return entry;
@@ -107,9 +110,7 @@ TensorId Program::add(Tensor tensor) {
 TensorId Program::persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial) {
   const TensorId known = find(name);
   if (known == kNone) return add({.name = name, .spec = spec, .role = role, .initial = std::move(initial)});
-  if (tensor(known).spec != spec || tensor(known).role != role) {
-    throw std::logic_error(fmt::format("two different tensors are named {}", name));
-  }
+  if (tensor(known).spec != spec || tensor(known).role != role) throw NameClash(name);
   return known;
 }
 

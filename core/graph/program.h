@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,16 @@ class Operation;
 /// Index into Program::tensors.
 using TensorId = int32_t;
 constexpr TensorId kNone = -1;
+
+/// Two different tensors of one program have this name.
+class NameClash : public std::logic_error {
+ public:
+  explicit NameClash(std::string name);
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+};
 
 struct TensorSpec {
   Shape shape;
@@ -145,7 +156,8 @@ struct Program {
   TensorId find(std::string_view name) const;
   /// Appends a tensor. Names are given only here, so that `find` has them all.
   TensorId add(Tensor tensor);
-  /// The tensor of that name, made on first use; later uses must agree with the first in shape and type.
+  /// The tensor of that name, made on first use. Throws NameClash if a later use has another shape, type or
+  /// role.
   TensorId persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial);
   TensorId input(const std::string& name, const TensorSpec& spec);
 };

@@ -135,9 +135,25 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   return training_step(spec);
 }
 
-Program forward_program(const RunSpec& run, const ProgramUse& use) {
+Program make_program(const RunSpec& run, const std::vector<Pass>& passes, const PassObserver& observe) try {
   Program program;
-  run_passes(program, forward_stages(forward_spec(run, use)));
+  run_passes(program, passes, observe);
+  return program;
+} catch (const NameClash& clash) {
+  const Network& network = run.recipe().model;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const std::string name = network.layer_name(i);
+    if (clash.name() != name && !clash.name().starts_with(name + ".")) continue;
+    fail_at(network.layers[i]->origin_of("name"),
+            fmt::format(
+                "the layer's '{}' has the name of another tensor of the program; name the layer otherwise",
+                clash.name()));
+  }
+  throw;
+}
+
+Program forward_program(const RunSpec& run, const ProgramUse& use) {
+  Program program = make_program(run, forward_stages(forward_spec(run, use)));
   if (use.purpose == Purpose::train) check_groups(*run.recipe().optimizer, program);
   return program;
 }

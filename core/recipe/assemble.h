@@ -28,6 +28,10 @@ struct ProgramRequest {
 /// if the recipe contradicts itself, 64 if `disabled` names anything but an optional pass.
 std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request);
 
+/// The program that these stages and passes make. Passes on what they throw; a layer whose tensor has the
+/// name of another one of the program is refused with Error (exit 78).
+Program make_program(const RunSpec& run, const std::vector<Pass>& passes, const PassObserver& observe = {});
+
 /// The forward part alone, with loss and metrics. Shapes that do not fit throw Error (exit 78) at their
 /// layer.
 Program forward_program(const RunSpec& run, const ProgramUse& use = {});

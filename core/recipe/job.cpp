@@ -287,7 +287,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
                          .planner = &planner};
   if (trains && request.has_data && recipe.data.images.cache == "device")
     program.samples = cached_samples(spec, planner, {job.train, job.validation});
-  run_passes(job.program, passes_for(spec, program), request.observe);
+  job.program = make_program(spec, passes_for(spec, program), request.observe);
   if (!request.plan) return job;
   job.plan = make_plan(job.program, planner, spec.batch().share.rank);
   job.settings.data_workers = loading_of(job).workers;

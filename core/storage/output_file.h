@@ -22,6 +22,9 @@ class OutputFile {
   /// Whether the bytes go to this process's standard output.
   bool is_standard_output() const;
 
+  /// The file itself, where links led.
+  const std::filesystem::path& path() const { return path_; }
+
   /// Writes the bytes that `produce` gives to the sink. Throws Error (exit 74), and passes on exceptions of
   /// `produce`; a regular file is then as it was before.
   void write(const std::function<void(const ByteSink&)>& produce) const;

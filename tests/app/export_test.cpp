@@ -29,6 +29,18 @@ model:
     - linear: {name: head, out_features: 9, weight_of: table, bias: false}
 )";
 
+/// A parameter has the layer's own name.
+const std::string kToken = R"(version: 1
+data: {format: synthetic}
+model:
+  input: [1, 2, 2]
+  layers: [to_tokens, class_token: {name: NAME}, mean_tokens, linear: {name: head, out_features: 4}]
+)";
+std::string named_token(const std::string& name) {
+  std::string text = kToken;
+  return text.replace(text.find("NAME"), 4, name);
+}
+
 std::string pooled(const std::string& size) {
   std::string text = kRecipe;
   text.replace(text.find("POOL"), 4, "adaptive_avg_pool2d");
@@ -104,6 +116,23 @@ TEST_CASE("export leaves no file without weights, or on a full disk") {
                 folder.workspace.path());
   CHECK(full.code == 74);
   CHECK(!std::filesystem::exists(folder.workspace.path() / "m.onnx"));
+}
+
+TEST_CASE("export says that an earlier model's data is not read") {
+  const ExportFolder folder;
+  folder.workspace.write("m.onnx.data", "");
+  CHECK_THAT(folder.run("--out m.onnx").errors,
+             ContainsSubstring("m.onnx.data: the model does not read this file"));
+}
+
+TEST_CASE("a layer with the name of a tensor is refused at its name") {
+  const ExportFolder folder;
+  folder.workspace.write("t.yaml", named_token("images"));
+  check_refused(folder.run("--out m.onnx", "t.yaml"), 78,
+                "t.yaml:5:37: error: model.layers[1].class_token.name: the layer's 'images' has the name of");
+  folder.workspace.write("t.yaml", named_token("labels"));
+  check_refused(run_shell("\"$TRAINER\" plan --config t.yaml", folder.workspace.path()), 78,
+                "the layer's 'labels' has the name of another tensor");
 }
 
 }  // namespace trainer

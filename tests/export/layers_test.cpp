@@ -119,6 +119,24 @@ TEST_CASE("export: dimensions of the batch are told from others") {
   CHECK(fixed.nodes().back().name == "model.layers[2].linear/Gemm");
 }
 
+TEST_CASE("export: the mask of causal attention takes no room for each pair of tokens, and is made once") {
+  const std::string layer = "{linear: {out_features: 72}}, {attention: {heads: 3, causal: true, window: 7}}";
+  const std::string text = fmt::format("{}{}, {}]}}\n", kTokens, layer, layer);
+  const ExportRequest request{.format = {}, .layer_of = [](const Origin& origin) { return origin.path; }};
+  const OnnxGraph graph = export_program(prediction(text, 2), nullptr, request);
+  for (const OnnxInitializer& each : graph.initializers()) {
+    if (!each.is_weight()) CHECK(each.bytes.size() <= 24 * sizeof(int64_t));
+  }
+  CHECK(std::ranges::count(graph.nodes(), "Where", &OnnxNode::type) == 1);
+}
+
+TEST_CASE("export: a weight with the output's name is refused") {
+  const ExportRequest request{.format = {}, .layer_of = [](const Origin&) { return ""; }};
+  const std::string text = std::string(kTokens) + "{class_token: {name: logits}}]}\n";
+  CHECK_THROWS_WITH(export_program(prediction(text, 2), nullptr, request),
+                    Catch::Matchers::ContainsSubstring("give the layer 'logits' another name"));
+}
+
 TEST_CASE("export: values have types, and weights the names of the program") {
   const std::string text =
       std::string(kTokens) +
