@@ -7,6 +7,7 @@
 
 #include "core/engine/collectives.h"
 #include "core/engine/process_group.h"
+#include "core/graph/ops/all_gather.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
@@ -83,6 +84,25 @@ std::unique_ptr<Kernel> done_kernel(ProcessGroup& group, const OpContext& contex
 
 void add_all_reduce(Handlers& handlers) {
   ProcessGroup* group = handlers.group();
+  const auto compile_gather = [group](const OpContext& context, const Choice&, const Slots& slots) {
+    const int64_t bytes = bytes_per_element(context.inputs[AllGather::kPart].dtype);
+    const auto part = static_cast<size_t>(numel(context.inputs[AllGather::kPart].shape) * bytes),
+               whole = static_cast<size_t>(numel(context.outputs[AllGather::kWhole].shape) * bytes);
+    return kernel([=, &all = require_collectives(require_group(group))] {
+      all.start_all_gather({at<const std::byte>(slots.inputs[AllGather::kPart]), part},
+                           {at<std::byte>(slots.outputs[AllGather::kWhole]), whole});
+      all.wait_all_gather();
+    });
+  };
+  const auto compile_scatter = [group](const OpContext& context, const Choice&, const Slots& slots) {
+    const auto whole = static_cast<size_t>(numel(context.inputs[ReduceScatter::kWhole].shape)),
+               part = static_cast<size_t>(numel(context.outputs[ReduceScatter::kPart].shape));
+    return kernel([=, &all = require_collectives(require_group(group))] {
+      all.start_reduce_scatter({at<const float>(slots.inputs[ReduceScatter::kWhole]), whole},
+                               {at<float>(slots.outputs[ReduceScatter::kPart]), part});
+      all.wait_reduce_scatter();
+    });
+  };
   const auto compile_start = [group](const OpContext& context, const Choice& choice, const Slots& slots) {
     const int64_t bucket = static_cast<const AllReduceStart&>(context.op).bucket;
     return start_kernel(
@@ -120,6 +140,8 @@ void add_all_reduce(Handlers& handlers) {
   handlers[typeid(AllReduceDone)] = {select_each, compile_done, {}};
   handlers[typeid(BroadcastStart)] = {select_each, compile_send, {}};
   handlers[typeid(BroadcastDone)] = {select_each, compile_sent, {}};
+  handlers[typeid(AllGather)] = {select_row_major, compile_gather, {}};
+  handlers[typeid(ReduceScatter)] = {select_row_major, compile_scatter, {}};
   handlers[typeid(DecayByRank)] = {select_each, compile_decay, {}};
 }
 

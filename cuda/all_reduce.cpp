@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/graph/ops/all_gather.h"
 #include "cuda/nccl_collectives.h"
 #include "cuda/optimizer.h"
 #include "cuda/table.h"
@@ -103,6 +104,35 @@ std::unique_ptr<Kernel> compile_received(const Gpu& gpu, const OpContext& contex
   return done_kernel(gpu, context, choice, slots, [root](Collectives& all) { all.wait_broadcast(root); });
 }
 
+std::unique_ptr<Kernel> compile_gather(const Gpu& gpu, const OpContext& context, const Choice&,
+                                       const Slots& slots) {
+  const int64_t bytes = bytes_per_element(context.inputs[AllGather::kPart].dtype);
+  const auto part = static_cast<size_t>(numel(context.inputs[AllGather::kPart].shape) * bytes),
+             whole = static_cast<size_t>(numel(context.outputs[AllGather::kWhole].shape) * bytes);
+  return kernel(context, [slots, part, whole, &all = require_collectives(gpu)] {
+    all.start_all_gather({at<const std::byte>(slots.inputs[AllGather::kPart]), part},
+                         {at<std::byte>(slots.outputs[AllGather::kWhole]), whole});
+    all.wait_all_gather();
+    return cudaSuccess;
+  });
+}
+
+std::unique_ptr<Kernel> compile_scatter(const Gpu& gpu, const OpContext& context, const Choice&,
+                                        const Slots& slots) {
+  const auto whole = static_cast<size_t>(numel(context.inputs[ReduceScatter::kWhole].shape)),
+             part = static_cast<size_t>(numel(context.outputs[ReduceScatter::kPart].shape));
+  return kernel(context, [slots, part, whole, &all = require_collectives(gpu)] {
+    all.start_reduce_scatter({at<const float>(slots.inputs[ReduceScatter::kWhole]), whole},
+                             {at<float>(slots.outputs[ReduceScatter::kPart]), part});
+    all.wait_reduce_scatter();
+    return cudaSuccess;
+  });
+}
+
+Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  return row_major(context, "nccl");
+}
+
 std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                       const Slots& slots) {
   const ProcessGroup& group = require_collectives(gpu).group();
@@ -121,6 +151,8 @@ void add_all_reduce(Handlers& handlers) {
   handlers[typeid(AllReduceDone)] = {select_each, compile_reduced, {}};
   handlers[typeid(BroadcastStart)] = {select_each, compile_broadcast, {}};
   handlers[typeid(BroadcastDone)] = {select_each, compile_received, {}};
+  handlers[typeid(AllGather)] = {select_rows, compile_gather, {}};
+  handlers[typeid(ReduceScatter)] = {select_rows, compile_scatter, {}};
   handlers[typeid(DecayByRank)] = {select_each, compile_decay, {}};
 }
 

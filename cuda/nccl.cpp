@@ -44,6 +44,9 @@ Nccl load() {
   find(handle, found.get_async_error, "ncclCommGetAsyncError");
   find(handle, found.all_reduce, "ncclAllReduce");
   find(handle, found.broadcast, "ncclBroadcast");
+  find(handle, found.all_gather, "ncclAllGather");
+  find(handle, found.reduce_scatter, "ncclReduceScatter");
+  find(handle, found.reduce, "ncclReduce");
   find(handle, found.group_start, "ncclGroupStart");
   find(handle, found.group_end, "ncclGroupEnd");
   find(handle, found.error_string, "ncclGetErrorString");

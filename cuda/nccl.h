@@ -18,7 +18,7 @@ struct Nccl {
   struct UniqueId {
     std::array<std::byte, 128> bytes;
   };
-  static constexpr int kFloat32 = 7, kSum = 0;
+  static constexpr int kInt8 = 0, kFloat32 = 7, kSum = 0;
 
   Result (*get_version)(int*) = nullptr;
   Result (*get_unique_id)(UniqueId*) = nullptr;
@@ -29,6 +29,12 @@ struct Nccl {
                        cudaStream_t) = nullptr;
   Result (*broadcast)(const void* from, void* to, size_t count, int type, int root, Comm*,
                       cudaStream_t) = nullptr;
+  Result (*all_gather)(const void* from, void* to, size_t count_of_each, int type, Comm*,
+                       cudaStream_t) = nullptr;
+  Result (*reduce_scatter)(const void* from, void* to, size_t count_of_each, int type, int operation, Comm*,
+                           cudaStream_t) = nullptr;
+  Result (*reduce)(const void* from, void* to, size_t count, int type, int operation, int root, Comm*,
+                   cudaStream_t) = nullptr;
   Result (*group_start)() = nullptr;
   Result (*group_end)() = nullptr;
   const char* (*error_string)(Result) = nullptr;

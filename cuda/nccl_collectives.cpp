@@ -74,26 +74,60 @@ class NcclCollectives final : public GpuCollectives {
   }
 
   void start_all_reduce(int64_t bucket, std::span<const std::span<float>> numbers) override {
-    start(reduced_[bucket], numbers, kReducing, [&](const std::span<float>& each) {
-      return nccl().all_reduce(each.data(), each.data(), each.size(), Nccl::kFloat32, Nccl::kSum, comm_.get(),
-                               beside_.get());
+    start(reduced_[bucket], kReducing, [&](const auto& checked) {
+      for (const std::span<float>& each : numbers)
+        checked(nccl().all_reduce(each.data(), each.data(), each.size(), Nccl::kFloat32, Nccl::kSum,
+                                  comm_.get(), beside_.get()));
     });
   }
 
-  void wait_all_reduce(int64_t bucket) override {
-    check(cudaStreamWaitEvent(stream_, reduced_.at(bucket).get(), 0), kReducing);
-  }
+  void wait_all_reduce(int64_t bucket) override { wait(reduced_.at(bucket), kReducing); }
 
   void start_broadcast(int64_t root, std::span<const std::span<float>> numbers) override {
-    start(broadcast_[root], numbers, kBroadcasting, [&](const std::span<float>& each) {
-      return nccl().broadcast(each.data(), each.data(), each.size(), Nccl::kFloat32, static_cast<int>(root),
-                              comm_.get(), beside_.get());
+    start(broadcast_[root], kBroadcasting, [&](const auto& checked) {
+      for (const std::span<float>& each : numbers)
+        checked(nccl().broadcast(each.data(), each.data(), each.size(), Nccl::kFloat32,
+                                 static_cast<int>(root), comm_.get(), beside_.get()));
     });
   }
 
-  void wait_broadcast(int64_t root) override {
-    check(cudaStreamWaitEvent(stream_, broadcast_.at(root).get(), 0), kBroadcasting);
+  void wait_broadcast(int64_t root) override { wait(broadcast_.at(root), kBroadcasting); }
+
+  /// NCCL's own gather takes parts that fill the whole.
+  void start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) override {
+    start(gathered_, kGathering, [&](const auto& checked) {
+      if (fills(whole.size(), own.size()))
+        return checked(
+            nccl().all_gather(own.data(), whole.data(), own.size(), Nccl::kInt8, comm_.get(), beside_.get()));
+      for (int64_t root = 0; root < group_.size(); ++root) {
+        const std::span<std::byte> part = part_within(whole, own.size(), root);
+        if (!part.empty())
+          checked(nccl().broadcast(own.data(), part.data(), part.size(), Nccl::kInt8, static_cast<int>(root),
+                                   comm_.get(), beside_.get()));
+      }
+    });
   }
+
+  void wait_all_gather() override { wait(gathered_, kGathering); }
+
+  void start_reduce_scatter(std::span<const float> whole, std::span<float> own) override {
+    const size_t here = part_within(whole, own.size(), group_.rank()).size();
+    if (here < own.size())
+      check(cudaMemsetAsync(own.data() + here, 0, (own.size() - here) * sizeof(float), stream_), kScattering);
+    start(scattered_, kScattering, [&](const auto& checked) {
+      if (fills(whole.size(), own.size()))
+        return checked(nccl().reduce_scatter(whole.data(), own.data(), own.size(), Nccl::kFloat32, Nccl::kSum,
+                                             comm_.get(), beside_.get()));
+      for (int64_t root = 0; root < group_.size(); ++root) {
+        const std::span<const float> part = part_within(whole, own.size(), root);
+        if (!part.empty())
+          checked(nccl().reduce(part.data(), own.data(), part.size(), Nccl::kFloat32, Nccl::kSum,
+                                static_cast<int>(root), comm_.get(), beside_.get()));
+      }
+    });
+  }
+
+  void wait_reduce_scatter() override { wait(scattered_, kScattering); }
 
  private:
   /// Collectives that NCCL starts at once. It ends even if one of them fails: otherwise NCCL would start no
@@ -121,18 +155,25 @@ class NcclCollectives final : public GpuCollectives {
   static constexpr const char* kFailing = "the ranks' collectives";
   static constexpr const char* kReducing = "adding up over the ranks";
   static constexpr const char* kBroadcasting = "broadcasting to the ranks";
+  static constexpr const char* kGathering = "gathering the ranks' parts";
+  static constexpr const char* kScattering = "adding up the ranks' parts";
 
-  /// Captured, both streams and their marks become a part of the graph.
+  bool fills(size_t whole, size_t part) const { return whole == part * static_cast<size_t>(group_.size()); }
+
+  /// Captured, both streams and their marks become a part of the graph. `enqueue` starts any number of
+  /// collectives.
   template <class Enqueue>
-  void start(Event& done, std::span<const std::span<float>> numbers, const char* what, Enqueue enqueue) {
+  void start(Event& done, const char* what, Enqueue enqueue) {
     check(cudaEventRecord(computed_.get(), stream_), what);
     check(cudaStreamWaitEvent(beside_.get(), computed_.get(), 0), what);
     Group group(what);
-    for (const std::span<float>& each : numbers) check_nccl(enqueue(each), what, ExitCode::internal);
+    enqueue([what](Nccl::Result status) { check_nccl(status, what, ExitCode::internal); });
     group.end();
     if (done == nullptr) done = make_mark();
     check(cudaEventRecord(done.get(), beside_.get()), what);
   }
+
+  void wait(const Event& done, const char* what) { check(cudaStreamWaitEvent(stream_, done.get(), 0), what); }
 
   ProcessGroup& group_;
   cudaStream_t stream_;
@@ -140,6 +181,7 @@ class NcclCollectives final : public GpuCollectives {
   Stream beside_;                                 ///< where collectives run
   Event computed_;                                ///< the numbers of the one that starts
   std::map<int64_t, Event> reduced_, broadcast_;  ///< by bucket; by root
+  Event gathered_, scattered_;
 };
 
 }  // namespace

@@ -59,6 +59,14 @@ int ibcast(int64_t root, std::span<T> data, MPI_Datatype type, std::vector<MPI_R
   });
 }
 
+/// Starts to add up numbers over all ranks on one of them.
+int ireduce(int64_t root, std::span<const float> data, float* sum, std::vector<MPI_Request>& requests) {
+  return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
+    return MPI_Ireduce(data.data() + first, sum == nullptr ? nullptr : sum + first, count, MPI_FLOAT, MPI_SUM,
+                       static_cast<int>(root), MPI_COMM_WORLD, request);
+  });
+}
+
 using Start = std::function<int(std::vector<MPI_Request>&)>;
 
 /// Calls start(part, requests) for each until one fails.
@@ -118,6 +126,33 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
 
   void wait_broadcast(int64_t root) override { wait(*broadcast_.at(root)); }
 
+  void start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) override {
+    const std::span<std::byte> here = part_within(whole, own.size(), rank());
+    std::copy_n(own.begin(), here.size(), here.begin());
+    gathered_ = start("the parts of all ranks", [=, part = own.size(), ranks = size()](auto& requests) {
+      int code = MPI_SUCCESS;
+      for (int64_t root = 0; root < ranks && code == MPI_SUCCESS; ++root)
+        code = ibcast(root, part_within(whole, part, root), MPI_BYTE, requests);
+      return code;
+    });
+  }
+
+  void wait_all_gather() override { wait(*gathered_); }
+
+  void start_reduce_scatter(std::span<const float> whole, std::span<float> own) override {
+    const size_t here = part_within(whole, own.size(), rank()).size();
+    std::ranges::fill(own.subspan(here), 0.0f);
+    scattered_ = start("the sum of all ranks' parts", [=, self = rank(), ranks = size()](auto& requests) {
+      int code = MPI_SUCCESS;
+      for (int64_t root = 0; root < ranks && code == MPI_SUCCESS; ++root)
+        code = ireduce(root, part_within(whole, own.size(), root), root == self ? own.data() : nullptr,
+                       requests);
+      return code;
+    });
+  }
+
+  void wait_reduce_scatter() override { wait(*scattered_); }
+
   void all_reduce(std::span<double> numbers) override {
     wait(*start("the sum of all ranks' results",
                 [numbers](auto& requests) { return iallreduce(numbers, MPI_DOUBLE, MPI_SUM, requests); }));
@@ -151,6 +186,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
 
   std::array<Round, kMaxOpenRounds> rounds_;
   std::map<int64_t, std::shared_ptr<Work>> reduced_, broadcast_;  ///< by bucket; by root
+  std::shared_ptr<Work> gathered_, scattered_;
   ProgressThread progress_;
 };
 

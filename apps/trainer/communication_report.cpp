@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/base/units.h"
+#include "core/graph/names.h"
+#include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/all_reduce.h"
 
 namespace trainer {
@@ -95,13 +97,47 @@ Shares shares_of(const Job& job) {
   return found;
 }
 
+/// What ranks exchange of parameters in parts (parallelism.shard_parameters), in a step.
+struct PartsVolume {
+  int64_t gathers = 0, gathered = 0;    ///< parameters, and their bytes
+  int64_t scatters = 0, scattered = 0;  ///< gradients, and their bytes
+};
+
+/// How often a step runs an entry.
+int64_t runs_of(const std::string& entry, int64_t micro_batches) {
+  if (entry == entry_name::kAccumulateNext) return micro_batches - 2;
+  return entry == entry_name::kEvaluate || entry == entry_name::kEvaluateAverages ? 0 : 1;
+}
+
+PartsVolume parts_of(const Job& job) {
+  PartsVolume found;
+  for (const PlannedEntry& entry : job.plan.entries) {
+    const int64_t runs = runs_of(entry.name, job.spec.batch().micro_batches());
+    for (const PlannedNode& planned : entry.nodes) {
+      const auto bytes = [&](TensorId id) {
+        return runs * job.plan.placements[static_cast<size_t>(id)].bytes;
+      };
+      if (dynamic_cast<const AllGather*>(planned.node.op.get()) != nullptr) {
+        found.gathers += runs;
+        found.gathered += bytes(planned.node.outputs[AllGather::kWhole]);
+      }
+      if (dynamic_cast<const ReduceScatter*>(planned.node.op.get()) != nullptr) {
+        found.scatters += runs;
+        found.scattered += bytes(planned.node.inputs[ReduceScatter::kWhole]);
+      }
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string communication_text(const Job& job) {
   const CommunicationVolume all = volume_of(job);
   if (all.buckets.empty()) return "";
   const Shares shares = shares_of(job);
-  int64_t bytes = all.statistics.bytes * job.spec.batch().micro_batches();
+  const PartsVolume parts = parts_of(job);
+  int64_t bytes = parts.gathered + parts.scattered + all.statistics.bytes * job.spec.batch().micro_batches();
   for (const SumRow& row : all.buckets) bytes += row.bytes;
   std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n", job.spec.ranks(),
                                  human_bytes(bytes));
@@ -113,6 +149,11 @@ std::string communication_text(const Job& job) {
     text +=
         fmt::format("  statistics {:>10} in {:>3} sums of each micro-batch (parallelism.sync_batch_norm)\n",
                     human_bytes(all.statistics.bytes), all.statistics.number);
+  }
+  if (parts.gathers > 0) {
+    text += fmt::format(
+        "  parts      {:>10} gathered in {} tensors, and {} added up in {} (parallelism.shard_parameters)\n",
+        human_bytes(parts.gathered), parts.gathers, human_bytes(parts.scattered), parts.scatters);
   }
   if (shares.moments > 0) {
     text += fmt::format(
@@ -130,6 +171,12 @@ void add_communication(const Job& job, Json& report) {
     report["buckets"].push_back({{"tensors", row.tensors}, {"bytes", row.bytes}, {"after", row.after}});
   if (all.statistics.number > 0)
     report["statistics"] = {{"sums", all.statistics.number}, {"bytes", all.statistics.bytes}};
+  if (const PartsVolume parts = parts_of(job); parts.gathers > 0) {
+    report["parts"] = {{"gathers", parts.gathers},
+                       {"gathered_bytes", parts.gathered},
+                       {"scatters", parts.scatters},
+                       {"scattered_bytes", parts.scattered}};
+  }
   if (const Shares shares = shares_of(job); shares.moments > 0) {
     report["shards"] = {{"parameter_bytes", shares.bytes},
                         {"largest_moment_bytes", shares.largest},

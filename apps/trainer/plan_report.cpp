@@ -29,8 +29,8 @@ std::map<std::string_view, int64_t> parameters_below(const Program& program) {
     if (tensor.role != Role::parameter) continue;
     const std::string_view name = tensor.name;
     for (size_t end = name.find('.'); end != std::string_view::npos; end = name.find('.', end + 1))
-      counts[name.substr(0, end)] += numel(tensor.spec.shape);
-    counts[name] += numel(tensor.spec.shape);
+      counts[name.substr(0, end)] += numel(whole_shape(tensor));
+    counts[name] += numel(whole_shape(tensor));
   }
   return counts;
 }

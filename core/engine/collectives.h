@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -21,6 +23,24 @@ class Collectives {
   virtual void start_broadcast(int64_t root, std::span<const std::span<float>> numbers) = 0;
   /// Waits for the numbers of that rank.
   virtual void wait_broadcast(int64_t root) = 0;
+
+  // Parts of a whole are as long as each other, and follow each other in the order of the ranks. What of the
+  // last ones lies beyond the whole does not travel.
+
+  /// Starts to give every rank the parts of all, one after the other.
+  virtual void start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) = 0;
+  /// Waits for the gather that was started last, with these arguments.
+  virtual void wait_all_gather() = 0;
+  /// Starts to give every rank its part of the sum over all ranks. Sets the rest of `own` to zero.
+  virtual void start_reduce_scatter(std::span<const float> whole, std::span<float> own) = 0;
+  virtual void wait_reduce_scatter() = 0;
 };
+
+/// A rank's part within the whole, perhaps empty.
+template <class T>
+std::span<T> part_within(std::span<T> whole, size_t part, int64_t rank) {
+  const size_t begin = std::min(whole.size(), part * static_cast<size_t>(rank));
+  return whole.subspan(begin, std::min(part, whole.size() - begin));
+}
 
 }  // namespace trainer

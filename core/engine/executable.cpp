@@ -221,20 +221,48 @@ void Executable::copy_in(TensorId id, int64_t offset, std::span<const std::byte>
   std::ranges::copy(bytes, to);
 }
 
+std::span<std::byte> Executable::whole(TensorId id) const {
+  const auto index = static_cast<size_t>(id);
+  const Placement& at = plan_.placements[index];
+  if (at.whole_offset < 0 || elsewhere_.bytes() == 0) return {};
+  return {elsewhere_.data() + at.whole_offset,
+          static_cast<size_t>(plan_.tensors[index].part->ranks * at.bytes)};
+}
+
+Executable::Form Executable::form(TensorId id) const {
+  const auto index = static_cast<size_t>(id);
+  if (!whole(id).empty()) return {plan_.tensors[index].part->whole, {}};
+  return {plan_.tensors[index].spec.shape, plan_.placements[index].layout};
+}
+
+void Executable::load(TensorId id, std::span<std::byte> bytes) const {
+  if (const std::span<std::byte> all = whole(id); !all.empty()) {
+    std::copy_n(all.begin(), bytes.size(), bytes.begin());
+  } else {
+    copy_out(id, 0, bytes);
+  }
+}
+
+void Executable::store(TensorId id, int64_t offset, std::span<const std::byte> bytes) {
+  if (const std::span<std::byte> all = whole(id); !all.empty()) {
+    std::ranges::copy(bytes, all.begin() + offset);
+  } else {
+    copy_in(id, offset, bytes);
+  }
+}
+
 template <class T>
 std::vector<T> Executable::read(TensorId id) const {
-  const auto index = static_cast<size_t>(id);
-  const Shape& shape = plan_.tensors[index].spec.shape;
-  const Layout& layout = plan_.placements[index].layout;
+  const auto [shape, layout] = form(id);
   const StoredType type = plan_.stored_type(id);
   const auto count = static_cast<size_t>(stored_elements(layout, shape));
   std::vector<T> stored;
   if (is_stored_as_is<T>(type)) {
     stored.resize(count);
-    copy_out(id, 0, std::as_writable_bytes(std::span(stored)));
+    load(id, std::as_writable_bytes(std::span(stored)));
   } else {
     std::vector<std::byte> bytes(count * static_cast<size_t>(type.bytes));
-    copy_out(id, 0, bytes);
+    load(id, bytes);
     stored = from_stored<T>(bytes, type);
   }
   if (layout.row_major()) return stored;
@@ -246,27 +274,23 @@ std::vector<T> Executable::read(TensorId id) const {
 
 template <class T>
 void Executable::write(TensorId id, const std::vector<T>& values) {
-  const auto index = static_cast<size_t>(id);
-  const Shape& shape = plan_.tensors[index].spec.shape;
-  const Layout& layout = plan_.placements[index].layout;
+  const auto [shape, layout] = form(id);
   if (static_cast<int64_t>(values.size()) != numel(shape))
     throw std::logic_error("write: wrong number of values");
-  const auto store = [&](std::span<const T> numbers) {
+  const auto put = [this, id](std::span<const T> numbers) {
     const StoredType type = plan_.stored_type(id);
-    if (is_stored_as_is<T>(type)) return copy_in(id, 0, std::as_bytes(numbers));
-    copy_in(id, 0, to_stored(numbers, type));
+    if (is_stored_as_is<T>(type)) return store(id, 0, std::as_bytes(numbers));
+    store(id, 0, to_stored(numbers, type));
   };
-  if (layout.row_major()) return store(values);
+  if (layout.row_major()) return put(values);
   std::vector<T> stored(static_cast<size_t>(stored_elements(layout, shape)), T(0));
   size_t next = 0;
   for_each_place(layout, shape, [&](int64_t place) { stored[static_cast<size_t>(place)] = values[next++]; });
-  store(stored);
+  put(stored);
 }
 
 void Executable::fill(TensorId id, double value) {
-  const auto index = static_cast<size_t>(id);
-  const Shape& shape = plan_.tensors[index].spec.shape;
-  const Layout& layout = plan_.placements[index].layout;
+  const auto [shape, layout] = form(id);
   // Padding stays zero.
   if (value != 0 && layout.has_padding())
     return write(id, std::vector<double>(static_cast<size_t>(numel(shape)), value));
@@ -278,7 +302,7 @@ void Executable::fill(TensorId id, double value) {
   const std::vector<std::byte> piece = to_stored(std::span(values), type);
   for (int64_t at = 0; at < count; at += kPiece) {
     const int64_t length = std::min(kPiece, count - at);
-    copy_in(id, at * type.bytes, std::span(piece).first(static_cast<size_t>(length * type.bytes)));
+    store(id, at * type.bytes, std::span(piece).first(static_cast<size_t>(length * type.bytes)));
   }
 }
 

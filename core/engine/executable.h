@@ -69,8 +69,12 @@ class Executable {
   /// Copies bytes of a tensor as they are stored, from byte `offset` on.
   void copy_out(TensorId id, int64_t offset, std::span<std::byte> bytes) const;
   void copy_in(TensorId id, int64_t offset, std::span<const std::byte> bytes);
+  /// The whole of a tensor of which this rank holds a part, in host memory, in row-major order and with what
+  /// fills the last part. Empty for other tensors, and without hold_elsewhere.
+  std::span<std::byte> whole(TensorId id) const;
   /// A persistent tensor's elements in row-major order, whatever its layout, as float, double, int32_t or
-  /// uint8_t: see from_stored and to_stored.
+  /// uint8_t: see from_stored and to_stored. Of a tensor in parts the whole, if this rank holds that, else
+  /// its part.
   template <class T = float>
   std::vector<T> read(TensorId id) const;
   template <class T>
@@ -86,7 +90,7 @@ class Executable {
   std::span<std::byte> scratch() const { return {scratch_.data(), static_cast<size_t>(scratch_.bytes())}; }
 
   /// Allocates host memory for tensors that other ranks hold (Region::elsewhere) and that have no address
-  /// until then: for the rank that saves and restores them.
+  /// until then, and for the whole of each tensor in parts: for the rank that saves and restores them.
   void hold_elsewhere();
 
   int64_t allocated_bytes() const { return persistent_.bytes() + scratch_.bytes() + elsewhere_.bytes(); }
@@ -109,6 +113,14 @@ class Executable {
     std::vector<CapturedGraph> graphs;
     bool has_run = false;
   };
+  /// The shape and layout in which read and write find a tensor.
+  struct Form {
+    Shape shape;
+    Layout layout;
+  };
+  Form form(TensorId id) const;
+  void load(TensorId id, std::span<std::byte> bytes) const;
+  void store(TensorId id, int64_t offset, std::span<const std::byte> bytes);
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;
   CompiledEntry compile(const PlannedEntry& entry, size_t workspace_slot);
   void execute(const CompiledEntry& entry, Stopwatch* stopwatch);

@@ -23,9 +23,9 @@ constexpr size_t kMostThreads = 16;
 /// Standard deviations.
 constexpr double kTruncatedAt = 2;
 
-/// The values of one tensor.
+/// Values of one tensor: those from `first`, a multiple of kBlock, on.
 struct Drawing {
-  size_t count;
+  size_t first, count;
   uint64_t key;
   size_t threads;
 };
@@ -56,7 +56,7 @@ std::vector<float> drawn_values(const Drawing& drawing, const Block& block) {
   std::vector<float> values(drawing.count);
   in_parallel(drawing.count, drawing.threads, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; i += kBlock) {
-      const size_t counter = i / kBlock;
+      const size_t counter = (drawing.first + i) / kBlock;
       const std::array<float, kBlock> four = block([key = drawing.key, counter](uint32_t attempt) {
         return philox(key,
                       {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0}});
@@ -103,26 +103,55 @@ std::vector<float> normal_values(const Drawing& drawing, const Initial& initial,
   });
 }
 
+/// Whether this rank holds a part of the tensor and not the whole.
+bool is_part(const Executable& executable, TensorId id) {
+  return executable.plan().tensors[static_cast<size_t>(id)].part && executable.whole(id).empty();
+}
+
+/// The values of one tensor that this rank draws: of one in parts its own, unless it holds the whole.
+Drawing drawing_of(const Executable& executable, TensorId id, uint64_t seed, DrawingThreads threads) {
+  const Tensor& tensor = executable.plan().tensors[static_cast<size_t>(id)];
+  Drawing drawing{.first = 0,
+                  .count = static_cast<size_t>(numel(whole_shape(tensor))),
+                  .key = random_key(seed, tensor.name),
+                  .threads = static_cast<size_t>(std::max<int64_t>(1, threads.count))};
+  if (!is_part(executable, id)) return drawing;
+  const auto part = static_cast<size_t>(numel(tensor.spec.shape));
+  drawing.first = std::min(drawing.count, part * static_cast<size_t>(executable.plan().rank));
+  drawing.count = std::min(part, drawing.count - drawing.first);
+  return drawing;
+}
+
+/// What a part has beyond the drawn values is zero.
+template <class T>
+void write(Executable& executable, TensorId id, std::vector<T> values) {
+  if (is_part(executable, id))
+    values.resize(static_cast<size_t>(numel(executable.plan().tensors[static_cast<size_t>(id)].spec.shape)),
+                  T(0));
+  executable.write(id, values);
+}
+
 }  // namespace
 
 void initialize(Executable& executable, TensorId id, uint64_t seed, DrawingThreads threads) {
   const Tensor& tensor = executable.plan().tensors[static_cast<size_t>(id)];
-  const Drawing drawing{.count = static_cast<size_t>(numel(tensor.spec.shape)),
-                        .key = random_key(seed, tensor.name),
-                        .threads = static_cast<size_t>(std::max<int64_t>(1, threads.count))};
+  const Drawing drawing = drawing_of(executable, id, seed, threads);
   const Initial& initial = tensor.initial;
+  // Every backend starts with the same numbers, however wide it stores them.
+  const double filling = is_floating(tensor.spec.dtype) ? static_cast<float>(initial.a) : initial.a;
   switch (initial.kind) {
     case Initial::Kind::fill:
-      // Every backend starts with the same numbers, however wide it stores them.
-      return executable.fill(id, is_floating(tensor.spec.dtype) ? static_cast<float>(initial.a) : initial.a);
+      if (filling == 0 || !is_part(executable, id)) return executable.fill(id, filling);
+      return write(executable, id, std::vector<double>(drawing.count, filling));
     case Initial::Kind::uniform:
-      return executable.write(id, uniform_values(drawing, initial.a, initial.b));
+      return write(executable, id, uniform_values(drawing, initial.a, initial.b));
     case Initial::Kind::normal:
-      return executable.write(id, normal_values(drawing, initial, std::numeric_limits<double>::infinity()));
+      return write(executable, id, normal_values(drawing, initial, std::numeric_limits<double>::infinity()));
     case Initial::Kind::truncated_normal:
-      return executable.write(id, normal_values(drawing, initial, kTruncatedAt));
+      return write(executable, id, normal_values(drawing, initial, kTruncatedAt));
     case Initial::Kind::table:
-      return executable.write(id, initial.table);
+      const auto begin = initial.table.begin() + static_cast<ptrdiff_t>(drawing.first);
+      return write(executable, id, std::vector<double>(begin, begin + static_cast<ptrdiff_t>(drawing.count)));
   }
 }
 

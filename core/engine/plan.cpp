@@ -15,6 +15,7 @@ namespace trainer {
 Plan make_plan(const Program& program, const Planner& planner, int64_t rank) {
   verify(program);
   Plan plan;
+  plan.rank = rank;
   plan.is_async = planner.is_async();
   choose_layouts(program, planner, plan);
   place_persistent(planner, plan, rank);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/graph/names.h"
+#include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/reorder.h"
@@ -19,7 +20,8 @@ namespace {
 /// Chooses an implementation for each node in order. A tensor that is wanted in another layout is reordered
 /// once per entry and layout. A cast is placed at its first reader and writes that reader's layout; a cast of
 /// a persistent tensor is repeated for a reader with another layout. It does not fix the layout of its
-/// source, so f32 weights have the layout of their gradient. Reading pixels is such a cast.
+/// source, so f32 weights have the layout of their gradient. Reading pixels is such a cast. A gathered
+/// parameter is row-major, and is read in the layout that the parameter would have if it were whole.
 class LayoutChooser {
  public:
   LayoutChooser(Plan& plan, const Planner& planner)
@@ -39,6 +41,7 @@ class LayoutChooser {
   void choose(const Entry& entry) {
     planned_ = {.name = entry.name, .nodes = {}, .outputs = entry.outputs, .peak_by_kind = {}};
     reordered_.clear();
+    gathered_.clear();
     casts_.clear();
     casts_of_.clear();
     for (const Node& node : entry.nodes) {
@@ -48,6 +51,8 @@ class LayoutChooser {
         casts_of_[node.inputs[Cast::kX]].insert(node.outputs[Cast::kY]);
       } else {
         choose(node);
+        if (dynamic_cast<const AllGather*>(node.op.get()) != nullptr)
+          gathered_[node.outputs[AllGather::kWhole]] = source_of(node.inputs[AllGather::kPart]);
       }
     }
     for (NamedTensor& output : planned_.outputs) output.tensor = in_layout(output.tensor, Layout{}, {});
@@ -116,8 +121,17 @@ class LayoutChooser {
     return planner_.select(context, now);
   }
 
+  TensorId source_of(TensorId id) const {
+    const auto cast = casts_.find(id);
+    return cast == casts_.end() ? id : cast->second.node.inputs[Cast::kX];
+  }
+
   /// For a cast not yet placed: its source's layout, since converting there is cheapest.
   std::optional<Layout> layout_so_far(TensorId id) const {
+    if (const auto of = gathered_.find(id); of != gathered_.end()) {
+      const auto known = of_whole_.find(of->second);
+      return known == of_whole_.end() ? std::nullopt : std::optional(known->second);
+    }
     const auto cast = casts_.find(id);
     if (cast != casts_.end() && !cast->second.is_placed) id = cast->second.node.inputs[Cast::kX];
     return open_[static_cast<size_t>(id)] ? std::nullopt : std::optional(layout_of(id));
@@ -139,6 +153,8 @@ class LayoutChooser {
 
   /// The tensor itself if it has the layout (or is open and now gets it), else its reordered copy.
   TensorId in_layout(TensorId id, const Layout& wanted, const Origin& origin) {
+    if (const auto of = gathered_.find(id); of != gathered_.end() && !wanted.is_opaque())
+      of_whole_.try_emplace(of->second, wanted);
     if (open_[static_cast<size_t>(id)]) {
       // Files of weights are read into rows.
       layout(id) = wanted.is_opaque() && role(id) != Role::derived ? Layout{} : wanted;
@@ -216,6 +232,8 @@ class LayoutChooser {
   std::map<TensorId, PendingCast> casts_;            ///< of this entry, by result
   std::map<TensorId, std::set<TensorId>> casts_of_;  ///< the same, by source
   std::map<std::pair<TensorId, std::string>, TensorId> reordered_;
+  std::map<TensorId, TensorId> gathered_;  ///< of this entry: the parameter of each gathered tensor
+  std::map<TensorId, Layout> of_whole_;    ///< of parameters in parts, that of their first reader
 };
 
 }  // namespace

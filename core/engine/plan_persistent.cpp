@@ -70,6 +70,9 @@ void place_persistent(const Planner& planner, Plan& plan, int64_t rank) {
     if (!is_here) at.region = Region::elsewhere;
     int64_t& end = is_here ? plan.persistent_bytes : plan.elsewhere_bytes;
     at.offset = std::exchange(end, end + align_up(at.bytes));
+    if (tensor.part && outlives_step(tensor.role))
+      at.whole_offset =
+          std::exchange(plan.elsewhere_bytes, plan.elsewhere_bytes + align_up(tensor.part->ranks * at.bytes));
     if (!is_here) continue;
     plan.persistent_by_kind[kind_of(tensor.role)] += align_up(at.bytes);
   }

@@ -91,17 +91,26 @@ std::span<std::byte> StateImage::bytes() const {
 
 std::byte* StateImage::at(TensorId id) const {
   const Placement& place = executable_.plan().placements[static_cast<size_t>(id)];
+  if (tensor_of(id).part) {
+    const std::span<std::byte> whole = executable_.whole(id);
+    if (whole.empty()) throw std::logic_error("a tensor in parts that this rank does not gather");
+    return whole.data();
+  }
   if (place.region == Region::elsewhere) return static_cast<std::byte*>(executable_.address(id));
   if (place.region != Region::persistent) throw std::logic_error("a tensor that does not persist");
   return data_ + place.offset;
 }
 
+const Tensor& StateImage::tensor_of(TensorId id) const {
+  return executable_.plan().tensors[static_cast<size_t>(id)];
+}
+
 void StateImage::read(TensorId id, const Sink& sink) const {
-  const Tensor& tensor = executable_.plan().tensors[static_cast<size_t>(id)];
+  const Shape& shape = whole_shape(tensor_of(id));
   const Layout& layout = executable_.plan().placements[static_cast<size_t>(id)].layout;
   const int64_t element = executable_.plan().stored_type(id).bytes;
   const std::byte* stored = at(id);
-  if (layout.row_major()) return sink({stored, static_cast<size_t>(numel(tensor.spec.shape) * element)});
+  if (layout.row_major()) return sink({stored, static_cast<size_t>(numel(shape) * element)});
   with_element(element, [&](auto unit) {
     using Unit = decltype(unit);
     read_rows(reinterpret_cast<const Unit*>(stored), rows_of(layout), sink);
@@ -109,17 +118,17 @@ void StateImage::read(TensorId id, const Sink& sink) const {
 }
 
 void StateImage::write(TensorId id, std::span<const std::byte> bytes) {
-  const Tensor& tensor = executable_.plan().tensors[static_cast<size_t>(id)];
+  const Shape& shape = whole_shape(tensor_of(id));
   const Layout& layout = executable_.plan().placements[static_cast<size_t>(id)].layout;
   const int64_t element = executable_.plan().stored_type(id).bytes;
-  if (static_cast<int64_t>(bytes.size()) != numel(tensor.spec.shape) * element)
+  if (static_cast<int64_t>(bytes.size()) != numel(shape) * element)
     throw std::logic_error("write: wrong number of bytes");
-  std::memset(at(id), 0, static_cast<size_t>(stored_elements(layout, tensor.spec.shape) * element));
+  std::memset(at(id), 0, static_cast<size_t>(stored_elements(layout, shape) * element));
   with_element(element, [&](auto unit) {
     using Unit = decltype(unit);
     auto* to = reinterpret_cast<Unit*>(at(id));
     const std::byte* from = bytes.data();
-    for_each_place(layout, tensor.spec.shape, [&](int64_t place) {
+    for_each_place(layout, shape, [&](int64_t place) {
       std::memcpy(&to[place], from, sizeof(Unit));
       from += sizeof(Unit);
     });

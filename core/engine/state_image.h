@@ -27,7 +27,7 @@ class StateImage {
   /// Copies the state back to the device.
   void restore();
 
-  /// A persistent tensor's elements in row-major order, in pieces.
+  /// A persistent tensor's elements in row-major order, in pieces; of one in parts the whole's.
   void read(TensorId id, const std::function<void(std::span<const std::byte>)>& sink) const;
   /// From all its elements in row-major order.
   void write(TensorId id, std::span<const std::byte> bytes);
@@ -35,6 +35,7 @@ class StateImage {
  private:
   std::span<std::byte> bytes() const;
   std::byte* at(TensorId id) const;
+  const Tensor& tensor_of(TensorId id) const;
 
   Executable& executable_;
   std::optional<Buffer> memory_;

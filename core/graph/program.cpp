@@ -118,6 +118,13 @@ TensorId Program::input(const std::string& name, const TensorSpec& spec) {
   return persistent(name, spec, Role::input, {});
 }
 
+TensorId Program::beside(TensorId of, std::string_view suffix, Role role) {
+  const Tensor original = tensor(of);  // a copy: the list may grow
+  const TensorId id = persistent(original.name + std::string(suffix), original.spec, role, {});
+  tensors[static_cast<size_t>(id)].part = original.part;
+  return id;
+}
+
 namespace {
 
 std::string type_text(const Tensor& tensor) {
@@ -155,8 +162,11 @@ std::string to_text(const Program& program) {
   std::string text;
   for (const Tensor& tensor : program.tensors) {
     if (tensor.name.empty()) continue;
-    text += fmt::format("{} @{}: {}{}\n", to_string(tensor.role), tensor.name, type_text(tensor),
-                        tensor.rank ? fmt::format(" on rank {}", *tensor.rank) : "");
+    text += fmt::format("{} @{}: {}{}{}\n", to_string(tensor.role), tensor.name, type_text(tensor),
+                        tensor.rank ? fmt::format(" on rank {}", *tensor.rank) : "",
+                        tensor.part ? fmt::format(" of [{}] in {} parts", fmt::join(tensor.part->whole, ","),
+                                                  tensor.part->ranks)
+                                    : "");
   }
   for (const Entry& entry : program.entries) {
     text += fmt::format("\nentry {}\n", entry.name);

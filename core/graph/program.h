@@ -69,6 +69,12 @@ constexpr bool is_persistent(Role role) {
          role == Role::derived || role == Role::state || role == Role::cache || role == Role::constant;
 }
 
+/// Whether steps pass it on to later ones: checkpoints hold these. A step writes the others before it reads
+/// them, or never.
+constexpr bool outlives_step(Role role) {
+  return is_persistent(role) && role != Role::constant && role != Role::gradient_sum && role != Role::derived;
+}
+
 constexpr bool is_from_outside(Role role) {
   return role == Role::input || role == Role::samples;
 }
@@ -90,6 +96,14 @@ struct Quantization {
   bool operator==(const Quantization&) const = default;
 };
 
+/// How a persistent tensor is cut: its elements, in row-major order, are shared out in equal parts, one for
+/// each rank in turn. Zeros fill the last ones.
+struct Part {
+  int64_t ranks = 1;
+  Shape whole;
+  bool operator==(const Part&) const = default;
+};
+
 struct Tensor {
   std::string name;  ///< persistent tensors and inputs: unique; others: empty
   TensorSpec spec;
@@ -98,7 +112,14 @@ struct Tensor {
   bool frozen = false;  ///< parameters: not changed by training
   std::optional<Quantization> quantization = {};
   std::optional<int64_t> rank = {};  ///< persistent: of several ranks the only one that holds it
+  /// Persistent: a rank holds this part, whose shape is `spec`. Name and first value are those of the whole.
+  std::optional<Part> part = {};
 };
+
+/// The shape that users and files know.
+inline const Shape& whole_shape(const Tensor& tensor) {
+  return tensor.part ? tensor.part->whole : tensor.spec.shape;
+}
 
 /// The part of a step that a node belongs to, for timing.
 enum class Phase { forward, backward, update };
@@ -160,6 +181,9 @@ struct Program {
   /// role.
   TensorId persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial);
   TensorId input(const std::string& name, const TensorSpec& spec);
+  /// A persistent tensor of the shape and type of another one, and cut as it is, with its name and this
+  /// suffix.
+  TensorId beside(TensorId of, std::string_view suffix, Role role);
 };
 
 /// Of several ranks the only one that runs a node: that which holds a tensor it reads. Nothing: all do.

@@ -100,7 +100,7 @@ bool Optimizer::is_spared(const Tensor& parameter) const {
     return std::find(no_decay.begin(), no_decay.end(), kind) != no_decay.end();
   };
   if (parameter.name.ends_with(".bias")) return listed("bias");
-  return parameter.spec.shape.size() == 1 && listed("norm");
+  return whole_shape(parameter).size() == 1 && listed("norm");
 }
 
 std::map<std::string, double> Optimizer::layer_factors(const Program& program) const {
@@ -132,7 +132,7 @@ void Optimizer::append_rule(Builder& build, const StepInputs& inputs, const upda
     all.insert(all.end(), {pair.parameter, pair.gradient});
     changed.push_back(pair.parameter);
     for (const char* suffix : moments) {
-      changed.push_back(program.persistent(parameter.name + suffix, parameter.spec, Role::optimizer, {}));
+      changed.push_back(program.beside(pair.parameter, suffix, Role::optimizer));
       all.push_back(changed.back());
     }
   }

@@ -48,6 +48,8 @@ class Optimizer : public Component {
 
   /// Whether each of several ranks may hold the moments of some parameters only.
   virtual bool can_shard() const { return true; }
+  /// Whether each of several ranks may hold a part of every parameter: the rule reads no others' elements.
+  virtual bool updates_each_element() const { return can_shard(); }
 
  protected:
   virtual void declare_parameters(Fields& fields) = 0;

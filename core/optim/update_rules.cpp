@@ -21,6 +21,7 @@ class RuleOptimizer final : public Optimizer {
                    const std::vector<ParameterGradient>& parameters) const override {
     append_rule(build, inputs, rule_, parameters);
   }
+  bool updates_each_element() const override { return !Rule::kAdapts; }
 
  protected:
   void declare_parameters(Fields& fields) override { rule_.declare(fields); }

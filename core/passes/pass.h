@@ -100,6 +100,9 @@ struct Recompute {
 /// Discards activations, cheapest bytes first, as long as each lowers the peak. Results stay bitwise
 /// identical.
 Pass recompute(const Recompute& setting);
+/// Discards what the forward part gathers, and gathers it again for the backward part, whatever `recompute`
+/// does.
+Pass gather_again();
 /// With micro-batches weights are cast in the first run of a step only; NAME.low keeps them for the others.
 Pass keep_low_weights();
 /// Moves each node that reads only weights, statistics and constants into the entry `prepare`, which runs

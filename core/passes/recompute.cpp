@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/graph/operation.h"
+#include "core/graph/ops/all_gather.h"
 #include "core/passes/liveness.h"
 #include "core/passes/table.h"
 
@@ -159,6 +160,23 @@ void recompute_in(Program& program, Entry& entry, bool only_cheap, int64_t enoug
 }
 
 }  // namespace
+
+Pass gather_again() {
+  auto run = [](Program& program) {
+    Entry& entry = program.entry(entry_name::kTrainStep);
+    Chosen chosen;
+    for (const Node& node : entry.nodes) {
+      const bool gathers = dynamic_cast<const AllGather*>(node.op.get()) != nullptr;
+      if (gathers && node.phase == Phase::forward) chosen.insert(node.outputs[AllGather::kWhole]);
+    }
+    entry = Recomputation(program, entry, chosen).run();
+  };
+  return {.name = "gather_again",
+          .help = "forget gathered parameters, and gather them again for the backward part",
+          .optional = true,
+          .run = run,
+          .after = {"autodiff", "recompute"}};
+}
 
 Pass recompute(const Recompute& setting) {
   auto run = [setting](Program& program) {

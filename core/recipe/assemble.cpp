@@ -125,6 +125,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   spec.ranks = run.ranks();
   spec.sync_batch_norm = recipe.parallelism.sync_batch_norm;
   spec.shard_optimizer = recipe.parallelism.shard_optimizer && run.ranks() > 1;
+  spec.shard_parameters = recipe.parallelism.shard_parameters;
   spec.bucket_bytes = recipe.parallelism.bucket.bytes;
   spec.update = {.optimizer = recipe.optimizer.get(),
                  .learning_rates = request.lr_table,

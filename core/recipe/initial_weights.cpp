@@ -44,8 +44,8 @@ void add_frozen(const Recipe& recipe, const Executable& executable, std::vector<
   for (const Tensor& tensor : executable.plan().tensors) {
     if (is_weight(tensor) && matches_any(recipe.model.freeze, tensor.name)) frozen.push_back(tensor.name);
     if (tensor.role != Role::parameter) continue;
-    parameters += numel(tensor.spec.shape);
-    if (!tensor.frozen) trained += numel(tensor.spec.shape);
+    parameters += numel(whole_shape(tensor));
+    if (!tensor.frozen) trained += numel(whole_shape(tensor));
   }
   if (!frozen.empty()) lines.push_back("frozen (model.freeze) " + listed_tensors(frozen));
   lines.push_back(fmt::format("{} of {} parameters train", trained, parameters));

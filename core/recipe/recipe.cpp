@@ -217,6 +217,17 @@ void Recipe::check(Diagnostics& diagnostics) const {
                                   "parallelism.shard_optimizer, or choose another optimizer",
                                   optimizer->chosen_as));
   }
+  if (parallelism.shard_parameters && !optimizer->updates_each_element()) {
+    diagnostics.error(
+        origin_of("optimizer.name"),
+        fmt::format("{} reads each parameter as a whole, and parallelism.shard_parameters cuts it; "
+                    "choose adamw, or another optimizer that updates each element by itself",
+                    optimizer->chosen_as));
+  }
+  if (parallelism.shard_parameters && parallelism.shard_optimizer) {
+    diagnostics.error(origin_of("parallelism.shard_optimizer"),
+                      "parallelism.shard_parameters shards the optimizer's state too; remove this key");
+  }
   check_is_name(run.name, origin_of("run.name"), diagnostics);
   output_directory_checked(identity(), diagnostics);
   check_followed_metrics(diagnostics);

@@ -160,6 +160,10 @@ void ParallelismSection::declare(Fields& fields) {
   fields
       .add("shard_optimizer", &shard_optimizer, "shard the optimizer's state across the ranks (ZeRO stage 1)")
       .does_not_affect_results();
+  fields
+      .add("shard_parameters", &shard_parameters,
+           "shard parameters, gradients and the optimizer's state across the ranks (FSDP, ZeRO stage 3)")
+      .does_not_affect_results();
 }
 
 void TrainingSection::declare(Fields& fields) {

@@ -78,7 +78,7 @@ struct ParallelismSection {
   ByteSize bucket{int64_t{25} << 20};
   TimeSpan timeout{100};
   Duration verify{1000, Duration::Unit::batches};
-  bool sync_batch_norm = false, shard_optimizer = false;
+  bool sync_batch_norm = false, shard_optimizer = false, shard_parameters = false;
   void declare(Fields& fields);
 };
 

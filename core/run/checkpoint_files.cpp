@@ -39,21 +39,16 @@ struct Contents {
 
   void add(TensorId id, const Tensor& tensor, const std::string& name) {
     ids.push_back(id);
-    stored.push_back({.name = name, .dtype = dtype_name(tensor.spec.dtype), .shape = tensor.spec.shape});
+    stored.push_back({.name = name, .dtype = dtype_name(tensor.spec.dtype), .shape = whole_shape(tensor)});
   }
 };
-
-/// Tensors that a step writes before it reads them are not saved, nor those that never change.
-bool changes(Role role) {
-  return is_persistent(role) && role != Role::constant && role != Role::gradient_sum && role != Role::derived;
-}
 
 std::vector<Contents> contents_of(const Plan& plan) {
   Contents model{kModelFile, {}, {}}, averages{kAveragesFile, {}, {}}, rest{kOptimizerFile, {}, {}};
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     const auto id = static_cast<TensorId>(i);
-    if (!changes(tensor.role)) continue;
+    if (!outlives_step(tensor.role)) continue;
     if (tensor.name.ends_with(state_suffix::kAverage)) {
       averages.add(id, tensor,
                    tensor.name.substr(0, tensor.name.size() - std::string(state_suffix::kAverage).size()));

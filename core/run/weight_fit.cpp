@@ -24,7 +24,7 @@ std::vector<std::string> patterns_for(const std::vector<const Tensor*>& weights,
   const bool fits = std::ranges::all_of(weights, [&](const Tensor* weight) {
     if (replaced.head.empty() || !matches(replaced.head, weight->name)) return true;
     const StoredTensor* stored = names.find(weight->name);
-    return stored != nullptr && stored->shape == weight->spec.shape;
+    return stored != nullptr && stored->shape == whole_shape(*weight);
   });
   if (!fits) patterns.push_back(replaced.head);
   return patterns;
@@ -46,14 +46,14 @@ Differences differences(const std::vector<const Tensor*>& weights, const WeightN
   for (const Tensor* weight : weights) {
     if (matches_any(replaced, weight->name)) continue;
     const StoredTensor* stored = names.find(weight->name);
-    const std::string name = one_line(weight->name), shape = to_string(weight->spec.shape);
+    const std::string name = one_line(weight->name), shape = to_string(whole_shape(*weight));
     if (stored == nullptr && !may_lack) {
       const bool suggests = found.missing.size() < kMostShown;
       const auto near = suggests ? nearest(weight->name, unexpected) : std::nullopt;
       found.missing.push_back(
           fmt::format("the file has no '{}' of shape {}{}", name, shape,
                       near ? fmt::format("; the nearest name is '{}'", one_line(*near)) : ""));
-    } else if (stored != nullptr && stored->shape != weight->spec.shape) {
+    } else if (stored != nullptr && stored->shape != whole_shape(*weight)) {
       found.reshaped.push_back(
           fmt::format("'{}' has shape {}, the network needs {}", name, to_string(stored->shape), shape));
     }

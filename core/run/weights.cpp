@@ -58,7 +58,7 @@ void save(const Executable& executable, const std::filesystem::path& path, const
   std::vector<StoredTensor> stored;
   for (TensorId id : ids) {
     stored.push_back(
-        {.name = tensor(executable, id).name, .dtype = "F32", .shape = tensor(executable, id).spec.shape});
+        {.name = tensor(executable, id).name, .dtype = "F32", .shape = whole_shape(tensor(executable, id))});
   }
   NonFiniteWeights non_finite;
   const auto read = [&](size_t i, const ByteSink& sink) {
@@ -195,7 +195,7 @@ int64_t loading_bytes(const Plan& plan) {
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     if (!is_weight(tensor)) continue;
-    const int64_t read = numel(tensor.spec.shape) * static_cast<int64_t>(sizeof(float));
+    const int64_t read = numel(whole_shape(tensor)) * static_cast<int64_t>(sizeof(float));
     const int64_t stored = stored_elements(plan.placements[i].layout, tensor.spec.shape) *
                            plan.stored_type(static_cast<TensorId>(i)).bytes;
     largest = std::max(largest, read + stored);

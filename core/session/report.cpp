@@ -18,7 +18,7 @@ namespace {
 int64_t parameter_count(const Program& program) {
   int64_t count = 0;
   for (const Tensor& tensor : program.tensors) {
-    if (tensor.role == Role::parameter) count += numel(tensor.spec.shape);
+    if (tensor.role == Role::parameter) count += numel(whole_shape(tensor));
   }
   return count;
 }

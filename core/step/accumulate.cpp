@@ -9,9 +9,7 @@ namespace {
 
 /// The sum of a parameter's gradients so far. It persists between the runs of one step.
 TensorId sum_of(Program& program, const ParameterGradient& pair) {
-  const Tensor& parameter = program.tensor(pair.parameter);
-  return program.persistent(parameter.name + state_suffix::kGradientSum, parameter.spec, Role::gradient_sum,
-                            {});
+  return program.beside(pair.parameter, state_suffix::kGradientSum, Role::gradient_sum);
 }
 
 /// sum := gradient on the first run, sum := sum + gradient on the others.

@@ -35,8 +35,7 @@ std::map<TensorId, TensorId> assigned_values(const Entry& entry) {
 }
 
 TensorId add_average(Program& program, TensorId state) {
-  const std::string name = program.tensor(state).name + state_suffix::kAverage;
-  return program.persistent(name, TensorSpec(program.spec(state)), Role::state, {});
+  return program.beside(state, state_suffix::kAverage, Role::state);
 }
 
 /// The average of each tensor that any entry changes. It begins as a copy, which the caller that runs the

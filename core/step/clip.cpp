@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "core/graph/ops/unary.h"
@@ -15,9 +18,7 @@ void clip_values(Update& update, double limit) {
 }
 
 void clip_norm(Update& update, double limit) {
-  std::vector<TensorId> gradients;
-  for (const ParameterGradient& pair : update.entry.gradients) gradients.push_back(pair.gradient);
-  const auto clipped = update.build.emit_all(std::make_shared<ClipByNorm>(limit), gradients);
+  const auto clipped = update.build.emit_all(std::make_shared<ClipByNorm>(limit), measured_gradients(update));
   update.state.inputs.scale = clipped[ClipByNorm::kScale];
   if (!puts_out(update.entry, &StepReport::grad_norm))
     put_out(update.build, &StepReport::grad_norm, clipped[ClipByNorm::kNorm]);
@@ -26,13 +27,28 @@ void clip_norm(Update& update, double limit) {
 /// The same for gradients that must be divided first.
 void divide_and_clip_norm(Update& update, double limit) {
   std::vector<TensorId> read = {update.state.divisor};
-  for (const ParameterGradient& pair : update.entry.gradients) read.push_back(pair.gradient);
+  for (const TensorId id : measured_gradients(update)) read.push_back(id);
   const auto found = update.build.emit_all(std::make_shared<Unscale>(limit), read);
   update.state.inputs.scale = found[Unscale::kFactor];
   put_out(update.build, &StepReport::grad_norm, found[Unscale::kNorm]);
 }
 
 }  // namespace
+
+std::vector<TensorId> measured_gradients(Update& update) {
+  std::vector<TensorId> whole, parts;
+  std::optional<Part> cut;
+  for (const ParameterGradient& pair : update.entry.gradients) {
+    const std::optional<Part>& part = update.program.tensor(pair.parameter).part;
+    if (part) cut = part;
+    (part ? parts : whole).push_back(pair.gradient);
+  }
+  if (!cut) return whole;
+  const auto own =
+      update.build.emit_all(std::make_shared<ClipByNorm>(std::numeric_limits<double>::infinity()), parts);
+  whole.push_back(update.build.emit<AllGather>({own[ClipByNorm::kNorm]}, cut->ranks, Shape{cut->ranks}));
+  return whole;
+}
 
 void limit_gradients(Update& update) {
   UpdateState& state = update.state;

@@ -187,15 +187,24 @@ void replace_output(Entry& entry, const std::map<TensorId, TensorId>& sums) {
   }
 }
 
+/// Whether the gradients of its parts are sums of all ranks already.
+bool is_cut(const Program& program, TensorId id) {
+  return program.tensor(id).part.has_value();
+}
+
 /// The whole step is one entry.
 void share_step(Program& program, Entry& entry, int64_t ranks, int64_t bytes) {
   SharedStatistics statistics(program, entry, ranks, 1);
   std::vector<TensorId> gradients, late = statistics.members();
-  for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
+  for (const ParameterGradient& pair : entry.gradients) {
+    if (!is_cut(program, pair.parameter)) gradients.push_back(pair.gradient);
+  }
   late.push_back(entry.output(output_name::kLoss));
   if (const TensorId weight = entry.output(output_name::kLossWeight); weight != kNone) late.push_back(weight);
   const std::map<TensorId, TensorId> sums = add_up(program, entry, gradients, late, bytes);
-  for (ParameterGradient& pair : entry.gradients) pair.gradient = sums.at(pair.gradient);
+  for (ParameterGradient& pair : entry.gradients) {
+    if (!is_cut(program, pair.parameter)) pair.gradient = sums.at(pair.gradient);
+  }
   statistics.move(sums, {});
   replace_output(entry, sums);
 }
@@ -260,6 +269,7 @@ void share_last(Program& program, int64_t ranks, int64_t micro_batches, int64_t 
   SharedStatistics statistics(program, last, ranks, micro_batches);
   std::vector<TensorId> members, late = statistics.members();
   for (const Node& node : assigns) {
+    if (is_cut(program, node.inputs[Assign::kState])) continue;
     const std::string& name = program.tensor(node.inputs[Assign::kState]).name;
     const bool is_loss = name == state_name::kGuardLoss || name == state_name::kLossWeight;
     (is_loss ? late : members).push_back(node.inputs[Assign::kValue]);
@@ -269,7 +279,9 @@ void share_last(Program& program, int64_t ranks, int64_t micro_batches, int64_t 
   build.set_phase(Phase::backward);
   for (const Node& node : assigns) {
     build.set_origin(node.origin);
-    build.assign(node.inputs[Assign::kState], sums.at(node.inputs[Assign::kValue]));
+    const TensorId value = node.inputs[Assign::kValue];
+    build.assign(node.inputs[Assign::kState],
+                 is_cut(program, node.inputs[Assign::kState]) ? value : sums.at(value));
     if (program.tensor(node.inputs[Assign::kState]).name != state_name::kGuardLoss) continue;
     for (NamedTensor& output : last.outputs) {
       if (output.name == output_name::kLoss) output.tensor = sums.at(node.inputs[Assign::kValue]);

@@ -32,7 +32,7 @@ TensorId measure_gradients(Update& update) {
   const auto& spike = update.spec.guards.spike;
   std::vector<TensorId> read = {state.normalizes_by_valid_targets() ? state.divisor
                                                                     : scale_of_loss(update.program)};
-  for (const ParameterGradient& pair : update.entry.gradients) read.push_back(pair.gradient);
+  for (const TensorId id : measured_gradients(update)) read.push_back(id);
   auto limit = optimizer.clip_value ? std::nullopt : optimizer.clip_norm;
   if (spike && spike->norm_sigmas > 0 && !limit) limit = std::numeric_limits<double>::infinity();
   const auto found = update.build.emit_all(std::make_shared<Unscale>(limit), read);

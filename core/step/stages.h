@@ -27,6 +27,11 @@ const char* updating_entry(const Program& program);
 /// operations after them are computed in `low`. Outputs stay f32. `planner` says which losses read logits of
 /// the low type; without one all get f32.
 Pass mixed_precision(DType low, const Planner* planner = nullptr);
+/// Fully sharded data parallelism (Zhao et al., "PyTorch FSDP", VLDB 2023): each rank holds an equal part of
+/// every parameter, and so of its moments, averages and gradient sums. What reads a parameter gathers it
+/// first; its gradient is added up over the ranks part by part. Comes before differentiation, which writes
+/// the latter.
+Pass shard_parameters(int64_t ranks);
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
 /// not frozen; with `scales_loss` of the loss times the state loss_scale, which the update then has to undo.
 Pass autodiff(bool scales_loss = false);

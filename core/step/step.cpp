@@ -62,10 +62,13 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.passes(Place::forward);
   if (low) step.stage(mixed_precision(*low, spec.passes.planner));
   step.passes(Place::inputs);
+  const bool has_parts = spec.shard_parameters && has_peers;
+  if (has_parts) step.stage(shard_parameters(spec.ranks));
   step.stage(autodiff(is_scaled));
   step.passes(Place::backward);
   if (spec.sync_batch_norm && has_peers) step.stage(sync_batch_norm(spec.ranks));
   step.passes(Place::micro_batch);
+  if (has_parts) step.stage(gather_again());
   step.stage(accumulate(spec.micro_batches));
   step.passes(Place::accumulated);
   if (spec.update.guards.loss || spec.forward.loss->normalizes_by_valid_targets() || has_peers)

@@ -21,6 +21,7 @@ struct StepSpec {
   int64_t ranks = 1;                         ///< that train together
   bool sync_batch_norm = false;              ///< statistics are those of all ranks
   bool shard_optimizer = false;              ///< each rank holds a share of the moments
+  bool shard_parameters = false;             ///< each rank holds a part of every parameter
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of gradients that are all-reduced together
   UpdateSpec update;
   std::optional<double> ema_decay;

@@ -59,6 +59,10 @@ void move_loss_scale(Update& update);
 /// and "counter.step". A skipped step changes only the latter.
 void change_parameters(Update& update);
 
+/// Tensors with the joint 2-norm of all gradients: those that every rank has, and one with the norm of each
+/// rank's parts.
+std::vector<TensorId> measured_gradients(Update& update);
+
 /// The number (1) that is not 0 if the update in this entry is skipped; kNone if it never is.
 TensorId skip_of(const Entry& entry);
 

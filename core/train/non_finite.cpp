@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/graph/names.h"
+#include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/for_each.h"
 
@@ -68,19 +69,21 @@ class Search {
   explicit Search(Executable& executable) : executable_(executable), plan_(executable.plan()) {
     int64_t largest = 0;
     for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+      in_step_ = in_step_ || plan_.tensors[i].part;
       if (is_floating(plan_.tensors[i].spec.dtype)) largest = std::max(largest, plan_.placements[i].bytes);
     }
     host_ = executable.device().allocate_batch(largest);
   }
 
-  /// Executes nodes until something is found or the update begins.
+  /// Executes nodes until something is found or the update begins. With parameters in parts the ranks gather
+  /// them together, so that none may end before the others.
   bool execute(size_t entry) {
     for (size_t i = 0; i < plan_.tensors.size(); ++i) {
       const auto id = static_cast<TensorId>(i);
       if (plan_.tensors[i].role != Role::input || !reads(entry, id) || bad(id) < 0) continue;
       const int64_t row = bad(id) / std::max<int64_t>(1, numel(spec(id).shape) / spec(id).shape[0]);
-      found_ = fmt::format("the input {}, in row {} of the batch", plan_.tensors[i].name, row + 1);
-      return true;
+      find(fmt::format("the input {}, in row {} of the batch", plan_.tensors[i].name, row + 1));
+      if (!in_step_) return true;
     }
     executable_.observe([this](const PlannedNode& planned, double, double) { look(planned); });
     try {
@@ -95,6 +98,7 @@ class Search {
   }
 
   const std::optional<std::string>& found() const { return found_; }
+  bool in_step() const { return in_step_; }
 
  private:
   bool reads(size_t entry, TensorId id) const {
@@ -110,11 +114,29 @@ class Search {
   void look(const PlannedNode& planned) {
     const Node& node = planned.node;
     if (node.phase == Phase::update) throw TraversalEnds{};
+    if (found_) return;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (bad(node.outputs[o]) < 0) continue;
-      found_ = culprit(node, place_of(node, o));
-      throw TraversalEnds{};
+      find(culprit(node, place_of(node, o)));
+      if (!in_step_) throw TraversalEnds{};
     }
+  }
+
+  void find(const std::string& text) {
+    if (!found_) found_ = text;
+  }
+
+  /// The parameter that this node gathers, perhaps cast before.
+  std::string gathered_by(const Node& node) const {
+    const TensorId part = node.inputs[AllGather::kPart];
+    if (!tensor(part).name.empty()) return tensor(part).name;
+    for (const PlannedEntry& entry : plan_.entries) {
+      for (const PlannedNode& planned : entry.nodes) {
+        if (std::ranges::find(planned.node.outputs, part) != planned.node.outputs.end())
+          return tensor(planned.node.inputs.at(0)).name;
+      }
+    }
+    return "";
   }
 
   /// A node's place; of many nodes in one, the tensor that the one reads.
@@ -126,6 +148,7 @@ class Search {
 
   /// A node with bad parameters of its own is not to blame.
   std::string culprit(const Node& node, const std::string& place) {
+    if (dynamic_cast<const AllGather*>(node.op.get()) != nullptr) return gathered_by(node) + " itself";
     for (const TensorId id : node.inputs) {
       if (id != kNone && is_persistent(tensor(id).role) && bad(id) >= 0) return tensor(id).name + " itself";
     }
@@ -150,6 +173,7 @@ class Search {
   const Plan& plan_;
   Buffer host_;
   std::optional<std::string> found_;
+  bool in_step_ = false;  ///< the ranks execute the same nodes
 };
 
 }  // namespace
@@ -161,12 +185,13 @@ std::optional<std::string> find_non_finite(Executable& executable, int64_t micro
   const size_t next = one ? first : executable.entry(entry_name::kAccumulateNext);
   const KeptStates kept(executable, {first, next});
   Search search(executable);
-  for (int64_t i = 0; i < micro_batches; ++i) {
+  std::optional<std::string> found;
+  for (int64_t i = 0; i < micro_batches && (!found || search.in_step()); ++i) {
     bind();
-    if (!search.execute(i == 0 ? first : next)) continue;
-    return *search.found() + (one ? "" : fmt::format(", micro-batch {} of {}", i + 1, micro_batches));
+    if (!search.execute(i == 0 ? first : next) || found) continue;
+    found = *search.found() + (one ? "" : fmt::format(", micro-batch {} of {}", i + 1, micro_batches));
   }
-  return std::nullopt;
+  return found;
 }
 
 }  // namespace trainer

@@ -19,13 +19,13 @@ namespace {
 
 constexpr size_t kDigits = 16;
 
-/// The tensors that must be equal on all ranks, in the order of the plan.
+/// The tensors that must be equal on all ranks, in the order of the plan. Of parts there is one each.
 std::vector<TensorId> replicated(const Plan& plan) {
   std::vector<TensorId> found;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Role role = plan.tensors[i].role;
     const bool is_there = i < plan.placements.size() && plan.placements[i].region == Region::persistent;
-    if (is_there && (role == Role::parameter || role == Role::state))
+    if (is_there && !plan.tensors[i].part && (role == Role::parameter || role == Role::state))
       found.push_back(static_cast<TensorId>(i));
   }
   return found;

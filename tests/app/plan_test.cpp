@@ -155,6 +155,29 @@ TEST_CASE("ranks that share the optimizer's moments need their part of its memor
   }
 }
 
+TEST_CASE("ranks that hold parts of the parameters need their part of the memory") {
+  const Workspace workspace;
+  std::vector<std::string> words{
+      kConfigs + "gpt_char.yaml",          "data.train=README.md", "data.val=null", "parallelism.data=1",
+      "parallelism.shard_parameters=true", "device.type=cpu"};
+  workspace.write("README.md", std::string(100000, 'a'));
+  const auto alone = plan_of(workspace, words);
+  CHECK_FALSE(alone.contains("parts"));
+  for (const int ranks : {2, 4}) {
+    words[3] = "parallelism.data=" + std::to_string(ranks);
+    const auto shared = plan_of(workspace, words);
+    INFO(ranks << " ranks");
+    for (const char* kind : {"parameters_bytes", "optimizer_bytes"}) {
+      const auto own = shared["memory"][kind].get<double>(), all = alone["memory"][kind].get<double>();
+      CHECK(own <= 1.01 / ranks * all);
+      CHECK(own >= all / ranks);
+    }
+    CHECK(shared["layers"] == alone["layers"]);
+    CHECK(shared["parts"]["scattered_bytes"].get<double>() <=
+          1.01 * alone["memory"]["parameters_bytes"].get<double>());
+  }
+}
+
 TEST_CASE("shipped networks: parameter counts, no reference code, an arena near its lower bound") {
   const Workspace workspace;
   const std::vector<std::pair<std::string, int64_t>> networks = {{"mlp", 886110}, {"cnn", 1199882}};

@@ -39,7 +39,16 @@ static_assert(
 static_assert(
     std::is_same_v<decltype(&ncclBroadcast), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t, int,
                                                               ncclComm_t, cudaStream_t)>);
-static_assert(ncclInProgress == 7);
+static_assert(
+    std::is_same_v<decltype(&ncclAllGather),
+                   ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t)>);
+static_assert(
+    std::is_same_v<decltype(&ncclReduceScatter), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t,
+                                                                  ncclRedOp_t, ncclComm_t, cudaStream_t)>);
+static_assert(
+    std::is_same_v<decltype(&ncclReduce), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t,
+                                                           ncclRedOp_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(Nccl::kInt8 == ncclInt8 && ncclInProgress == 7);
 static_assert(std::is_same_v<decltype(&ncclCommGetAsyncError), ncclResult_t (*)(ncclComm_t, ncclResult_t*)>);
 static_assert(
     std::is_same_v<decltype(&ncclCommInitRank), ncclResult_t (*)(ncclComm_t*, int, ncclUniqueId, int)>);
@@ -68,10 +77,12 @@ struct Nccl::Comm {
   size_t bytes = 0;
   std::atomic<int> collectives = 0;  ///< that have run
 
-  std::span<float> slot(int of) const {
-    auto* first = reinterpret_cast<float*>(shared + 1);
-    return {first + static_cast<size_t>(of) * kPiece, kPiece};
+  static constexpr size_t kBytes = kPiece * sizeof(float);
+
+  const std::byte* slot(int of) const {
+    return reinterpret_cast<const std::byte*>(shared + 1) + static_cast<size_t>(of) * kBytes;
   }
+  float number(int of, size_t i) const { return reinterpret_cast<const float*>(slot(of))[i]; }
 
   /// Barrier of all processes.
   void meet() const {
@@ -84,25 +95,25 @@ struct Nccl::Comm {
     while (shared->round == round) ::sched_yield();
   }
 
-  /// Every rank shows its numbers to all; each then takes `combine(i)` as its i-th of that piece.
-  template <class Combine>
-  void exchange(const float* from, float* to, size_t count, const Combine& combine) const {
-    for (size_t done = 0; done < count; done += kPiece) {
-      const size_t piece = std::min(kPiece, count - done);
-      std::copy_n(from + done, piece, slot(rank).begin());
-      shared->counts[rank] = count;
+  /// Every rank shows its bytes to all, and then takes what it needs of the `length` bytes from `done` on.
+  template <class Take>
+  void exchange(const std::byte* from, size_t bytes, const Take& take) const {
+    for (size_t done = 0; done < bytes; done += kBytes) {
+      const size_t length = std::min(kBytes, bytes - done);
+      std::copy_n(from + done, length, const_cast<std::byte*>(slot(rank)));
+      shared->counts[rank] = bytes;
       meet();
       for (int other = 0; other < ranks; ++other) {
-        if (shared->counts[other] != count) give_up("ranks exchange unequal numbers of elements");
+        if (shared->counts[other] != bytes) give_up("ranks exchange unequal numbers of elements");
       }
-      for (size_t i = 0; i < piece; ++i) to[done + i] = combine(i);
+      take(done, length);
       meet();
     }
   }
 
   float sum(size_t i) const {
-    float sum = slot(0)[i];
-    for (int other = 1; other < ranks; ++other) sum += slot(other)[i];
+    float sum = number(0, i);
+    for (int other = 1; other < ranks; ++other) sum += number(other, i);
     return sum;
   }
 };
@@ -169,35 +180,92 @@ Nccl::Result returned(Nccl::Result status) {
   return 0;
 }
 
-/// Enqueues an exchange in which each rank takes `combine(comm, i)`.
-template <class Combine>
-Nccl::Result enqueue(const char* name, const void* from, void* to, size_t count, Nccl::Comm* comm,
-                     cudaStream_t stream, const Combine& combine) {
+/// Memory that a collective writes.
+struct Target {
+  void* to;
+  size_t bytes;
+};
+
+/// Enqueues an exchange: take(comm, done, length) writes to `target`.
+template <class Take>
+Nccl::Result enqueue(const char* name, const void* from, size_t bytes, const Target& target, Nccl::Comm* comm,
+                     cudaStream_t stream, const Take& take) {
   const std::lock_guard lock(standin::library_mutex());
-  const size_t bytes = count * sizeof(float);
   const auto work = [=] {
     ++comm->collectives;
-    comm->exchange(static_cast<const float*>(from), static_cast<float*>(to), count,
-                   [&](size_t i) { return combine(*comm, i); });
-    emulation::mark_written(to, bytes);
+    comm->exchange(static_cast<const std::byte*>(from), bytes,
+                   [&](size_t done, size_t length) { take(*comm, done, length); });
+    emulation::mark_written(target.to, target.bytes);
   };
   const cudaError_t status = standin::enqueue_on_device(
-      stream, {.name = name, .work = work, .ranges = {{from, bytes}, {to, bytes}}});
+      stream, {.name = name, .work = work, .ranges = {{from, bytes}, {target.to, target.bytes}}});
   return returned(status == cudaSuccess ? 0 : 1);
+}
+
+/// 0 for other types.
+size_t bytes_of(int type) {
+  return type == Nccl::kInt8 ? 1 : type == Nccl::kFloat32 ? sizeof(float) : 0;
+}
+
+/// Writes the sums of the numbers from `first` to before `end`, of a piece whose first number is `offset`, to
+/// `to`, which begins with number `first`.
+void put_sums(const Nccl::Comm& all, float* to, size_t first, size_t end, size_t done, size_t length) {
+  const size_t offset = done / sizeof(float), after = offset + length / sizeof(float);
+  for (size_t i = std::max(first, offset); i < std::min(end, after); ++i) to[i - first] = all.sum(i - offset);
 }
 
 Nccl::Result all_reduce(const void* from, void* to, size_t count, int type, int operation, Nccl::Comm* comm,
                         cudaStream_t stream) {
   if (type != Nccl::kFloat32 || operation != Nccl::kSum || comm == nullptr) return returned(4);
-  return enqueue("ncclAllReduce", from, to, count, comm, stream,
-                 [](const Nccl::Comm& all, size_t i) { return all.sum(i); });
+  const size_t bytes = count * sizeof(float);
+  return enqueue("ncclAllReduce", from, bytes, {to, bytes}, comm, stream,
+                 [=](const Nccl::Comm& all, size_t done, size_t length) {
+                   put_sums(all, static_cast<float*>(to), 0, count, done, length);
+                 });
 }
 
 Nccl::Result broadcast(const void* from, void* to, size_t count, int type, int root, Nccl::Comm* comm,
                        cudaStream_t stream) {
-  if (type != Nccl::kFloat32 || comm == nullptr || root < 0 || root >= comm->ranks) return returned(4);
-  return enqueue("ncclBroadcast", from, to, count, comm, stream,
-                 [root](const Nccl::Comm& all, size_t i) { return all.slot(root)[i]; });
+  if (bytes_of(type) == 0 || comm == nullptr || root < 0 || root >= comm->ranks) return returned(4);
+  const size_t bytes = count * bytes_of(type);
+  // Other ranks' `from` may be shorter: only the root's counts.
+  return enqueue("ncclBroadcast", comm->rank == root ? from : to, bytes, {to, bytes}, comm, stream,
+                 [=](const Nccl::Comm& all, size_t done, size_t length) {
+                   std::copy_n(all.slot(root), length, static_cast<std::byte*>(to) + done);
+                 });
+}
+
+Nccl::Result all_gather(const void* from, void* to, size_t count, int type, Nccl::Comm* comm,
+                        cudaStream_t stream) {
+  if (bytes_of(type) == 0 || comm == nullptr) return returned(4);
+  const size_t bytes = count * bytes_of(type);
+  return enqueue("ncclAllGather", from, bytes, {to, bytes * static_cast<size_t>(comm->ranks)}, comm, stream,
+                 [=](const Nccl::Comm& all, size_t done, size_t length) {
+                   for (int rank = 0; rank < all.ranks; ++rank)
+                     std::copy_n(all.slot(rank), length,
+                                 static_cast<std::byte*>(to) + static_cast<size_t>(rank) * bytes + done);
+                 });
+}
+
+Nccl::Result reduce_scatter(const void* from, void* to, size_t count, int type, int operation,
+                            Nccl::Comm* comm, cudaStream_t stream) {
+  if (type != Nccl::kFloat32 || operation != Nccl::kSum || comm == nullptr) return returned(4);
+  const size_t bytes = count * sizeof(float), first = count * static_cast<size_t>(comm->rank);
+  return enqueue("ncclReduceScatter", from, bytes * static_cast<size_t>(comm->ranks), {to, bytes}, comm,
+                 stream, [=](const Nccl::Comm& all, size_t done, size_t length) {
+                   put_sums(all, static_cast<float*>(to), first, first + count, done, length);
+                 });
+}
+
+Nccl::Result reduce(const void* from, void* to, size_t count, int type, int operation, int root,
+                    Nccl::Comm* comm, cudaStream_t stream) {
+  if (type != Nccl::kFloat32 || operation != Nccl::kSum || comm == nullptr || root < 0 || root >= comm->ranks)
+    return returned(4);
+  const size_t bytes = count * sizeof(float), written = comm->rank == root ? bytes : 0;
+  return enqueue("ncclReduce", from, bytes, {to, written}, comm, stream,
+                 [=](const Nccl::Comm& all, size_t done, size_t length) {
+                   if (all.rank == root) put_sums(all, static_cast<float*>(to), 0, count, done, length);
+                 });
 }
 
 }  // namespace
@@ -214,6 +282,9 @@ const Nccl& nccl() {
                             .get_async_error = find_late_error,
                             .all_reduce = all_reduce,
                             .broadcast = broadcast,
+                            .all_gather = all_gather,
+                            .reduce_scatter = reduce_scatter,
+                            .reduce = reduce,
                             .group_start = begin_group,
                             .group_end = end_group,
                             .error_string = [](Nccl::Result) { return "refused by the stand-in"; },

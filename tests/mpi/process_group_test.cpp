@@ -119,6 +119,38 @@ TEST_CASE("each rank broadcasts numbers of its own, several at once and beside a
   }
 }
 
+TEST_CASE("parts of any size are gathered, and sums are shared out in parts") {
+  const auto ranks = static_cast<size_t>(group().size()), self = static_cast<size_t>(group().rank());
+  for (const size_t count : {1, 2, 3, 17, 1000, 16385, 1000003}) {
+    for (const size_t spare : {0, 16}) {
+      const size_t part =
+          (count + ranks - 1) / ranks + spare;  // with spare ones the last ranks may have none
+      const std::vector<float> whole = numbers_of(7, count, 1);
+      std::vector<float> own(part, 0), gathered(count, -1);
+      const std::span<const float> here = part_within(std::span(whole), part, group().rank());
+      std::ranges::copy(here, own.begin());
+      collectives().start_all_gather(std::as_bytes(std::span(own)),
+                                     std::as_writable_bytes(std::span(gathered)));
+      collectives().wait_all_gather();
+      CHECK(gathered == whole);
+      const std::vector<float> mine = numbers_of(group().rank(), count, 2);
+      std::ranges::fill(own, -1.0f);
+      collectives().start_reduce_scatter(mine, own);
+      collectives().wait_reduce_scatter();
+      double worst = 0;
+      for (size_t i = 0; i < part; ++i) {
+        const size_t at = self * part + i;
+        double expected = 0;
+        for (size_t rank = 0; rank < ranks && at < count; ++rank)
+          expected += numbers_of(static_cast<int64_t>(rank), at + 1, 2)[at];
+        worst = std::max(worst, std::abs(expected - own[i]));
+        if (count > 100000 && i > 100) break;
+      }
+      CHECK(worst < 1e-6 * static_cast<double>(ranks));
+    }
+  }
+}
+
 TEST_CASE("ranks wait for a late one, and leave their core to others") {
   std::vector<double> numbers = {1.5, static_cast<double>(group().rank())};
   if (group().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -88,6 +88,37 @@ void ThreadProcessGroup::wait_broadcast(int64_t root) {
          [root](const auto& all, size_t i) { return static_cast<float>(all[static_cast<size_t>(root)][i]); });
 }
 
+void ThreadProcessGroup::start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) {
+  std::vector<double> bytes;
+  for (const std::byte byte : own) bytes.push_back(std::to_integer<int>(byte));
+  gathered_ = {.number = group_.put(rank_, std::move(bytes)), .whole = whole, .own = {}};
+  std::ranges::fill(whole, std::byte{0xFF});
+}
+
+void ThreadProcessGroup::wait_all_gather() {
+  const auto all = group_.get(gathered_.number);
+  const size_t part = all[0].size();
+  for (size_t i = 0; i < gathered_.whole.size(); ++i)
+    gathered_.whole[i] = static_cast<std::byte>(static_cast<int>(all[i / part][i % part]));
+}
+
+void ThreadProcessGroup::start_reduce_scatter(std::span<const float> whole, std::span<float> own) {
+  scattered_ = {.number = group_.put(rank_, {whole.begin(), whole.end()}), .whole = {}, .own = own};
+  std::ranges::fill(own, std::numeric_limits<float>::quiet_NaN());
+}
+
+void ThreadProcessGroup::wait_reduce_scatter() {
+  const auto all = group_.get(scattered_.number);
+  const size_t part = scattered_.own.size();
+  for (size_t i = 0; i < part; ++i) {
+    const size_t at = rank_ * part + i;
+    float value = 0;
+    for (size_t rank = 0; rank < all.size() && at < all[0].size(); ++rank)
+      value = rank == 0 ? static_cast<float>(all[0][at]) : value + static_cast<float>(all[rank][at]);
+    scattered_.own[i] = value;
+  }
+}
+
 void ThreadProcessGroup::all_reduce(std::span<double> numbers) {
   const auto all = group_.get(group_.put(rank_, {numbers.begin(), numbers.end()}));
   for (size_t i = 0; i < numbers.size(); ++i) {

@@ -49,6 +49,10 @@ class ThreadProcessGroup final : public ProcessGroup, public Collectives {
   void wait_all_reduce(int64_t bucket) override;
   void start_broadcast(int64_t root, std::span<const std::span<float>> numbers) override;
   void wait_broadcast(int64_t root) override;
+  void start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) override;
+  void wait_all_gather() override;
+  void start_reduce_scatter(std::span<const float> whole, std::span<float> own) override;
+  void wait_reduce_scatter() override;
   void all_reduce(std::span<double> numbers) override;
   void broadcast(std::span<std::byte> bytes, int64_t root) override;
 
@@ -65,6 +69,12 @@ class ThreadProcessGroup final : public ProcessGroup, public Collectives {
   void finish(Open& open, int64_t name, const Combine& combine);
 
   Open reduced_, broadcast_;
+  struct Parts {
+    int64_t number = 0;
+    std::span<std::byte> whole;
+    std::span<float> own;
+  };
+  Parts gathered_, scattered_;
 };
 
 }  // namespace trainer::test

@@ -30,6 +30,7 @@ StepSpec everything(const Optimizer& optimizer, const Planner& planner) {
       .ranks = 2,
       .sync_batch_norm = true,
       .shard_optimizer = true,
+      .shard_parameters = true,
       .update = {.optimizer = &optimizer, .learning_rates = {0.1f}, .guards = {.loss = true, .counts = true}},
       .ema_decay = 0.9};
   spec.passes.pixels[entry_name::kTrainStep] = {.scale = {1}, .offset = {0}};
@@ -54,6 +55,7 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
                                  "read_pixels",
                                  "read_samples",
                                  "pad_channels",
+                                 "shard_parameters",
                                  "autodiff",
                                  "fuse_gradient_sum",
                                  "fuse_classifier",
@@ -62,6 +64,7 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
                                  "fuse_moments",
                                  "fuse_gelu",
                                  "recompute",
+                                 "gather_again",
                                  "accumulate",
                                  "keep_low_weights",
                                  "sum_losses",

@@ -47,6 +47,7 @@ Program shared_program(const char* network, const char* optimizer, const Divisio
       .ranks = division.ranks,
       .sync_batch_norm = division.sync_batch_norm,
       .shard_optimizer = division.shard_optimizer,
+      .shard_parameters = division.shard_parameters,
       .bucket_bytes = division.bucket_bytes,
       .update = {.optimizer = rule.get(), .learning_rates = rates, .guards = guards ? counted : StepGuards{}},
       .ema_decay = division.ema_decay};
@@ -103,6 +104,7 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
     const auto id = static_cast<TensorId>(i);
     if (!is_persistent(tensor.role) || tensor.role == Role::constant || tensor.role == Role::gradient_sum)
       continue;
+    if (tensor.part && executable.whole(id).empty()) continue;
     if (executable.address(id) != nullptr) trained.tensors[tensor.name] = executable.read<double>(id);
   }
   return trained;

@@ -18,7 +18,7 @@ constexpr int64_t kTrainedSteps = 6;
 struct Division {
   int64_t ranks = 1, micro_batches = 1, rows = 4;  ///< micro-batches of each rank
   int64_t bucket_bytes = 1 << 10;
-  bool sync_batch_norm = false, shard_optimizer = false;
+  bool sync_batch_norm = false, shard_optimizer = false, shard_parameters = false;
   uint64_t seed = 1;
   Precision precision = Precision::fp32;
   Recompute recompute = {};

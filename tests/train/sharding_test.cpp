@@ -17,6 +17,9 @@ constexpr const char* kWithMomentum = "{name: sgd, momentum: 0.9, weight_decay: 
 constexpr const char* kAdamW = "{name: adamw, lr: 0.01, clip_norm: 0.5}";
 constexpr const char* kLars = "{name: lars, lr: 0.5, momentum: 0.9, clip_value: 0.01}";
 
+constexpr const char* kSpared = "{name: adamw, lr: 0.01, clip_norm: 0.5, no_decay: [bias, norm]}";
+constexpr const char* kBothLimits = "{name: adam, lr: 0.01, clip_value: 0.001, clip_norm: 0.5}";
+
 void check_same(const Trained& expected, const std::vector<Trained>& found) {
   for (size_t rank = 0; rank < found.size(); ++rank) {
     INFO("rank " << rank);
@@ -29,6 +32,23 @@ void check_same(const Trained& expected, const std::vector<Trained>& found) {
     }
   }
   CHECK(found[0].tensors.size() == expected.tensors.size());
+}
+
+/// Rank 0 has gathered the parts.
+void check_close(const Trained& expected, const std::vector<Trained>& found, double most) {
+  for (const Trained& one : found) {
+    CHECK(one.losses == found[0].losses);
+    CHECK(one.norms == found[0].norms);
+    CHECK(one.evaluation == found[0].evaluation);
+    REQUIRE(one.losses.size() == expected.losses.size());
+    for (size_t i = 0; i < one.losses.size(); ++i)
+      CHECK_THAT(one.losses[i], Catch::Matchers::WithinRel(expected.losses[i], most));
+    REQUIRE(one.norms.size() == expected.norms.size());
+    for (size_t i = 0; i < one.norms.size(); ++i)
+      CHECK_THAT(one.norms[i], Catch::Matchers::WithinRel(expected.norms[i], 10 * most));
+    CHECK(one.confusion == expected.confusion);
+  }
+  CHECK(distance(expected, found[0]) < 100 * most);
 }
 
 }  // namespace
@@ -66,6 +86,46 @@ TEST_CASE(
   const Trained expected = train_all(kOddSizes, division, "{name: sgd}")[0];
   check_same(expected, plain);
   CHECK(plain[1].persistent_bytes == expected.persistent_bytes);
+}
+
+TEST_CASE("ranks that hold parts of the parameters train as ranks that hold all") {
+  const char* optimizer = GENERATE(kWithMomentum, kSpared, kBothLimits);
+  const auto [ranks, micro_batches] =
+      GENERATE(std::pair{2, 1}, std::pair{2, 3}, std::pair{3, 1}, std::pair{3, 2}, std::pair{7, 1});
+  const auto seed = GENERATE(uint64_t{1}, uint64_t{2});
+  const bool guards = GENERATE(false, true);
+  INFO(optimizer << ", " << ranks << " ranks x " << micro_batches << " seed " << seed << " guards "
+                 << guards);
+  Division division{.ranks = ranks, .micro_batches = micro_batches, .rows = 3, .seed = seed};
+  division.ema_decay = 0.7;
+  if (guards) division.skip_steps = {2, 2, 4, 5};
+  const std::vector<Trained> whole = train_all(kOddSizes, division, optimizer, guards);
+  division.shard_parameters = true;
+  const std::vector<Trained> found = train_all(kOddSizes, division, optimizer, guards);
+  check_close(whole[0], found, 2e-6);
+  for (const Trained& one : found) CHECK(one.persistent_bytes < whole[0].persistent_bytes);
+}
+
+TEST_CASE("two ranks with parts come to the bits of two with whole parameters, unless a norm limits") {
+  Division division{.ranks = 2, .rows = 3, .recompute = {}};
+  if (GENERATE(false, true)) division.recompute.kind = Recompute::Kind::full;
+  const std::vector<Trained> whole = train_all(kOddSizes, division, kWithMomentum);
+  division.shard_parameters = true;
+  const std::vector<Trained> found = train_all(kOddSizes, division, kWithMomentum);
+  CHECK(found[0].losses == whole[0].losses);
+  for (const auto& [name, values] : found[0].tensors) {
+    INFO(name);
+    CHECK(values == whole[0].tensors.at(name));
+  }
+  CHECK(found[0].tensors.size() == whole[0].tensors.size());
+}
+
+TEST_CASE("parts in bf16's training travel in two bytes") {
+  if (!can_train_in_bf16()) return;
+  Division division{.ranks = 2, .precision = Precision::amp_bf16};
+  const std::vector<Trained> whole = train_all(kOddSizes, division, kAdamW);
+  division.shard_parameters = true;
+  check_close(whole[0], train_all(kOddSizes, division, kAdamW), 1e-5);
 }
 
 }  // namespace trainer::test
