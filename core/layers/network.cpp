@@ -197,6 +197,17 @@ std::vector<Network::Source> Network::sources(const Positions& known, size_t ind
   return found;
 }
 
+void Network::refuse_name(const std::string& tensor) const {
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::string name = layer_name(i);
+    if (tensor != name && !tensor.starts_with(name + ".")) continue;
+    fail_at(layers[i]->origin_of("name"),
+            fmt::format(
+                "the layer's '{}' has the name of another tensor of the program; name the layer otherwise",
+                tensor));
+  }
+}
+
 std::vector<TensorId> Network::build(LayerContext context, const std::vector<TensorId>& x) const {
   const Positions known = positions();
   std::vector<std::vector<TensorId>> outputs;
@@ -223,6 +234,9 @@ std::vector<TensorId> Network::build(LayerContext context, const std::vector<Ten
       outputs.push_back(layers[i]->build(context, inputs));
     } catch (const TooLarge& problem) {
       fail_at(layers[i]->origin, problem.what());
+    } catch (const NameClash& clash) {
+      refuse_name(clash.name());
+      throw;
     }
     earlier.emplace(context.name, i);
   }

@@ -35,6 +35,9 @@ struct Network {
   /// Declares the inputs that the data's kind has, for this many samples. Throws TooLarge.
   std::vector<TensorId> declare_inputs(Program& program, int64_t samples) const;
 
+  /// Throws Error (exit 78) at the name of the layer that has a tensor of this name, which is another one's
+  /// too.
+  void refuse_name(const std::string& tensor) const;
   /// A layer's name in parameters and messages: its own, or its number.
   std::string layer_name(size_t index) const;
 

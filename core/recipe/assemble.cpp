@@ -141,15 +141,7 @@ Program make_program(const RunSpec& run, const std::vector<Pass>& passes, const 
   run_passes(program, passes, observe);
   return program;
 } catch (const NameClash& clash) {
-  const Network& network = run.recipe().model;
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    const std::string name = network.layer_name(i);
-    if (clash.name() != name && !clash.name().starts_with(name + ".")) continue;
-    fail_at(network.layers[i]->origin_of("name"),
-            fmt::format(
-                "the layer's '{}' has the name of another tensor of the program; name the layer otherwise",
-                clash.name()));
-  }
+  run.recipe().model.refuse_name(clash.name());
   throw;
 }
 

@@ -157,10 +157,9 @@ TEST_CASE("ranks that share the optimizer's moments need their part of its memor
 
 TEST_CASE("ranks that hold parts of the parameters need their part of the memory") {
   const Workspace workspace;
-  std::vector<std::string> words{
-      kConfigs + "gpt_char.yaml",          "data.train=README.md", "data.val=null", "parallelism.data=1",
-      "parallelism.shard_parameters=true", "device.type=cpu"};
-  workspace.write("README.md", std::string(100000, 'a'));
+  std::vector<std::string> words{kConfigs + "resnet18_cifar10.yaml",  "data.format=synthetic",
+                                 "optimizer={name: adamw}",           "parallelism.data=1",
+                                 "parallelism.shard_parameters=true", "device.type=cpu"};
   const auto alone = plan_of(workspace, words);
   CHECK_FALSE(alone.contains("parts"));
   for (const int ranks : {2, 4}) {
@@ -170,9 +169,10 @@ TEST_CASE("ranks that hold parts of the parameters need their part of the memory
     for (const char* kind : {"parameters_bytes", "optimizer_bytes"}) {
       const auto own = shared["memory"][kind].get<double>(), all = alone["memory"][kind].get<double>();
       CHECK(own <= 1.01 / ranks * all);
-      CHECK(own >= all / ranks);
+      CHECK(own >= 0.99 * all / ranks);  // whole weights lie in padded layouts
     }
-    CHECK(shared["layers"] == alone["layers"]);
+    for (size_t i = 0; i < alone["layers"].size(); ++i)
+      CHECK(shared["layers"][i]["parameters"] == alone["layers"][i]["parameters"]);
     CHECK(shared["parts"]["scattered_bytes"].get<double>() <=
           1.01 * alone["memory"]["parameters_bytes"].get<double>());
   }

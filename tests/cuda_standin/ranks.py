@@ -91,6 +91,31 @@ def sharded(scratch):
             'moments of two that do not')
 
 
+def parts(scratch):
+    """Ranks that hold parts of the parameters. With three the parts do not fill the whole. One run is stopped after a save, and resumes."""
+    words = ['optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}', 'guards.nonfinite=skip', 'training.micro_batch_size=2']
+    key = 'parallelism.shard_parameters=true'
+    for ranks, precision, allowed in (2, 'fp32', 1e-5), (3, 'fp32', 1e-5), (3, 'amp_fp16', 1 / 2048):
+        name = f'parts_{ranks}_{precision}'
+        whole, cut = (Run(scratch, f'{name}_{bool(more)}', MLP, *words, f'training.precision={precision}', *more).train(ranks)
+                      for more in ([], [key]))
+        apart = max(abs(a / b - 1) for a, b in zip(whole.losses(), cut.losses()))
+        require(len(whole.losses()) == len(cut.losses()) and apart < allowed,
+                f'{ranks} ranks with parts of the parameters in {precision}: losses differ by {apart:.1e}, allowed are {allowed:.1e}')
+    other = Run(scratch, 'parts_single', MLP, *words, key, 'runtime.cuda_graph=false').train(3, order='copies_first')
+    again = Run(scratch, 'parts_again', MLP, *words, key).train(3)
+    require(other.losses() == again.losses() and other.parameters() == again.parameters(), 'captured or not, in any order: the same bits')
+    stopped = Run(scratch, 'parts_stopped', MLP, *words, key, 'checkpoint.interval=5ba', 'training.max_duration=100ba')
+    process = stopped.begin(2)
+    stopped.wait_for(process, stopped.saved, 'a first checkpoint')
+    process.send_signal(signal.SIGTERM)
+    stopped.end(process, {SAVED})
+    stopped.train(2)
+    long = Run(scratch, 'parts_undisturbed', MLP, *words, key, 'training.max_duration=100ba').train(2)
+    require(stopped.went_on_from() and stopped.parameters() == long.parameters() and stopped.losses() == long.losses(),
+            'stopped and resumed, ranks with parts have the bits of an undisturbed run')
+
+
 def counts(scratch):
     """Three ranks with two micro-batches each, and guards. In fp16 a weight may round to its neighbour, a part in 2048 away."""
     words = ['training.micro_batch_size=2', 'guards.nonfinite=skip', 'optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}']
@@ -220,6 +245,7 @@ with tempfile.TemporaryDirectory() as folder:
         compare(scratch, 'mlp', MLP)
         compare(scratch, 'resnet', RESNET)
         sharded(scratch)
+        parts(scratch)
         counts(scratch)
         killed(scratch)
         hangs(scratch)

@@ -120,7 +120,8 @@ TEST_CASE("export: dimensions of the batch are told from others") {
 }
 
 TEST_CASE("export: the mask of causal attention takes no room for each pair of tokens, and is made once") {
-  const std::string layer = "{linear: {out_features: 72}}, {attention: {heads: 3, causal: true, window: 7}}";
+  const std::string layer =
+      "{linear: {out_features: 72}}, {attention: {heads: 3, causal: true, sliding_window: 7}}";
   const std::string text = fmt::format("{}{}, {}]}}\n", kTokens, layer, layer);
   const ExportRequest request{.format = {}, .layer_of = [](const Origin& origin) { return origin.path; }};
   const OnnxGraph graph = export_program(prediction(text, 2), nullptr, request);

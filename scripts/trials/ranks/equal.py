@@ -150,10 +150,35 @@ def sharded(trials):
             f'{step} by 1, 2 and 3 ranks, weights differ by ' + ', '.join(f'{each:.1e}' for each in found) + ' from one process\'s')
 
 
+def parts(trials):
+    """Ranks that hold parts of the parameters: the bits of ranks that hold all, losses where a norm limits, and files of one form."""
+    key = 'parallelism.shard_parameters=true'
+    for name in 'mlp', 'cnn':
+        whole, cut = (Ranks(trials, f'{name}_parts_{bool(more)}', name, more).train(2) for more in ([], [key]))
+        cut.require_same(whole, 'with shard_parameters the run of two ranks')
+    shares = []
+    for ranks in 2, 3, 4:
+        words = [*GUARDED, 'training.global_batch_size=48', 'training.micro_batch_size=4']
+        whole, cut = (Ranks(trials, f'parts_{ranks}_{bool(more)}', 'mlp', [*words, *more]).train(ranks) for more in ([], [key]))
+        again = Ranks(trials, f'parts_{ranks}_again', 'mlp', [*words, key]).train(ranks)
+        cut.require_same(again, 'the same command again')
+        shares.append(worst_share(whole.losses(), cut.losses(), [1e-5] * len(whole.losses())))
+        require(shares[-1] <= 1, f'losses of {ranks} ranks with parts differ by {shares[-1]:.2f} of what is allowed')
+    words = ['training.micro_batch_size=8', 'training.global_batch_size=48', 'validation.interval=100ba', 'training.max_duration=8ep']
+    whole = Ranks(trials, 'parts_by_none', 'cnn', words).train(1)
+    run = Ranks(trials, 'parts_in_turn', 'cnn', words)
+    steps = [stop_after(run, ranks, 15, *more) for ranks, more in ((1, []), (2, [key]), (3, [key]), (2, ['parallelism.shard_optimizer=true']))]
+    found = farthest(whole, run.train(1))
+    require(found < 1e-4, f'1 rank, 2 and 3 with parts, 2 with shared moments and 1 in turn differ by {found:.1e}')
+    return ('two ranks that hold parts of the parameters have the files of two that hold all; with a limited norm losses of 2, 3 and 4 differ by '
+            + ', '.join(f'{share:.2f}' for share in shares) + f' of 1e-5; whole, cut in 2 and 3 and whole again, stopped after steps {steps}, '
+            f'weights differ by {found:.1e} of an undisturbed run\'s')
+
+
 def equal(trials):
     deep = ['training.global_batch_size=16', 'optimizer.lr=0.001', 'model.input=[3, 16, 16]', 'data.augment=[]']
     micro = 'training.micro_batch_size'
-    checks = [partial(sharded, trials), partial(compare, trials, 'mlp', 16), partial(compare, trials, 'cnn', 12),
+    checks = [partial(sharded, trials), partial(parts, trials), partial(compare, trials, 'mlp', 16), partial(compare, trials, 'cnn', 12),
               partial(changing_numbers, trials), partial(names_keys, trials), partial(same_bits, trials, 'mlp', 'mlp', f'{micro}=32'),
               partial(same_bits, trials, 'cnn', 'cnn', f'{micro}=24'), partial(same_bits, trials, 'guards', 'mlp', f'{micro}=32', *GUARDED),
               partial(nan_of_one_rank, trials), partial(low_precision, trials)]
