@@ -97,14 +97,14 @@ struct Nccl::Comm {
 
   /// Every rank shows its bytes to all, and then takes what it needs of the `length` bytes from `done` on.
   template <class Take>
-  void exchange(const std::byte* from, size_t bytes, const Take& take) const {
-    for (size_t done = 0; done < bytes; done += kBytes) {
-      const size_t length = std::min(kBytes, bytes - done);
+  void exchange(const std::byte* from, size_t total, const Take& take) const {
+    for (size_t done = 0; done < total; done += kBytes) {
+      const size_t length = std::min(kBytes, total - done);
       std::copy_n(from + done, length, const_cast<std::byte*>(slot(rank)));
-      shared->counts[rank] = bytes;
+      shared->counts[rank] = total;
       meet();
       for (int other = 0; other < ranks; ++other) {
-        if (shared->counts[other] != bytes) give_up("ranks exchange unequal numbers of elements");
+        if (shared->counts[other] != total) give_up("ranks exchange unequal numbers of elements");
       }
       take(done, length);
       meet();
