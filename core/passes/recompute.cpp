@@ -170,6 +170,9 @@ Pass gather_again() {
       if (gathers && node.phase == Phase::forward) chosen.insert(node.outputs[AllGather::kWhole]);
     }
     entry = Recomputation(program, entry, chosen).run();
+    for (Node& node : entry.nodes) {  // no work of the rank is done twice
+      if (dynamic_cast<const AllGather*>(node.op.get()) != nullptr) node.again = false;
+    }
   };
   return {.name = "gather_again",
           .help = "forget gathered parameters, and gather them again for the backward part",

@@ -114,7 +114,11 @@ class Search {
   void look(const PlannedNode& planned) {
     const Node& node = planned.node;
     if (node.phase == Phase::update) throw TraversalEnds{};
-    if (found_) return;
+    if (found_ || is_of_others_) return;
+    if (dynamic_cast<const ReduceScatter*>(node.op.get()) != nullptr) {
+      is_of_others_ = bad(node.outputs[ReduceScatter::kPart]) >= 0;
+      return;
+    }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (bad(node.outputs[o]) < 0) continue;
       find(culprit(node, place_of(node, o)));
@@ -173,7 +177,8 @@ class Search {
   const Plan& plan_;
   Buffer host_;
   std::optional<std::string> found_;
-  bool in_step_ = false;  ///< the ranks execute the same nodes
+  bool in_step_ = false;       ///< the ranks execute the same nodes
+  bool is_of_others_ = false;  ///< a value of another rank, which finds it itself, has come here
 };
 
 }  // namespace
