@@ -140,7 +140,7 @@ class ExportedWeights {
   WeightNames names_;
 };
 
-/// The model is replaced after the file beside it: if that fails, both are as they were before.
+/// The file beside the model is replaced first: if writing it fails, both are as they were before.
 void write_model(const OnnxGraph& graph, const ExportedWeights& weights, const fs::path& path,
                  const fs::path& read, StopSignals& signals) {
   const bool is_large = onnx_bytes(graph) >= kMostModelBytes;
@@ -168,7 +168,7 @@ void write_model(const OnnxGraph& graph, const ExportedWeights& weights, const f
                                 is_large ? fmt::format(", weights in {}", one_line(data_name)) : ""));
   std::error_code ignored;
   if (!is_large && fs::exists(data_path, ignored))
-    print_warning(fmt::format("{}: the model does not read this file; an earlier one may have left it",
+    print_warning(fmt::format("{}: the model does not read this file; delete it if an earlier export left it",
                               one_line(data_path.string())));
 }
 

@@ -24,14 +24,15 @@ class Collectives {
   /// Waits for the numbers of that rank.
   virtual void wait_broadcast(int64_t root) = 0;
 
-  // Parts of a whole are as long as each other, and follow each other in the order of the ranks. What of the
-  // last ones lies beyond the whole does not travel.
+  // Every rank's part of a tensor has the same length; the whole is the parts in the order of the ranks.
+  // Padding at the end of the last parts is not sent.
 
-  /// Starts to give every rank the parts of all, one after the other.
+  /// Starts an all-gather: every rank gets the whole.
   virtual void start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) = 0;
-  /// Waits for the gather that was started last, with these arguments.
+  /// Waits for the all-gather that was started last; one at a time.
   virtual void wait_all_gather() = 0;
-  /// Starts to give every rank its part of the sum over all ranks. Sets the rest of `own` to zero.
+  /// Starts a reduce-scatter: every rank gets its part of the sum over all ranks. Sets padding in `own` to
+  /// zero.
   virtual void start_reduce_scatter(std::span<const float> whole, std::span<float> own) = 0;
   virtual void wait_reduce_scatter() = 0;
 };

@@ -69,8 +69,8 @@ class Executable {
   /// Copies bytes of a tensor as they are stored, from byte `offset` on.
   void copy_out(TensorId id, int64_t offset, std::span<std::byte> bytes) const;
   void copy_in(TensorId id, int64_t offset, std::span<const std::byte> bytes);
-  /// The whole of a tensor of which this rank holds a part, in host memory, in row-major order and with what
-  /// fills the last part. Empty for other tensors, and without hold_elsewhere.
+  /// Host memory for the whole of a tensor that is cut into parts, row-major, padding included. Empty for
+  /// other tensors, and before hold_elsewhere.
   std::span<std::byte> whole(TensorId id) const;
   /// A persistent tensor's elements in row-major order, whatever its layout, as float, double, int32_t or
   /// uint8_t: see from_stored and to_stored. Of a tensor in parts the whole, if this rank holds that, else

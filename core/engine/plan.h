@@ -58,7 +58,7 @@ struct Plan {
   std::vector<Tensor> tensors;  ///< the program's, then those that reorders add
   std::vector<Placement> placements;
   std::vector<PlannedEntry> entries;
-  int64_t rank = 0;       ///< of several, the one that it is for
+  int64_t rank = 0;       ///< the rank that it was made for
   bool is_async = false;  ///< for a device that runs asynchronously and in memory of its own
   int64_t persistent_bytes = 0;
   int64_t scratch_bytes = 0;                          ///< of the largest entry

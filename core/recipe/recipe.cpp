@@ -220,8 +220,8 @@ void Recipe::check(Diagnostics& diagnostics) const {
   if (parallelism.shard_parameters && !optimizer->updates_each_element()) {
     diagnostics.error(
         origin_of("optimizer.name"),
-        fmt::format("{} reads each parameter as a whole, and parallelism.shard_parameters cuts it; "
-                    "choose adamw, or another optimizer that updates each element by itself",
+        fmt::format("{} reads each parameter as a whole; remove parallelism.shard_parameters, or choose an "
+                    "optimizer that updates each element by itself, such as adamw",
                     optimizer->chosen_as));
   }
   if (parallelism.shard_parameters && parallelism.shard_optimizer) {

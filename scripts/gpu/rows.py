@@ -253,26 +253,34 @@ ON_ONE_GPU = ("for rank in 0 1; do env RANK=$rank LOCAL_RANK=$rank NCCL_HOSTID=$
               "MASTER_PORT=29411 NCCL_MULTI_RANK_GPU_ENABLE=1 {} & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid || exit $?; done")
 
 
-@row("ranks", 120, "nccl_two_ranks", "nccl_graph", "nccl_shards")
+@row("ranks", 180, "nccl_two_ranks", "nccl_graph", "nccl_shards", "nccl_parts")
 def nccl(check):
     words = ("resnet18_cifar10", *steps(20, 64, "run.deterministic=true"), "training.micro_batch_size=32")
     alone, runs = check.train("nccl_alone", *words), {}
-    for way, key in ("graph", "runtime.cuda_graph=true"), ("single", "runtime.cuda_graph=false"), ("shards", "parallelism.shard_optimizer=true"):
+    parts = "parallelism.shard_parameters=true"
+    for way, *keys in (("graph", "runtime.cuda_graph=true"), ("single", "runtime.cuda_graph=false"), ("shards", "parallelism.shard_optimizer=true"),
+                       ("parts", parts), ("parts_single", parts, "runtime.cuda_graph=false")):
         directory = check.results / "runs" / f"nccl_{way}"
         shutil.rmtree(directory, ignore_errors=True)
         command = [check.bin / "trainer", "--config", ROOT / f"configs/{words[0]}.yaml", "device.type=cuda", f"run.output_dir={directory}",
-                   key, *words[1:]]
+                   *keys, *words[1:]]
         check.run(f"nccl_{way}", ["sh", "-c", ON_ONE_GPU.format(shlex.join(map(str, command)))])
         runs[way] = evidence.Run(directory)
     same_files(runs["graph"].weights(), runs["single"].weights())
     same_files(runs["graph"].weights(), runs["shards"].weights())
+    same_files(runs["parts"].weights(), runs["parts_single"].weights())
+    cut = distance(runs["graph"].losses(), runs["parts"].losses())
+    if cut > 1e-5:
+        raise Failed(f"losses of two ranks with parts of the parameters differ by {cut:.1e} from two with whole ones")
     apart = distance(runs["graph"].losses(), alone.losses())
     if apart > 1e-5:
         raise Failed(f"losses of two ranks differ by {apart:.1e} from one process with two micro-batches")
     return {"nccl_two_ranks": f"losses within {apart:.1e} of one process with two micro-batches; one after the other's work on one GPU: "
                               f"{speed(runs['graph']) / speed(alone):.2f} times as fast",
             "nccl_graph": "equal bits with the step captured as a graph and launched kernel by kernel",
-            "nccl_shards": "equal bits with the optimiser's moments shared out"}
+            "nccl_shards": "equal bits with the optimiser's moments shared out",
+            "nccl_parts": f"losses within {cut:.1e} of whole parameters; equal bits captured and launched kernel by kernel; one after the other's "
+                          f"work on one GPU: {speed(runs['parts']) / speed(runs['graph']):.2f} times as fast"}
 
 
 if __name__ == "__main__":

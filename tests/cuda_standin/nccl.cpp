@@ -95,7 +95,7 @@ struct Nccl::Comm {
     while (shared->round == round) ::sched_yield();
   }
 
-  /// Every rank shows its bytes to all, and then takes what it needs of the `length` bytes from `done` on.
+  /// Shares each rank's bytes with all others, in pieces. For each piece calls take(its offset, its length).
   template <class Take>
   void exchange(const std::byte* from, size_t total, const Take& take) const {
     for (size_t done = 0; done < total; done += kBytes) {

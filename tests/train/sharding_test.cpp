@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include "tests/catch.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/train/rank_runs.h"
 
@@ -51,19 +56,33 @@ void check_close(const Trained& expected, const std::vector<Trained>& found, dou
   CHECK(distance(expected, found[0]) < 100 * most);
 }
 
+struct Guarded {
+  Division division;
+  bool guards;
+};
+
+/// A case that calls it runs with each in turn.
+Guarded any_division() {
+  const auto [ranks, micro_batches] = GENERATE(std::pair{2, 1}, std::pair{2, 2}, std::pair{2, 3},
+                                               std::pair{3, 1}, std::pair{3, 2}, std::pair{7, 1});
+  const auto seed = GENERATE(uint64_t{1}, uint64_t{2});
+  const bool guards = GENERATE(false, true);
+  Division division{
+      .ranks = ranks, .micro_batches = micro_batches, .rows = 3, .seed = seed, .ema_decay = 0.7};
+  if (guards) division.skip_steps = {2, 2, 4, 5};
+  return {division, guards};
+}
+
+std::string text_of(const Division& division) {
+  return fmt::format("{} ranks x {}, seed {}", division.ranks, division.micro_batches, division.seed);
+}
+
 }  // namespace
 
 TEST_CASE("ranks that share the optimizer's moments come to the bits of ranks that all have them") {
   const char* optimizer = GENERATE(kWithMomentum, kAdamW, kLars);
-  const auto [ranks, micro_batches] =
-      GENERATE(std::pair{2, 1}, std::pair{2, 2}, std::pair{3, 1}, std::pair{3, 2}, std::pair{7, 1});
-  const auto seed = GENERATE(uint64_t{1}, uint64_t{2});
-  const bool guards = GENERATE(false, true);
-  INFO(optimizer << ", " << ranks << " ranks x " << micro_batches << " seed " << seed << " guards "
-                 << guards);
-  Division division{.ranks = ranks, .micro_batches = micro_batches, .rows = 3, .seed = seed};
-  division.ema_decay = 0.7;
-  if (guards) division.skip_steps = {2, 2, 4, 5};
+  auto [division, guards] = any_division();
+  INFO(optimizer << ", " << text_of(division) << (guards ? ", guards" : ""));
   const std::vector<Trained> whole = train_all(kOddSizes, division, optimizer, guards);
   division.shard_optimizer = true;
   const std::vector<Trained> found = train_all(kOddSizes, division, optimizer, guards);
@@ -90,15 +109,8 @@ TEST_CASE(
 
 TEST_CASE("ranks that hold parts of the parameters train as ranks that hold all") {
   const char* optimizer = GENERATE(kWithMomentum, kSpared, kBothLimits);
-  const auto [ranks, micro_batches] =
-      GENERATE(std::pair{2, 1}, std::pair{2, 3}, std::pair{3, 1}, std::pair{3, 2}, std::pair{7, 1});
-  const auto seed = GENERATE(uint64_t{1}, uint64_t{2});
-  const bool guards = GENERATE(false, true);
-  INFO(optimizer << ", " << ranks << " ranks x " << micro_batches << " seed " << seed << " guards "
-                 << guards);
-  Division division{.ranks = ranks, .micro_batches = micro_batches, .rows = 3, .seed = seed};
-  division.ema_decay = 0.7;
-  if (guards) division.skip_steps = {2, 2, 4, 5};
+  auto [division, guards] = any_division();
+  INFO(optimizer << ", " << text_of(division) << (guards ? ", guards" : ""));
   const std::vector<Trained> whole = train_all(kOddSizes, division, optimizer, guards);
   division.shard_parameters = true;
   const std::vector<Trained> found = train_all(kOddSizes, division, optimizer, guards);
@@ -120,7 +132,7 @@ TEST_CASE("two ranks with parts come to the bits of two with whole parameters, u
   CHECK(found[0].tensors.size() == whole[0].tensors.size());
 }
 
-TEST_CASE("parts in bf16's training travel in two bytes") {
+TEST_CASE("ranks with parts train in bf16 as ranks that hold all") {
   if (!can_train_in_bf16()) return;
   Division division{.ranks = 2, .precision = Precision::amp_bf16};
   const std::vector<Trained> whole = train_all(kOddSizes, division, kAdamW);

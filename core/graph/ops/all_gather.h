@@ -5,9 +5,9 @@
 
 namespace trainer {
 
-// Collectives over equal parts of a tensor, in the order of the ranks. Elements are those of the whole in
-// row-major order; what the parts have beyond them is zero. Each is the other's gradient. Every rank runs the
-// same ones in the same order.
+// Collectives over a tensor that is cut into equal parts, one for each rank. Elements are those of the whole
+// in row-major order; what the parts have beyond them is zero. Each is the other's gradient. Every rank runs
+// the same ones in the same order.
 
 /// The parts of all ranks (P), floating point -> the whole. The whole has at most ranks * P elements.
 class AllGather final : public Operation {

@@ -47,6 +47,9 @@ def nan_of_one_rank(trials):
     recipe = RECIPE.format(seed=SEED, images=images)
     pair, alone = (Ranks(trials, f'guarded_{ranks}', recipe).train(ranks) for ranks in (2, 1))
     asked = Ranks(trials, 'guarded_asked', recipe, [f'guards.skip_steps=[{STEP}]']).train(2)
+    cut = Ranks(trials, 'guarded_cut', recipe, ['parallelism.shard_parameters=true']).train(2)
+    cut.require(re.search(rf'first non-finite value: .* on rank {RANK}', cut.errors), f'ranks with parts do not name rank {RANK}')
+    cut.require(skipped_steps(cut) == [STEP], f'with parts skipped are steps {skipped_steps(cut)}')
     where = re.search(r'first non-finite value: .* on (rank \d+)', pair.errors)
     pair.require(where and where[1] == f'rank {RANK}', f'no image of rank {RANK} alone is white')
     for run in pair, alone:
@@ -55,4 +58,4 @@ def nan_of_one_rank(trials):
         for weights in 'model.safetensors', 'model_ema.safetensors':
             pair.require((pair.output / weights).read_bytes() == (other.output / weights).read_bytes(), f'{weights} has other bits than {name}')
     return (f'a NaN of rank {RANK} alone in step {STEP}: all skip it; weights and averages have the bits of one process with two micro-batches, '
-            'and of two ranks with that step in guards.skip_steps')
+            'and of two ranks with that step in guards.skip_steps; ranks with parts of the parameters skip it too, and name the rank')
