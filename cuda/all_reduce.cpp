@@ -16,16 +16,20 @@ namespace {
 /// Every tensor stays in the layout that it has: all ranks have the same plan.
 Choice select_each(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = row_major(context, "nccl");
-  for (size_t i = 0; i < inputs.size(); ++i)
+  for (size_t i = 0; i < context.outputs.size(); ++i)
     choice.inputs[i] = choice.outputs[i] = inputs[i].value_or(Layout{});
   return choice;
 }
 
-std::vector<int64_t> stored_counts(const OpContext& context, const Choice& choice) {
-  std::vector<int64_t> counts;
-  for (size_t i = 0; i < context.inputs.size(); ++i)
-    counts.push_back(stored_elements(choice.inputs[i], context.inputs[i].shape));
-  return counts;
+/// Of the outputs.
+std::vector<size_t> stored_bytes(const OpContext& context, const Choice& choice) {
+  std::vector<size_t> bytes;
+  for (size_t i = 0; i < context.outputs.size(); ++i) {
+    const TensorSpec& output = context.outputs[i];
+    bytes.push_back(static_cast<size_t>(stored_elements(choice.outputs[i], output.shape) *
+                                        bytes_per_element(output.dtype)));
+  }
+  return bytes;
 }
 
 GpuCollectives& require_collectives(const Gpu& gpu) {
@@ -34,14 +38,13 @@ GpuCollectives& require_collectives(const Gpu& gpu) {
   return *gpu.collectives;
 }
 
-/// An output that is not where its input is.
-cudaError_t copy_over(const Slots& slots, const std::vector<int64_t>& counts, cudaStream_t stream) {
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const auto* from = at<const float>(slots.inputs[i]);
-    auto* to = at<float>(slots.outputs[i]);
+/// Outputs that are not where their inputs are.
+cudaError_t copy_over(const Slots& slots, const std::vector<size_t>& bytes, cudaStream_t stream) {
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const auto* from = at<const std::byte>(slots.inputs[i]);
+    auto* to = at<std::byte>(slots.outputs[i]);
     if (from == to) continue;
-    const cudaError_t status = cudaMemcpyAsync(to, from, static_cast<size_t>(counts[i]) * sizeof(float),
-                                               cudaMemcpyDeviceToDevice, stream);
+    const cudaError_t status = cudaMemcpyAsync(to, from, bytes[i], cudaMemcpyDeviceToDevice, stream);
     if (status != cudaSuccess) return status;
   }
   return cudaSuccess;
@@ -52,81 +55,82 @@ template <class Start>
 std::unique_ptr<Kernel> start_kernel(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                      const Slots& slots, Start start) {
   GpuCollectives& all = require_collectives(gpu);
-  const std::vector<int64_t> counts = stored_counts(context, choice);
-  return kernel(context, [slots, counts, &all, start, numbers = std::vector<std::span<float>>(counts.size()),
+  const std::vector<size_t> bytes = stored_bytes(context, choice);
+  return kernel(context, [slots, bytes, &all, start, numbers = std::vector<std::span<float>>(bytes.size()),
                           stream = gpu.stream.get()]() mutable {
-    const cudaError_t status = copy_over(slots, counts, stream);
+    const cudaError_t status = copy_over(slots, bytes, stream);
     if (status != cudaSuccess || all.group().skips_collectives()) return status;
-    for (size_t i = 0; i < counts.size(); ++i)
-      numbers[i] = {at<float>(slots.outputs[i]), static_cast<size_t>(counts[i])};
+    for (size_t i = 0; i < bytes.size(); ++i)
+      numbers[i] = {at<float>(slots.outputs[i]), bytes[i] / sizeof(float)};
     start(all, numbers);
     return cudaSuccess;
   });
 }
 
-/// wait(collectives) holds up the stream until the collective is done.
-template <class Wait>
-std::unique_ptr<Kernel> done_kernel(const Gpu& gpu, const OpContext& context, const Choice& choice,
-                                    const Slots& slots, Wait wait) {
-  GpuCollectives& all = require_collectives(gpu);
-  return kernel(context,
-                [slots, counts = stored_counts(context, choice), &all, wait, stream = gpu.stream.get()] {
-                  if (!all.group().skips_collectives()) wait(all);
-                  return copy_over(slots, counts, stream);
-                });
-}
-
-std::unique_ptr<Kernel> compile_reduce(const Gpu& gpu, const OpContext& context, const Choice& choice,
-                                       const Slots& slots) {
-  const int64_t bucket = static_cast<const AllReduceStart&>(context.op).bucket;
-  return start_kernel(gpu, context, choice, slots, [bucket](Collectives& all, const auto& numbers) {
-    all.start_all_reduce(bucket, numbers);
-  });
-}
-
-std::unique_ptr<Kernel> compile_reduced(const Gpu& gpu, const OpContext& context, const Choice& choice,
-                                        const Slots& slots) {
-  const int64_t bucket = static_cast<const AllReduceDone&>(context.op).bucket;
-  return done_kernel(gpu, context, choice, slots,
-                     [bucket](Collectives& all) { all.wait_all_reduce(bucket); });
-}
-
-std::unique_ptr<Kernel> compile_broadcast(const Gpu& gpu, const OpContext& context, const Choice& choice,
-                                          const Slots& slots) {
-  const int64_t root = static_cast<const BroadcastStart&>(context.op).root;
+std::unique_ptr<Kernel> start_reduce(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                     const Slots& slots) {
+  const auto& op = static_cast<const AllReduceStart&>(context.op);
   return start_kernel(gpu, context, choice, slots,
-                      [root](Collectives& all, const auto& numbers) { all.start_broadcast(root, numbers); });
+                      [number = op.number, axis = op.axis](Collectives& all, const auto& numbers) {
+                        all.start_all_reduce(number, axis, numbers);
+                      });
 }
 
-std::unique_ptr<Kernel> compile_received(const Gpu& gpu, const OpContext& context, const Choice& choice,
-                                         const Slots& slots) {
-  const int64_t root = static_cast<const BroadcastDone&>(context.op).root;
-  return done_kernel(gpu, context, choice, slots, [root](Collectives& all) { all.wait_broadcast(root); });
-}
-
-std::unique_ptr<Kernel> compile_gather(const Gpu& gpu, const OpContext& context, const Choice&,
-                                       const Slots& slots) {
-  const int64_t bytes = bytes_per_element(context.inputs[AllGather::kPart].dtype);
-  const auto part = static_cast<size_t>(numel(context.inputs[AllGather::kPart].shape) * bytes),
-             whole = static_cast<size_t>(numel(context.outputs[AllGather::kWhole].shape) * bytes);
-  return kernel(context, [slots, part, whole, &all = require_collectives(gpu)] {
-    all.start_all_gather({at<const std::byte>(slots.inputs[AllGather::kPart]), part},
-                         {at<std::byte>(slots.outputs[AllGather::kWhole]), whole});
-    all.wait_all_gather();
-    return cudaSuccess;
-  });
-}
-
-std::unique_ptr<Kernel> compile_scatter(const Gpu& gpu, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> start_broadcast(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                         const Slots& slots) {
-  const auto whole = static_cast<size_t>(numel(context.inputs[ReduceScatter::kWhole].shape)),
-             part = static_cast<size_t>(numel(context.outputs[ReduceScatter::kPart].shape));
-  return kernel(context, [slots, part, whole, &all = require_collectives(gpu)] {
-    all.start_reduce_scatter({at<const float>(slots.inputs[ReduceScatter::kWhole]), whole},
-                             {at<float>(slots.outputs[ReduceScatter::kPart]), part});
-    all.wait_reduce_scatter();
+  const auto& op = static_cast<const BroadcastStart&>(context.op);
+  return start_kernel(gpu, context, choice, slots,
+                      [number = op.number, root = op.root](Collectives& all, const auto& numbers) {
+                        all.start_broadcast(number, root, numbers);
+                      });
+}
+
+size_t bytes_of(const TensorSpec& spec) {
+  return static_cast<size_t>(numel(spec.shape) * bytes_per_element(spec.dtype));
+}
+
+std::unique_ptr<Kernel> start_gather(const Gpu& gpu, const OpContext& context, const Choice&,
+                                     const Slots& slots) {
+  const auto& op = static_cast<const AllGatherStart&>(context.op);
+  std::vector<Gathered> tensors(context.inputs.size());
+  std::vector<size_t> parts, wholes;
+  for (const TensorSpec& part : context.inputs) parts.push_back(bytes_of(part));
+  for (const TensorSpec& whole : context.outputs) wholes.push_back(bytes_of(whole));
+  return kernel(context, [slots, parts, wholes, tensors, number = op.number, axis = op.axis,
+                          &all = require_collectives(gpu)]() mutable {
+    for (size_t i = 0; i < parts.size(); ++i)
+      tensors[i] = {.own = {at<const std::byte>(slots.inputs[i]), parts[i]},
+                    .whole = {at<std::byte>(slots.outputs[i]), wholes[i]}};
+    all.start_all_gather(number, axis, tensors);
     return cudaSuccess;
   });
+}
+
+std::unique_ptr<Kernel> start_scatter(const Gpu& gpu, const OpContext& context, const Choice&,
+                                      const Slots& slots) {
+  const auto& op = static_cast<const ReduceScatterStart&>(context.op);
+  std::vector<Scattered> tensors(context.inputs.size());
+  std::vector<size_t> wholes;
+  for (const TensorSpec& whole : context.inputs) wholes.push_back(static_cast<size_t>(numel(whole.shape)));
+  return kernel(context, [slots, wholes, tensors, parts = op.parts, number = op.number, axis = op.axis,
+                          &all = require_collectives(gpu)]() mutable {
+    for (size_t i = 0; i < wholes.size(); ++i)
+      tensors[i] = {.own = {at<float>(slots.outputs[i]), static_cast<size_t>(parts[i])},
+                    .whole = {at<const float>(slots.inputs[i]), wholes[i]}};
+    all.start_reduce_scatter(number, axis, tensors);
+    return cudaSuccess;
+  });
+}
+
+/// Holds up the stream until the collective is done.
+std::unique_ptr<Kernel> finish(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                               const Slots& slots) {
+  return kernel(context,
+                [slots, bytes = stored_bytes(context, choice), &all = require_collectives(gpu),
+                 number = static_cast<const CollectiveDone&>(context.op).number, stream = gpu.stream.get()] {
+                  all.wait(number);
+                  return copy_over(slots, bytes, stream);
+                });
 }
 
 Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
@@ -139,7 +143,8 @@ std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, 
   const auto later = static_cast<double>(group.size() - 1 - group.rank());
   const auto factor = static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
   return kernel(context, [factor, x = slots.inputs[DecayByRank::kX], y = slots.outputs[DecayByRank::kY],
-                          count = stored_counts(context, choice)[0], stream = gpu.stream.get()] {
+                          count = stored_elements(choice.outputs[0], context.outputs[0].shape),
+                          stream = gpu.stream.get()] {
     return launch_multiply(at<const float>(x), factor, at<float>(y), count, stream);
   });
 }
@@ -147,12 +152,11 @@ std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, 
 }  // namespace
 
 void add_all_reduce(Handlers& handlers) {
-  handlers[typeid(AllReduceStart)] = {select_each, compile_reduce, {}};
-  handlers[typeid(AllReduceDone)] = {select_each, compile_reduced, {}};
-  handlers[typeid(BroadcastStart)] = {select_each, compile_broadcast, {}};
-  handlers[typeid(BroadcastDone)] = {select_each, compile_received, {}};
-  handlers[typeid(AllGather)] = {select_rows, compile_gather, {}};
-  handlers[typeid(ReduceScatter)] = {select_rows, compile_scatter, {}};
+  handlers[typeid(AllReduceStart)] = {select_each, start_reduce, {}};
+  handlers[typeid(BroadcastStart)] = {select_each, start_broadcast, {}};
+  handlers[typeid(AllGatherStart)] = {select_rows, start_gather, {}};
+  handlers[typeid(ReduceScatterStart)] = {select_rows, start_scatter, {}};
+  handlers[typeid(CollectiveDone)] = {select_each, finish, {}};
   handlers[typeid(DecayByRank)] = {select_each, compile_decay, {}};
 }
 

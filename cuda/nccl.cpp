@@ -40,6 +40,7 @@ Nccl load() {
   find(handle, found.get_version, "ncclGetVersion");
   find(handle, found.get_unique_id, "ncclGetUniqueId");
   find(handle, found.init_rank, "ncclCommInitRank");
+  find(handle, found.split, "ncclCommSplit");
   find(handle, found.abort, "ncclCommAbort");
   find(handle, found.get_async_error, "ncclCommGetAsyncError");
   find(handle, found.all_reduce, "ncclAllReduce");

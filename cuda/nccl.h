@@ -23,6 +23,7 @@ struct Nccl {
   Result (*get_version)(int*) = nullptr;
   Result (*get_unique_id)(UniqueId*) = nullptr;
   Result (*init_rank)(Comm**, int ranks, UniqueId, int rank) = nullptr;
+  Result (*split)(Comm*, int color, int key, Comm**, void* settings) = nullptr;
   Result (*abort)(Comm*) = nullptr;
   Result (*get_async_error)(Comm*, Result*) = nullptr;
   Result (*all_reduce)(const void* from, void* to, size_t count, int type, int operation, Comm*,

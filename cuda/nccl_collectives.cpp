@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "core/base/error.h"
@@ -64,70 +65,57 @@ class NcclCollectives final : public GpuCollectives {
 
   ProcessGroup& group() const override { return group_; }
 
-  void join() override { comm_ = join_all(group_); }
-
-  void require_healthy() override {
-    Nccl::Result found = 0;
-    check_nccl(nccl().get_async_error(comm_.get(), &found), kFailing, ExitCode::peer_lost);
-    constexpr Nccl::Result kInProgress = 7;
-    if (found != kInProgress) check_nccl(found, kFailing, ExitCode::peer_lost);
+  void join() override {
+    comm_ = join_all(group_);
+    const Mesh& mesh = group_.mesh();
+    for (const Axis axis : {Axis::shards, Axis::replicas}) {
+      if (mesh.size(axis) > 1 && mesh.size(axis) != group_.size()) along_[axis] = split(axis);
+    }
   }
 
-  void start_all_reduce(int64_t bucket, std::span<const std::span<float>> numbers) override {
-    start(reduced_[bucket], kReducing, [&](const auto& checked) {
+  void require_healthy() override {
+    require_healthy(comm_.get());
+    for (const auto& [axis, comm] : along_) require_healthy(comm.get());
+  }
+
+  void start_all_reduce(int64_t number, Axis axis, std::span<const std::span<float>> numbers) override {
+    start(number, kReducing, [&, all = along(axis)](const auto& checked) {
       for (const std::span<float>& each : numbers)
-        checked(nccl().all_reduce(each.data(), each.data(), each.size(), Nccl::kFloat32, Nccl::kSum,
-                                  comm_.get(), beside_.get()));
+        checked(nccl().all_reduce(each.data(), each.data(), each.size(), Nccl::kFloat32, Nccl::kSum, all,
+                                  beside_.get()));
     });
   }
 
-  void wait_all_reduce(int64_t bucket) override { wait(reduced_.at(bucket), kReducing); }
-
-  void start_broadcast(int64_t root, std::span<const std::span<float>> numbers) override {
-    start(broadcast_[root], kBroadcasting, [&](const auto& checked) {
+  void start_broadcast(int64_t number, int64_t root, std::span<const std::span<float>> numbers) override {
+    start(number, kBroadcasting, [&](const auto& checked) {
       for (const std::span<float>& each : numbers)
         checked(nccl().broadcast(each.data(), each.data(), each.size(), Nccl::kFloat32,
                                  static_cast<int>(root), comm_.get(), beside_.get()));
     });
   }
 
-  void wait_broadcast(int64_t root) override { wait(broadcast_.at(root), kBroadcasting); }
-
-  /// NCCL's own gather takes parts that fill the whole.
-  void start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) override {
-    start(gathered_, kGathering, [&](const auto& checked) {
-      if (fills(whole.size(), own.size()))
-        return checked(
-            nccl().all_gather(own.data(), whole.data(), own.size(), Nccl::kInt8, comm_.get(), beside_.get()));
-      for (int64_t root = 0; root < group_.size(); ++root) {
-        const std::span<std::byte> part = part_within(whole, own.size(), root);
-        if (!part.empty())
-          checked(nccl().broadcast(own.data(), part.data(), part.size(), Nccl::kInt8, static_cast<int>(root),
-                                   comm_.get(), beside_.get()));
-      }
+  void start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) override {
+    start(number, kGathering, [&, all = along(axis)](const auto& checked) {
+      for (const Gathered& tensor : tensors) gather(all, group_.mesh().size(axis), tensor, checked);
     });
   }
 
-  void wait_all_gather() override { wait(gathered_, kGathering); }
-
-  void start_reduce_scatter(std::span<const float> whole, std::span<float> own) override {
-    const size_t here = part_within(whole, own.size(), group_.rank()).size();
-    if (here < own.size())
-      check(cudaMemsetAsync(own.data() + here, 0, (own.size() - here) * sizeof(float), stream_), kScattering);
-    start(scattered_, kScattering, [&](const auto& checked) {
-      if (fills(whole.size(), own.size()))
-        return checked(nccl().reduce_scatter(whole.data(), own.data(), own.size(), Nccl::kFloat32, Nccl::kSum,
-                                             comm_.get(), beside_.get()));
-      for (int64_t root = 0; root < group_.size(); ++root) {
-        const std::span<const float> part = part_within(whole, own.size(), root);
-        if (!part.empty())
-          checked(nccl().reduce(part.data(), own.data(), part.size(), Nccl::kFloat32, Nccl::kSum,
-                                static_cast<int>(root), comm_.get(), beside_.get()));
-      }
+  void start_reduce_scatter(int64_t number, Axis axis, std::span<const Scattered> tensors) override {
+    const int64_t ranks = group_.mesh().size(axis), self = group_.mesh().coordinate(axis, group_.rank());
+    for (const Scattered& tensor : tensors) {
+      const size_t here = part_within(tensor.whole, tensor.own.size(), self).size();
+      const std::span<float> rest = tensor.own.subspan(here);
+      if (!rest.empty()) check(cudaMemsetAsync(rest.data(), 0, rest.size_bytes(), stream_), kScattering);
+    }
+    start(number, kScattering, [&, all = along(axis)](const auto& checked) {
+      for (const Scattered& tensor : tensors) scatter(all, ranks, tensor, checked);
     });
   }
 
-  void wait_reduce_scatter() override { wait(scattered_, kScattering); }
+  void wait(int64_t number) override {
+    if (started_.erase(number) == 0) return;
+    check(cudaStreamWaitEvent(stream_, done_.at(number).get(), 0), "waiting for the ranks' collectives");
+  }
 
  private:
   /// Collectives that NCCL starts at once. It ends even if one of them fails: otherwise NCCL would start no
@@ -158,30 +146,81 @@ class NcclCollectives final : public GpuCollectives {
   static constexpr const char* kGathering = "gathering the ranks' parts";
   static constexpr const char* kScattering = "adding up the ranks' parts";
 
-  bool fills(size_t whole, size_t part) const { return whole == part * static_cast<size_t>(group_.size()); }
+  static void require_healthy(Nccl::Comm* comm) {
+    Nccl::Result found = 0;
+    check_nccl(nccl().get_async_error(comm, &found), kFailing, ExitCode::peer_lost);
+    constexpr Nccl::Result kInProgress = 7;
+    if (found != kInProgress) check_nccl(found, kFailing, ExitCode::peer_lost);
+  }
+
+  OwnComm split(Axis axis) const {
+    const auto first = static_cast<int>(group_.mesh().peer(axis, group_.rank(), 0));
+    Nccl::Comm* part = nullptr;
+    check_nccl(nccl().split(comm_.get(), first, static_cast<int>(group_.rank()), &part, nullptr),
+               "dividing the ranks' GPUs", ExitCode::no_device);
+    return OwnComm(part);
+  }
+
+  static bool fills(int64_t ranks, size_t whole, size_t part) {
+    return whole == part * static_cast<size_t>(ranks);
+  }
+
+  /// NCCL's own gather takes parts that fill the whole.
+  template <class Checked>
+  void gather(Nccl::Comm* all, int64_t ranks, const Gathered& tensor, const Checked& checked) {
+    const auto [own, whole] = tensor;
+    if (fills(ranks, whole.size(), own.size()))
+      return checked(
+          nccl().all_gather(own.data(), whole.data(), own.size(), Nccl::kInt8, all, beside_.get()));
+    for (int64_t root = 0; root < ranks; ++root) {
+      const std::span<std::byte> part = part_within(whole, own.size(), root);
+      if (!part.empty())
+        checked(nccl().broadcast(own.data(), part.data(), part.size(), Nccl::kInt8, static_cast<int>(root),
+                                 all, beside_.get()));
+    }
+  }
+
+  template <class Checked>
+  void scatter(Nccl::Comm* all, int64_t ranks, const Scattered& tensor, const Checked& checked) {
+    const auto [own, whole] = tensor;
+    if (fills(ranks, whole.size(), own.size()))
+      return checked(nccl().reduce_scatter(whole.data(), own.data(), own.size(), Nccl::kFloat32, Nccl::kSum,
+                                           all, beside_.get()));
+    for (int64_t root = 0; root < ranks; ++root) {
+      const std::span<const float> part = part_within(whole, own.size(), root);
+      if (!part.empty())
+        checked(nccl().reduce(part.data(), own.data(), part.size(), Nccl::kFloat32, Nccl::kSum,
+                              static_cast<int>(root), all, beside_.get()));
+    }
+  }
+
+  Nccl::Comm* along(Axis axis) const {
+    return group_.mesh().size(axis) == group_.size() ? comm_.get() : along_.at(axis).get();
+  }
 
   /// Captured, both streams and their marks become a part of the graph. `enqueue` starts any number of
   /// collectives.
   template <class Enqueue>
-  void start(Event& done, const char* what, Enqueue enqueue) {
+  void start(int64_t number, const char* what, Enqueue enqueue) {
     check(cudaEventRecord(computed_.get(), stream_), what);
     check(cudaStreamWaitEvent(beside_.get(), computed_.get(), 0), what);
     Group group(what);
     enqueue([what](Nccl::Result status) { check_nccl(status, what, ExitCode::internal); });
     group.end();
+    Event& done = done_[number];
     if (done == nullptr) done = make_mark();
     check(cudaEventRecord(done.get(), beside_.get()), what);
+    started_.insert(number);
   }
-
-  void wait(const Event& done, const char* what) { check(cudaStreamWaitEvent(stream_, done.get(), 0), what); }
 
   ProcessGroup& group_;
   cudaStream_t stream_;
   OwnComm comm_;
-  Stream beside_;                                 ///< where collectives run
-  Event computed_;                                ///< the numbers of the one that starts
-  std::map<int64_t, Event> reduced_, broadcast_;  ///< by bucket; by root
-  Event gathered_, scattered_;
+  std::map<Axis, OwnComm> along_;  ///< of those axes that are some of the ranks
+  Stream beside_;                  ///< where collectives run
+  Event computed_;                 ///< the numbers of the one that starts
+  std::map<int64_t, Event> done_;  ///< by number
+  std::set<int64_t> started_;      ///< that were not waited for
 };
 
 }  // namespace

@@ -45,26 +45,46 @@ int in_parts(size_t count, std::vector<MPI_Request>& requests, const StartPart& 
 
 /// Starts to combine numbers over all ranks, in place.
 template <class T>
-int iallreduce(std::span<T> data, MPI_Datatype type, MPI_Op operation, std::vector<MPI_Request>& requests) {
+int iallreduce(MPI_Comm ranks, std::span<T> data, MPI_Datatype type, MPI_Op operation,
+               std::vector<MPI_Request>& requests) {
   return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-    return MPI_Iallreduce(MPI_IN_PLACE, data.data() + first, count, type, operation, MPI_COMM_WORLD, request);
+    return MPI_Iallreduce(MPI_IN_PLACE, data.data() + first, count, type, operation, ranks, request);
   });
 }
 
 /// Starts to give all ranks the data of one of them, in place.
 template <class T>
-int ibcast(int64_t root, std::span<T> data, MPI_Datatype type, std::vector<MPI_Request>& requests) {
+int ibcast(MPI_Comm ranks, int64_t root, std::span<T> data, MPI_Datatype type,
+           std::vector<MPI_Request>& requests) {
   return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-    return MPI_Ibcast(data.data() + first, count, type, static_cast<int>(root), MPI_COMM_WORLD, request);
+    return MPI_Ibcast(data.data() + first, count, type, static_cast<int>(root), ranks, request);
   });
 }
 
 /// Starts to add up numbers over all ranks on one of them.
-int ireduce(int64_t root, std::span<const float> data, float* sum, std::vector<MPI_Request>& requests) {
+int ireduce(MPI_Comm ranks, int64_t root, std::span<const float> data, float* sum,
+            std::vector<MPI_Request>& requests) {
   return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
     return MPI_Ireduce(data.data() + first, sum == nullptr ? nullptr : sum + first, count, MPI_FLOAT, MPI_SUM,
-                       static_cast<int>(root), MPI_COMM_WORLD, request);
+                       static_cast<int>(root), ranks, request);
   });
+}
+
+/// Starts to give all ranks the whole, of which each has its own part in place.
+int gather(MPI_Comm all, int64_t ranks, const Gathered& tensor, std::vector<MPI_Request>& requests) {
+  int code = MPI_SUCCESS;
+  for (int64_t root = 0; root < ranks && code == MPI_SUCCESS; ++root)
+    code = ibcast(all, root, part_within(tensor.whole, tensor.own.size(), root), MPI_BYTE, requests);
+  return code;
+}
+
+int scatter(MPI_Comm all, int64_t ranks, int64_t self, const Scattered& tensor,
+            std::vector<MPI_Request>& requests) {
+  int code = MPI_SUCCESS;
+  for (int64_t root = 0; root < ranks && code == MPI_SUCCESS; ++root)
+    code = ireduce(all, root, part_within(tensor.whole, tensor.own.size(), root),
+                   root == self ? tensor.own.data() : nullptr, requests);
+  return code;
 }
 
 using Start = std::function<int(std::vector<MPI_Request>&)>;
@@ -83,8 +103,9 @@ Start for_each_part(std::span<const std::span<float>> numbers, StartPart start) 
 
 class MpiProcessGroup final : public ProcessGroup, public Collectives {
  public:
-  explicit MpiProcessGroup(const ProcessGroupRequest& request)
-      : progress_(request.timeout, request.on_lost) {}
+  explicit MpiProcessGroup(const ProcessGroupRequest& request) : progress_(request.timeout, request.on_lost) {
+    ProcessGroup::arrange({.replicas = size()});
+  }
 
   const ProgressThread::Position& position() const { return progress_.position(); }
   int64_t rank() const override { return position().rank; }
@@ -95,7 +116,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
     Round& open = rounds_[static_cast<size_t>(round % kMaxOpenRounds)];
     open.votes = bytes_of(own);
     open.work = start(fmt::format("the votes of all ranks in round {}", round), [&open](auto& requests) {
-      return iallreduce<unsigned char>(open.votes, MPI_UNSIGNED_CHAR, MPI_MAX, requests);
+      return iallreduce<unsigned char>(MPI_COMM_WORLD, open.votes, MPI_UNSIGNED_CHAR, MPI_MAX, requests);
     });
   }
 
@@ -108,61 +129,89 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
             .fail = open.votes[3]};
   }
 
-  void start_all_reduce(int64_t bucket, std::span<const std::span<float>> numbers) override {
-    reduced_[bucket] = start(fmt::format("the sum of all ranks' bucket {}", bucket),
-                             for_each_part(numbers, [](std::span<float> part, auto& requests) {
-                               return iallreduce(part, MPI_FLOAT, MPI_SUM, requests);
-                             }));
+  void arrange(const Mesh& mesh) override {
+    if (mesh == this->mesh()) return;
+    ProcessGroup::arrange(mesh);
+    for (const Axis axis : {Axis::shards, Axis::replicas}) {
+      if (mesh.size(axis) == 1 || mesh.size(axis) == size()) continue;
+      MPI_Comm& part = communicators_[axis];
+      const int64_t first = mesh.peer(axis, rank(), 0);
+      progress_.call("the division of the ranks", [&part, first, self = position().rank] {
+        const int code = MPI_Comm_split(MPI_COMM_WORLD, static_cast<int>(first), self, &part);
+        if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN);
+        return code;
+      });
+    }
   }
 
-  void wait_all_reduce(int64_t bucket) override { wait(*reduced_.at(bucket)); }
-
-  void start_broadcast(int64_t root, std::span<const std::span<float>> numbers) override {
-    broadcast_[root] = start(fmt::format("the new parameters of rank {}", root),
-                             for_each_part(numbers, [root](std::span<float> part, auto& requests) {
-                               return ibcast(root, part, MPI_FLOAT, requests);
-                             }));
+  void start_all_reduce(int64_t number, Axis axis, std::span<const std::span<float>> numbers) override {
+    works_[number] = start(fmt::format("the sum of all ranks' bucket {}", number),
+                           for_each_part(numbers, [all = along(axis)](std::span<float> part, auto& requests) {
+                             return iallreduce(all, part, MPI_FLOAT, MPI_SUM, requests);
+                           }));
   }
 
-  void wait_broadcast(int64_t root) override { wait(*broadcast_.at(root)); }
-
-  void start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) override {
-    const std::span<std::byte> here = part_within(whole, own.size(), rank());
-    std::copy_n(own.begin(), here.size(), here.begin());
-    gathered_ = start("the parts of all ranks", [=, part = own.size(), ranks = size()](auto& requests) {
-      int code = MPI_SUCCESS;
-      for (int64_t root = 0; root < ranks && code == MPI_SUCCESS; ++root)
-        code = ibcast(root, part_within(whole, part, root), MPI_BYTE, requests);
-      return code;
-    });
+  void start_broadcast(int64_t number, int64_t root, std::span<const std::span<float>> numbers) override {
+    works_[number] = start(fmt::format("the new parameters of rank {}", root),
+                           for_each_part(numbers, [root](std::span<float> part, auto& requests) {
+                             return ibcast(MPI_COMM_WORLD, root, part, MPI_FLOAT, requests);
+                           }));
   }
 
-  void wait_all_gather() override { wait(*gathered_); }
-
-  void start_reduce_scatter(std::span<const float> whole, std::span<float> own) override {
-    const size_t here = part_within(whole, own.size(), rank()).size();
-    std::ranges::fill(own.subspan(here), 0.0f);
-    scattered_ = start("the sum of all ranks' parts", [=, self = rank(), ranks = size()](auto& requests) {
-      int code = MPI_SUCCESS;
-      for (int64_t root = 0; root < ranks && code == MPI_SUCCESS; ++root)
-        code = ireduce(root, part_within(whole, own.size(), root), root == self ? own.data() : nullptr,
-                       requests);
-      return code;
-    });
+  void start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) override {
+    const int64_t ranks = mesh().size(axis), self = mesh().coordinate(axis, rank());
+    for (const Gathered& tensor : tensors) {
+      const std::span<std::byte> here = part_within(tensor.whole, tensor.own.size(), self);
+      std::copy_n(tensor.own.begin(), here.size(), here.begin());
+    }
+    works_[number] = start(fmt::format("the parts of bucket {}", number),
+                           [ranks, all = along(axis), copies = std::vector(tensors.begin(), tensors.end())](
+                               std::vector<MPI_Request>& requests) {
+                             for (const Gathered& tensor : copies) {
+                               const int code = gather(all, ranks, tensor, requests);
+                               if (code != MPI_SUCCESS) return code;
+                             }
+                             return MPI_SUCCESS;
+                           });
   }
 
-  void wait_reduce_scatter() override { wait(*scattered_); }
+  void start_reduce_scatter(int64_t number, Axis axis, std::span<const Scattered> tensors) override {
+    const int64_t ranks = mesh().size(axis), self = mesh().coordinate(axis, rank());
+    for (const Scattered& tensor : tensors) {
+      const size_t here = part_within(tensor.whole, tensor.own.size(), self).size();
+      std::ranges::fill(tensor.own.subspan(here), 0.0f);
+    }
+    works_[number] =
+        start(fmt::format("the sums of bucket {}", number),
+              [ranks, self, all = along(axis),
+               copies = std::vector(tensors.begin(), tensors.end())](std::vector<MPI_Request>& requests) {
+                for (const Scattered& tensor : copies) {
+                  const int code = scatter(all, ranks, self, tensor, requests);
+                  if (code != MPI_SUCCESS) return code;
+                }
+                return MPI_SUCCESS;
+              });
+  }
+
+  void wait(int64_t number) override {
+    const auto found = works_.find(number);
+    if (found == works_.end()) return;
+    wait(*found->second);
+    works_.erase(found);
+  }
 
   void all_reduce(std::span<double> numbers) override {
-    wait(*start("the sum of all ranks' results",
-                [numbers](auto& requests) { return iallreduce(numbers, MPI_DOUBLE, MPI_SUM, requests); }));
+    wait(*start("the sum of all ranks' results", [numbers](auto& requests) {
+      return iallreduce(MPI_COMM_WORLD, numbers, MPI_DOUBLE, MPI_SUM, requests);
+    }));
   }
 
   void shut_down() override { progress_.end(); }
 
   void broadcast(std::span<std::byte> bytes, int64_t root) override {
-    wait(*start(fmt::format("the broadcast of rank {}", root),
-                [bytes, root](auto& requests) { return ibcast(root, bytes, MPI_BYTE, requests); }));
+    wait(*start(fmt::format("the broadcast of rank {}", root), [bytes, root](auto& requests) {
+      return ibcast(MPI_COMM_WORLD, root, bytes, MPI_BYTE, requests);
+    }));
   }
 
  private:
@@ -184,9 +233,14 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
     progress_.wait(work);
   }
 
+  MPI_Comm along(Axis axis) const {
+    if (mesh().size(axis) == 1) return MPI_COMM_SELF;
+    return mesh().size(axis) == size() ? MPI_COMM_WORLD : communicators_.at(axis);
+  }
+
   std::array<Round, kMaxOpenRounds> rounds_;
-  std::map<int64_t, std::shared_ptr<Work>> reduced_, broadcast_;  ///< by bucket; by root
-  std::shared_ptr<Work> gathered_, scattered_;
+  std::map<int64_t, std::shared_ptr<Work>> works_;  ///< by number
+  std::map<Axis, MPI_Comm> communicators_;          ///< of those axes that are some of the ranks
   ProgressThread progress_;
 };
 

@@ -14,6 +14,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Between two tests for completion: short at first, since small sums take microseconds.
 constexpr std::chrono::microseconds kShortestSleep(5), kLongestSleep(100);
+/// A sleep lasts at least 50 us, in which one fragment of a message moves. So while the computation waits,
+/// the thread polls without sleeping; only a rank that waits this long waits for a slower one.
+constexpr std::chrono::seconds kLongestSpin(1);
 
 std::string text_of(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -64,8 +67,14 @@ void ProgressThread::put(std::shared_ptr<Work> work) {
 
 void ProgressThread::wait(const Work& work) {
   if (work.is_done) return;
+  is_awaited_ = true;
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return work.is_done.load(); });
+  const auto is_done = [&] { return work.is_done.load(); };
+  if (!done_.wait_for(lock, kLongestSpin, is_done)) {
+    is_awaited_ = false;
+    done_.wait(lock, is_done);
+  }
+  is_awaited_ = false;
 }
 
 void ProgressThread::run() {
@@ -96,21 +105,53 @@ void ProgressThread::run() {
 }
 
 void ProgressThread::work() {
-  std::chrono::microseconds sleep = kShortestSleep;
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      if (active_.empty()) changed_.wait(lock, [&] { return ends_ || !put_.empty(); });
+      if (active_.empty()) changed_.wait(lock, [&] { return ends_ || call_ != nullptr || !put_.empty(); });
       if (ends_) break;
       start_waiting();
     }
+    make_call();
     if (poll()) {
-      sleep = kShortestSleep;
+      sleep_ = kShortestSleep;
     } else {
-      std::this_thread::sleep_for(sleep);
-      sleep = std::min(2 * sleep, kLongestSleep);
+      pause();
     }
   }
+}
+
+void ProgressThread::pause() {
+  if (is_awaited_) return std::this_thread::yield();
+  std::this_thread::sleep_for(sleep_);
+  sleep_ = std::min(2 * sleep_, kLongestSleep);
+}
+
+void ProgressThread::call(const char* what, const std::function<int()>& function) {
+  {
+    const std::lock_guard lock(mutex_);
+    call_ = &function;
+    called_ = what;
+    has_called_ = false;
+  }
+  changed_.notify_all();
+  await(what, [&] { return has_called_; });
+}
+
+void ProgressThread::make_call() {
+  const std::function<int()>* function = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    function = std::exchange(call_, nullptr);
+  }
+  if (function == nullptr) return;
+  if (const int code = (*function)(); code != MPI_SUCCESS)
+    on_late_(fmt::format("{}: {}", called_, text_of(code)));
+  {
+    const std::lock_guard lock(mutex_);
+    has_called_ = true;
+  }
+  done_.notify_all();
 }
 
 /// Starts the work that was put. Holds the lock, which nobody else needs for long.

@@ -26,8 +26,8 @@ struct Work {
 };
 
 /// The one thread that calls MPI, and starts and ends it. Work starts in the order in which it is put, and
-/// nothing blocks. Open MPI makes progress only while it is called, so the thread polls, and sleeps in
-/// between to leave the core to the computation.
+/// nothing blocks. Open MPI makes progress only while it is called, so the thread polls. It sleeps in
+/// between, to leave the core to the computation, unless that waits for it.
 class ProgressThread {
  public:
   struct Position {
@@ -45,6 +45,8 @@ class ProgressThread {
   const Position& position() const { return position_; }
 
   void put(std::shared_ptr<Work> work);
+  /// Has the thread call this, which may block and returns MPI's code. Returns once it is done.
+  void call(const char* what, const std::function<int()>& function);
   /// Returns once it is done.
   void wait(const Work& work);
 
@@ -55,11 +57,17 @@ class ProgressThread {
   std::string late_text(const std::string& what) const;
   bool poll();
   void start_waiting();
+  void make_call();
+  void pause();
 
   std::chrono::seconds timeout_;
   std::function<void(const std::string&)> on_late_;
   Position position_;
-  bool has_started_ = false, ends_ = false, has_ended_ = false;
+  bool has_started_ = false, ends_ = false, has_ended_ = false, has_called_ = false;
+  const std::function<int()>* call_ = nullptr;  ///< to make
+  std::string called_;                          ///< its name
+  std::atomic<bool> is_awaited_ = false;
+  std::chrono::microseconds sleep_{5};       ///< the next one; the thread's own
   std::list<std::shared_ptr<Work>> put_;     ///< not begun yet
   std::list<std::shared_ptr<Work>> active_;  ///< the thread's own
   std::mutex mutex_;

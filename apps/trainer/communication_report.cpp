@@ -23,6 +23,7 @@ struct SumRow {
   int64_t bytes = 0;
   double after = 0;  ///< the part of the backward part's operations that come before
   bool is_of_statistics = false;
+  bool is_of_copies = false;  ///< of parts of gradients, between the copies of the parameters
 };
 
 /// What a rank adds up with the others in an entry, in order.
@@ -35,7 +36,8 @@ std::vector<SumRow> sum_rows(const Job& job, const PlannedEntry& entry) {
     if (node.op->name() == "batch_norm_moments" || node.op->name() == "batch_norm_sums")
       tables.insert(node.outputs[0]);
     if (const auto* op = dynamic_cast<const AllReduceStart*>(node.op.get())) {
-      SumRow row{.number = op->bucket, .tensors = node.inputs.size(), .after = before};
+      SumRow row{.number = op->number, .tensors = node.inputs.size(), .after = before};
+      row.is_of_copies = op->axis == Axis::replicas;
       row.is_of_statistics = tables.contains(node.inputs[0]);
       for (const TensorId id : node.inputs) row.bytes += job.plan.placements[static_cast<size_t>(id)].bytes;
       rows.push_back(row);
@@ -117,13 +119,14 @@ PartsVolume parts_of(const Job& job) {
       const auto bytes = [&](TensorId id) {
         return runs * job.plan.placements[static_cast<size_t>(id)].bytes;
       };
-      if (dynamic_cast<const AllGather*>(planned.node.op.get()) != nullptr) {
-        found.gathers += runs;
-        found.gathered += bytes(planned.node.outputs[AllGather::kWhole]);
+      const std::vector<TensorId>&from = planned.node.inputs, &to = planned.node.outputs;
+      if (dynamic_cast<const AllGatherStart*>(planned.node.op.get()) != nullptr) {
+        found.gathers += runs * static_cast<int64_t>(to.size());
+        for (const TensorId id : to) found.gathered += bytes(id);
       }
-      if (dynamic_cast<const ReduceScatter*>(planned.node.op.get()) != nullptr) {
-        found.scatters += runs;
-        found.scattered += bytes(planned.node.inputs[ReduceScatter::kWhole]);
+      if (dynamic_cast<const ReduceScatterStart*>(planned.node.op.get()) != nullptr) {
+        found.scatters += runs * static_cast<int64_t>(from.size());
+        for (const TensorId id : from) found.scattered += bytes(id);
       }
     }
   }
@@ -142,8 +145,9 @@ std::string communication_text(const Job& job) {
   std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n", job.spec.ranks(),
                                  human_bytes(bytes));
   for (const SumRow& row : all.buckets) {
-    text += fmt::format("  bucket {:<3} {:>10} in {:>3} tensors, after {:.0f} % of the backward part\n",
-                        row.number, human_bytes(row.bytes), row.tensors, 100 * row.after);
+    text += fmt::format("  bucket {:<3} {:>10} in {:>3} tensors, after {:.0f} % of the backward part{}\n",
+                        row.number, human_bytes(row.bytes), row.tensors, 100 * row.after,
+                        row.is_of_copies ? ", between copies" : "");
   }
   if (all.statistics.number > 0) {
     text +=

@@ -58,6 +58,13 @@ struct AutoCount {
   bool operator==(const AutoCount&) const = default;
 };
 
+/// A number, `true` (as many as there are) or `false`.
+struct FlagOrCount {
+  bool flag = false;
+  std::optional<int64_t> count;  ///< only of a number, whose flag is true
+  bool operator==(const FlagOrCount&) const = default;
+};
+
 /// A list of numbers, or `balanced`: they follow from how often each class occurs.
 struct NumbersOrBalanced {
   std::vector<double> numbers;

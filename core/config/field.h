@@ -30,7 +30,7 @@ class Field {
                    SideOrPair*, std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
                    std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*, FilePath*,
                    std::optional<FilePath>*, std::optional<ByteSize>*, std::optional<Duration>*,
-                   std::optional<TimeSpan>*, std::optional<AutoCount>*, NumbersOrBalanced*>;
+                   std::optional<TimeSpan>*, std::optional<AutoCount>*, FlagOrCount*, NumbersOrBalanced*>;
 
   Field& at_least(double bound);  ///< for numbers, durations' counts, and each number of a list
   Field& above(double bound);

@@ -172,6 +172,10 @@ Value to_value(const AutoCount& maybe) {
   return maybe.count ? to_value(*maybe.count) : scalar("auto");
 }
 
+Value to_value(const FlagOrCount& maybe) {
+  return maybe.count ? to_value(*maybe.count) : to_value(maybe.flag);
+}
+
 /// Text that would read as something else is put in quotes.
 Value to_value(const std::string& text) {
   Value value = scalar(text);

@@ -117,6 +117,16 @@ inline std::string parse(const Value& value, AutoCount& out) {
   return expected.empty() ? "" : expected + " or auto";
 }
 
+inline std::string parse(const Value& value, FlagOrCount& out) {
+  out = {};
+  if (parse(value, out.flag).empty()) return "";
+  int64_t count = 0;
+  if (const std::string expected = parse(value, count); !expected.empty())
+    return "true, false or " + expected;
+  out = {.flag = true, .count = count};
+  return "";
+}
+
 // article(): the expected kind, for a value that is not a scalar.
 inline const char* article(bool) {
   return "true or false";
@@ -139,6 +149,10 @@ const char* article(const T&) {
 }
 inline const char* article(const AutoCount&) {
   return "an integer or auto";
+}
+
+inline const char* article(const FlagOrCount&) {
+  return "true, false or an integer";
 }
 
 inline const char* plural(int64_t) {
@@ -172,6 +186,9 @@ std::optional<double> measure(const T& value) {
   return static_cast<double>(WithUnit<T>::count(value));
 }
 inline std::optional<double> measure(const AutoCount& maybe) {
+  return maybe.count ? measure(*maybe.count) : std::nullopt;
+}
+inline std::optional<double> measure(const FlagOrCount& maybe) {
   return maybe.count ? measure(*maybe.count) : std::nullopt;
 }
 

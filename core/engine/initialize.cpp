@@ -117,7 +117,8 @@ Drawing drawing_of(const Executable& executable, TensorId id, uint64_t seed, Dra
                   .threads = static_cast<size_t>(std::max<int64_t>(1, threads.count))};
   if (!is_part(executable, id)) return drawing;
   const auto part = static_cast<size_t>(numel(tensor.spec.shape));
-  drawing.first = std::min(drawing.count, part * static_cast<size_t>(executable.plan().rank));
+  drawing.first =
+      std::min(drawing.count, part * static_cast<size_t>(tensor.part->index(executable.plan().rank)));
   drawing.count = std::min(part, drawing.count - drawing.first);
   return drawing;
 }

@@ -42,6 +42,7 @@ class LayoutChooser {
     planned_ = {.name = entry.name, .nodes = {}, .outputs = entry.outputs, .peak_by_kind = {}};
     reordered_.clear();
     gathered_.clear();
+    travelling_.clear();
     casts_.clear();
     casts_of_.clear();
     for (const Node& node : entry.nodes) {
@@ -51,8 +52,7 @@ class LayoutChooser {
         casts_of_[node.inputs[Cast::kX]].insert(node.outputs[Cast::kY]);
       } else {
         choose(node);
-        if (dynamic_cast<const AllGather*>(node.op.get()) != nullptr)
-          gathered_[node.outputs[AllGather::kWhole]] = source_of(node.inputs[AllGather::kPart]);
+        note_gathered(node);
       }
     }
     for (NamedTensor& output : planned_.outputs) output.tensor = in_layout(output.tensor, Layout{}, {});
@@ -119,6 +119,19 @@ class LayoutChooser {
     OpenLayouts now;
     for (TensorId id : node.inputs) now.push_back(id == kNone ? Layout{} : layout_so_far(id));
     return planner_.select(context, now);
+  }
+
+  /// What travels stays row-major; what has arrived may be read in another layout.
+  void note_gathered(const Node& node) {
+    if (dynamic_cast<const AllGatherStart*>(node.op.get()) != nullptr) {
+      for (size_t i = 0; i < node.outputs.size(); ++i)
+        travelling_[node.outputs[i]] = source_of(node.inputs[i]);
+    } else if (const auto* done = dynamic_cast<const CollectiveDone*>(node.op.get())) {
+      for (size_t i = 0; i < done->count; ++i) {
+        if (const auto source = travelling_.find(node.inputs[i]); source != travelling_.end())
+          gathered_[node.outputs[i]] = source->second;
+      }
+    }
   }
 
   TensorId source_of(TensorId id) const {
@@ -232,8 +245,9 @@ class LayoutChooser {
   std::map<TensorId, PendingCast> casts_;            ///< of this entry, by result
   std::map<TensorId, std::set<TensorId>> casts_of_;  ///< the same, by source
   std::map<std::pair<TensorId, std::string>, TensorId> reordered_;
-  std::map<TensorId, TensorId> gathered_;  ///< of this entry: the parameter of each gathered tensor
-  std::map<TensorId, Layout> of_whole_;    ///< of parameters in parts, that of their first reader
+  std::map<TensorId, TensorId> travelling_;  ///< of this entry: the same while it is gathered
+  std::map<TensorId, TensorId> gathered_;    ///< of this entry: the parameter of each gathered tensor
+  std::map<TensorId, Layout> of_whole_;      ///< of parameters in parts, that of their first reader
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/base/mesh.h"
 #include "core/base/rank_status.h"
 
 namespace trainer {
@@ -40,6 +41,11 @@ class ProcessGroup {
   virtual int64_t rank() const = 0;
   /// The number of ranks.
   virtual int64_t size() const = 0;
+
+  /// Divides the ranks for the collectives of steps, which come after it. Every rank calls it with the same
+  /// mesh of size() ranks.
+  virtual void arrange(const Mesh& mesh) { mesh_ = mesh; }
+  const Mesh& mesh() const { return mesh_; }
 
   /// Does not wait.
   virtual void vote(int64_t round, const Vote& own) = 0;
@@ -98,6 +104,7 @@ class ProcessGroup {
   };
 
  private:
+  Mesh mesh_;
   bool skips_collectives_ = false;
   std::atomic<int64_t> step_ = 0, changes_ = 0, first_step_ = 0;
   std::atomic<Activity> activity_ = Activity::starting;

@@ -12,7 +12,7 @@
 namespace trainer {
 
 /// The interface between program and library; see kBackendInterface.
-constexpr const char* kProcessGroupInterface = "trainer process group interface 6, compiled by " __VERSION__;
+constexpr const char* kProcessGroupInterface = "trainer process group interface 7, compiled by " __VERSION__;
 
 /// The group that a run asks for.
 struct ProcessGroupRequest {

@@ -22,8 +22,8 @@ void send(ProcessGroup& group, Executable& executable, TensorId id, int64_t from
   }
 }
 
-/// Calls move(rank, offset within its part, offset within the whole, length in bytes) for all pieces of a
-/// tensor in parts, of rank 0's part last.
+/// Calls move(part's index, offset within it, offset within the whole, length in bytes) for all pieces of a
+/// tensor in parts, of the first part last.
 template <class Move>
 void visit_parts(const Executable& executable, TensorId id, const Move& move) {
   const int64_t ranks = executable.plan().tensors[static_cast<size_t>(id)].part->ranks;
@@ -34,14 +34,15 @@ void visit_parts(const Executable& executable, TensorId id, const Move& move) {
   }
 }
 
-/// Gives each rank its part of what rank 0 holds as a whole.
+/// Gives each rank its part of what rank 0 holds as a whole, in each copy.
 void send_parts(ProcessGroup& group, Executable& executable, TensorId id) {
+  const Part& part = *executable.plan().tensors[static_cast<size_t>(id)].part;
   std::vector<std::byte> piece;
-  visit_parts(executable, id, [&](int64_t rank, int64_t offset, int64_t at, int64_t length) {
+  visit_parts(executable, id, [&](int64_t index, int64_t offset, int64_t at, int64_t length) {
     piece.resize(static_cast<size_t>(length));
     if (group.rank() == 0) std::copy_n(executable.whole(id).begin() + at, length, piece.begin());
-    if (rank != 0) group.broadcast(piece, 0);
-    if (group.rank() == rank) executable.copy_in(id, offset, piece);
+    if (index != 0 || group.size() > part.ranks) group.broadcast(piece, 0);
+    if (part.index(group.rank()) == index) executable.copy_in(id, offset, piece);
   });
 }
 

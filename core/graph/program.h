@@ -96,11 +96,13 @@ struct Quantization {
   bool operator==(const Quantization&) const = default;
 };
 
-/// How a persistent tensor is cut: its elements, in row-major order, are shared out in equal parts, one for
-/// each rank in turn. Zeros fill the last ones.
+/// How a persistent tensor is cut: its elements, in row-major order, are shared out in equal parts. Zeros
+/// fill the last ones. `ranks` neighbours hold them in turn, as Mesh::shards says; there may be more such
+/// copies.
 struct Part {
   int64_t ranks = 1;
   Shape whole;
+  int64_t index(int64_t rank) const { return rank % ranks; }
   bool operator==(const Part&) const = default;
 };
 

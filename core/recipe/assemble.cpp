@@ -122,10 +122,9 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   if (request.is_async && recipe.data.images.mix.mixup == 0) spec.passes.pixels = pixel_scales(recipe);
   spec.passes.samples = request.samples;
   spec.micro_batches = run.batch().micro_batches();
-  spec.ranks = run.ranks();
+  spec.mesh = run.mesh();
   spec.sync_batch_norm = recipe.parallelism.sync_batch_norm;
   spec.shard_optimizer = recipe.parallelism.shard_optimizer && run.ranks() > 1;
-  spec.shard_parameters = recipe.parallelism.shard_parameters;
   spec.bucket_bytes = recipe.parallelism.bucket.bytes;
   spec.update = {.optimizer = recipe.optimizer.get(),
                  .learning_rates = request.lr_table,

@@ -217,14 +217,14 @@ void Recipe::check(Diagnostics& diagnostics) const {
                                   "parallelism.shard_optimizer, or choose another optimizer",
                                   optimizer->chosen_as));
   }
-  if (parallelism.shard_parameters && !optimizer->updates_each_element()) {
+  if (parallelism.shard_parameters.flag && !optimizer->updates_each_element()) {
     diagnostics.error(
         origin_of("optimizer.name"),
         fmt::format("{} reads each parameter as a whole; remove parallelism.shard_parameters, or choose an "
                     "optimizer that updates each element by itself, such as adamw",
                     optimizer->chosen_as));
   }
-  if (parallelism.shard_parameters && parallelism.shard_optimizer) {
+  if (parallelism.shard_parameters.flag && parallelism.shard_optimizer) {
     diagnostics.error(origin_of("parallelism.shard_optimizer"),
                       "parallelism.shard_parameters shards the optimizer's state too; remove this key");
   }

@@ -2,6 +2,9 @@
 #include "core/recipe/run_spec.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
 
 #include "core/step/forward.h"
 
@@ -12,6 +15,24 @@ namespace {
 std::string nearest_multiples(int64_t samples, int64_t ranks) {
   const int64_t below = samples / ranks * ranks, above = below + ranks;
   return below == 0 ? std::to_string(above) : fmt::format("{} or {}", below, above);
+}
+
+Mesh mesh_of(const Recipe& recipe, int64_t ranks) {
+  const FlagOrCount& asked = recipe.parallelism.shard_parameters;
+  if (!asked.flag) return {.replicas = ranks, .shards = 1};
+  const int64_t shards = asked.count.value_or(ranks);
+  if (ranks % shards == 0) return {.replicas = ranks / shards, .shards = shards};
+  std::vector<int64_t> divisors;
+  for (int64_t each = 2; each <= ranks; ++each) {
+    if (ranks % each == 0) divisors.push_back(each);
+  }
+  fail_at(recipe.origin_of("parallelism.shard_parameters"),
+          ranks == 1 ? fmt::format("{} ranks cannot share a copy of the parameters: there is one rank; set "
+                                   "parallelism.data, or write true",
+                                   shards)
+                     : fmt::format("{} ranks cannot be divided into groups of {} that share a copy of the "
+                                   "parameters; write {}",
+                                   ranks, shards, fmt::join(divisors, " or ")));
 }
 
 BatchSplit split_of(const Recipe& recipe, RankShare share) {
@@ -44,10 +65,15 @@ Shape output_of(const Recipe& recipe, int64_t samples) try {
 
 }  // namespace
 
-RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe) : RunSpec(std::move(recipe), RankShare{}) {}
+RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe) : RunSpec(std::move(recipe), Mesh{}, RankShare{}, 1) {}
 
 RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host)
+    : RunSpec(recipe, mesh_of(*recipe, share.ranks), share, ranks_on_host) {}
+
+RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe, const Mesh& mesh, RankShare share,
+                 int64_t ranks_on_host)
     : recipe_(std::move(recipe)),
+      mesh_(mesh),
       batch_(split_of(*recipe_, share)),
       output_(output_of(*recipe_, batch_.micro_batch)),
       ranks_on_host_(ranks_on_host) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/base/mesh.h"
 #include "core/data/order.h"
 #include "core/recipe/recipe.h"
 
@@ -16,7 +17,7 @@ class RunSpec {
   /// A process that trains alone: the recipe's meaning by itself.
   RunSpec(std::shared_ptr<const Recipe> recipe);  // NOLINT(google-explicit-constructor)
   /// A rank of several; `ranks_on_host` of them share this host. Throws Error (exit 78) if the ranks cannot
-  /// share a batch evenly, or if the shapes of layers do not fit.
+  /// share a batch or the parameters evenly, or if the shapes of layers do not fit.
   RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host = 1);
 
   /// The same run with another number of samples per micro-batch. Training requires a divisor of the rank's
@@ -27,6 +28,8 @@ class RunSpec {
   /// The samples of a step. While `searches_micro_batch()`, a micro-batch has all samples of a rank.
   const BatchSplit& batch() const { return batch_; }
   int64_t ranks() const { return batch_.share.ranks; }
+  /// All ranks, and how many of them share a copy of the parameters.
+  const Mesh& mesh() const { return mesh_; }
   int64_t ranks_on_host() const { return ranks_on_host_; }
   /// The shape of the network's output for a micro-batch.
   const Shape& output() const { return output_; }
@@ -37,7 +40,10 @@ class RunSpec {
   bool searches_micro_batch() const { return searches_micro_batch_; }
 
  private:
+  RunSpec(std::shared_ptr<const Recipe> recipe, const Mesh& mesh, RankShare share, int64_t ranks_on_host);
+
   std::shared_ptr<const Recipe> recipe_;
+  Mesh mesh_;
   BatchSplit batch_;
   Shape output_;
   int64_t ranks_on_host_;

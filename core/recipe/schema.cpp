@@ -46,9 +46,9 @@ struct TypeSchema {
     if (field.names.empty()) return {{"type", Json::array({"string", "number", "boolean"})}};
     return {{"anyOf", Json::array({{{"enum", field.names}}, {{"type", "string"}, {"pattern", kReplaced}}})}};
   }
-  Json operator()(const Duration*) const { return with_unit("ep|ba"); }
+  Json operator()(const Duration*) const { return with_unit("ep|ba|tok"); }
   Json operator()(const TimeSpan*) const { return with_unit("h|min|s"); }
-  Json operator()(const Cadence*) const { return with_unit("ep|ba|h|min|s"); }
+  Json operator()(const Cadence*) const { return with_unit("ep|ba|tok|h|min|s"); }
   Json operator()(const ByteSize*) const {
     Json schema = {{"type", Json::array({"integer", "string"})}};
     schema["pattern"] = std::string("^[0-9]+([KMGT]iB)?$|") + kReplaced;
@@ -57,6 +57,9 @@ struct TypeSchema {
   }
   Json operator()(const AutoCount*) const {
     return {{"anyOf", Json::array({bounded("integer"), {{"const", "auto"}}})}};
+  }
+  Json operator()(const FlagOrCount*) const {
+    return {{"anyOf", Json::array({bounded("integer"), {{"type", "boolean"}}})}};
   }
   Json operator()(const NumbersOrBalanced*) const {
     const Json list = {{"type", "array"}, {"items", bounded("number")}};

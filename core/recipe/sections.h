@@ -78,7 +78,8 @@ struct ParallelismSection {
   ByteSize bucket{int64_t{25} << 20};
   TimeSpan timeout{100};
   Duration verify{1000, Duration::Unit::batches};
-  bool sync_batch_norm = false, shard_optimizer = false, shard_parameters = false;
+  bool sync_batch_norm = false, shard_optimizer = false;
+  FlagOrCount shard_parameters;  ///< with a number, so many ranks share a copy
   void declare(Fields& fields);
 };
 

@@ -95,6 +95,7 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
     prepare(resumed.with_micro_batch(first.micro_batch_size));
   });
   membership.require_same_plan(job->plan, backend->planner->facts());
+  all.arrange(job->spec.mesh());
   backend->device->join_ranks();
   std::unique_ptr<RunDirectory> directory;
   const std::string finished = broadcast_from_rank_0(all, [&] {

@@ -28,19 +28,32 @@ std::map<TensorId, size_t> makers(const Entry& entry) {
 }
 
 struct Bucket {
+  Axis axis;
   std::vector<TensorId> members;
   int64_t bytes = 0;
   size_t last = 0;  ///< position of the node that makes its last member
 };
 
-/// The members in the order in which they are made, in buckets of about this many bytes; `late` ones are sent
-/// with the last.
-std::vector<Bucket> buckets_of(const Program& program, const Entry& entry, std::vector<TensorId> members,
-                               const std::vector<TensorId>& late, int64_t bytes) {
+/// What is added up over the ranks.
+struct Members {
+  std::vector<TensorId> whole = {};  ///< gradients of whole tensors
+  std::vector<TensorId> parts = {};  ///< gradients of parts, which are sums of the ranks that share a copy
+  std::vector<TensorId> late = {};   ///< with the last of the whole ones
+
+  void put(const Program& program, TensorId of, TensorId gradient) {
+    (program.tensor(of).part ? parts : whole).push_back(gradient);
+  }
+};
+
+/// Appends the members, in the order in which they are made, in buckets of about this many bytes; `late` ones
+/// are sent with the last.
+void append_buckets(const Program& program, const Entry& entry, Axis axis, std::vector<TensorId> members,
+                    const std::vector<TensorId>& late, int64_t bytes, std::vector<Bucket>& buckets) {
+  if (members.empty() && late.empty()) return;
   const std::map<TensorId, size_t> made = makers(entry);
   std::ranges::stable_sort(members, {}, [&](TensorId id) { return made.at(id); });
   members.erase(std::unique(members.begin(), members.end()), members.end());
-  std::vector<Bucket> buckets(1);
+  buckets.push_back({.axis = axis, .members = {}});
   const auto put = [&](TensorId id) {
     Bucket& bucket = buckets.back();
     bucket.members.push_back(id);
@@ -48,35 +61,33 @@ std::vector<Bucket> buckets_of(const Program& program, const Entry& entry, std::
     bucket.last = std::max(bucket.last, made.at(id));
   };
   for (const TensorId id : members) {
-    if (buckets.back().bytes >= bytes) buckets.emplace_back();
+    if (buckets.back().bytes >= bytes) buckets.push_back({.axis = axis, .members = {}});
     put(id);
   }
   for (const TensorId id : late) put(id);
-  return buckets;
-}
-
-/// The number of sums for batch normalisation's statistics; buckets are numbered after these.
-int64_t count_sums(const Entry& entry) {
-  return std::ranges::count_if(entry.nodes, [](const Node& node) {
-    return dynamic_cast<const AllReduceStart*>(node.op.get()) != nullptr;
-  });
 }
 
 /// Adds the members up over the ranks; returns each one's sum. The sums are complete at the entry's end.
-std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::vector<TensorId>& members,
-                                    const std::vector<TensorId>& late, int64_t bytes) {
-  const std::vector<Bucket> buckets = buckets_of(program, entry, members, late, bytes);
+std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const Members& members, const Mesh& mesh,
+                                    int64_t bytes) {
+  std::vector<Bucket> buckets;
+  if (mesh.replicas > 1) append_buckets(program, entry, Axis::replicas, members.parts, {}, bytes, buckets);
+  append_buckets(program, entry, Axis::data, members.whole, members.late, bytes, buckets);
   Entry scratch("");  // start and done of each bucket in turn
   Builder build(program, scratch);
   build.set_phase(Phase::backward);
   build.set_role(Role::gradient);
   std::map<TensorId, TensorId> sums;
-  const int64_t earlier = count_sums(entry);
+  if (mesh.replicas == 1) {
+    for (const TensorId part : members.parts) sums[part] = part;
+  }
+  const int64_t earlier = next_collective(entry);
   for (size_t i = 0; i < buckets.size(); ++i) {
     const int64_t number = earlier + static_cast<int64_t>(i);
     build.set_origin({{}, "bucket " + std::to_string(number)});
-    const auto started = build.emit_all(std::make_shared<AllReduceStart>(number), buckets[i].members);
-    const auto done = build.emit_all(std::make_shared<AllReduceDone>(number), started);
+    const auto started =
+        build.emit_all(std::make_shared<AllReduceStart>(number, buckets[i].axis), buckets[i].members);
+    const auto done = build.emit_all(std::make_shared<CollectiveDone>(number, started.size()), started);
     for (size_t m = 0; m < done.size(); ++m) sums[buckets[i].members[m]] = done[m];
   }
   std::multimap<size_t, size_t> started;  // buckets by the node after which they start
@@ -187,24 +198,16 @@ void replace_output(Entry& entry, const std::map<TensorId, TensorId>& sums) {
   }
 }
 
-/// Whether the gradients of its parts are sums of all ranks already.
-bool is_cut(const Program& program, TensorId id) {
-  return program.tensor(id).part.has_value();
-}
-
 /// The whole step is one entry.
-void share_step(Program& program, Entry& entry, int64_t ranks, int64_t bytes) {
-  SharedStatistics statistics(program, entry, ranks, 1);
-  std::vector<TensorId> gradients, late = statistics.members();
-  for (const ParameterGradient& pair : entry.gradients) {
-    if (!is_cut(program, pair.parameter)) gradients.push_back(pair.gradient);
-  }
-  late.push_back(entry.output(output_name::kLoss));
-  if (const TensorId weight = entry.output(output_name::kLossWeight); weight != kNone) late.push_back(weight);
-  const std::map<TensorId, TensorId> sums = add_up(program, entry, gradients, late, bytes);
-  for (ParameterGradient& pair : entry.gradients) {
-    if (!is_cut(program, pair.parameter)) pair.gradient = sums.at(pair.gradient);
-  }
+void share_step(Program& program, Entry& entry, const Mesh& mesh, int64_t bytes) {
+  SharedStatistics statistics(program, entry, mesh.ranks(), 1);
+  Members members{.late = statistics.members()};
+  for (const ParameterGradient& pair : entry.gradients) members.put(program, pair.parameter, pair.gradient);
+  members.late.push_back(entry.output(output_name::kLoss));
+  if (const TensorId weight = entry.output(output_name::kLossWeight); weight != kNone)
+    members.late.push_back(weight);
+  const std::map<TensorId, TensorId> sums = add_up(program, entry, members, mesh, bytes);
+  for (ParameterGradient& pair : entry.gradients) pair.gradient = sums.at(pair.gradient);
   statistics.move(sums, {});
   replace_output(entry, sums);
 }
@@ -259,29 +262,31 @@ std::vector<TensorId> keep_statistics(Program& program, const std::vector<Statis
 }
 
 /// The last of a step's micro-batches adds its gradients to the sums and then those of all ranks.
-void share_last(Program& program, int64_t ranks, int64_t micro_batches, int64_t bytes) {
+void share_last(Program& program, const Mesh& mesh, int64_t micro_batches, int64_t bytes) {
   Entry copy = copy_entry(program, program.entry(entry_name::kAccumulateNext), entry_name::kAccumulateLast);
   const auto update = std::ranges::find(program.entries, entry_name::kUpdate, &Entry::name);
   program.entries.insert(update, std::move(copy));
   Entry& last = program.entry(entry_name::kAccumulateLast);
   const std::vector<Node> assigns = take_out_sums(program, last);
   add_early(last, assigns);
-  SharedStatistics statistics(program, last, ranks, micro_batches);
-  std::vector<TensorId> members, late = statistics.members();
+  SharedStatistics statistics(program, last, mesh.ranks(), micro_batches);
+  Members members{.late = statistics.members()};
   for (const Node& node : assigns) {
-    if (is_cut(program, node.inputs[Assign::kState])) continue;
-    const std::string& name = program.tensor(node.inputs[Assign::kState]).name;
-    const bool is_loss = name == state_name::kGuardLoss || name == state_name::kLossWeight;
-    (is_loss ? late : members).push_back(node.inputs[Assign::kValue]);
+    const TensorId state = node.inputs[Assign::kState], value = node.inputs[Assign::kValue];
+    const std::string& name = program.tensor(state).name;
+    if (name == state_name::kGuardLoss || name == state_name::kLossWeight) {
+      members.late.push_back(value);
+    } else {
+      members.put(program, state, value);
+    }
   }
-  const std::map<TensorId, TensorId> sums = add_up(program, last, members, late, bytes);
+  const std::map<TensorId, TensorId> sums = add_up(program, last, members, mesh, bytes);
   Builder build(program, last);
   build.set_phase(Phase::backward);
   for (const Node& node : assigns) {
     build.set_origin(node.origin);
     const TensorId value = node.inputs[Assign::kValue];
-    build.assign(node.inputs[Assign::kState],
-                 is_cut(program, node.inputs[Assign::kState]) ? value : sums.at(value));
+    build.assign(node.inputs[Assign::kState], sums.at(value));
     if (program.tensor(node.inputs[Assign::kState]).name != state_name::kGuardLoss) continue;
     for (NamedTensor& output : last.outputs) {
       if (output.name == output_name::kLoss) output.tensor = sums.at(node.inputs[Assign::kValue]);
@@ -292,13 +297,13 @@ void share_last(Program& program, int64_t ranks, int64_t micro_batches, int64_t 
 
 }  // namespace
 
-Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes) {
+Pass data_parallel(const Mesh& mesh, int64_t micro_batches, int64_t bucket_bytes) {
   auto run = [=](Program& program) {
-    if (ranks == 1) return;
+    if (mesh.ranks() == 1) return;
     if (micro_batches == 1) {
-      share_step(program, program.entry(entry_name::kTrainStep), ranks, bucket_bytes);
+      share_step(program, program.entry(entry_name::kTrainStep), mesh, bucket_bytes);
     } else {
-      share_last(program, ranks, micro_batches, bucket_bytes);
+      share_last(program, mesh, micro_batches, bucket_bytes);
     }
   };
   return {.name = "data_parallel",

@@ -56,18 +56,21 @@ class Sharding {
     for (size_t p = 0; p < op_.parameters(); ++p) sizes.push_back(numel(program_.spec(weights(p)).shape));
     const std::vector<std::vector<size_t>> shares = shares_of(sizes, ranks);
     std::vector<std::vector<TensorId>> started;
+    const int64_t first = next_collective(build_.entry());
     for (size_t rank = 0; rank < shares.size(); ++rank) {
       const auto from = static_cast<int64_t>(rank);
       if (shares[rank].empty()) continue;
       build_.set_origin({update_.origin.where, "rank " + std::to_string(rank)});
       append_update(shares[rank], from);
       senders_.push_back(from);
-      started.push_back(build_.emit_all(std::make_shared<BroadcastStart>(from), new_weights(shares[rank])));
+      started.push_back(
+          build_.emit_all(std::make_shared<BroadcastStart>(first + from, from), new_weights(shares[rank])));
     }
     for (size_t i = 0; i < senders_.size(); ++i) {
       const auto from = senders_[i];
       build_.set_origin({update_.origin.where, "rank " + std::to_string(from)});
-      const auto done = build_.emit_all(std::make_shared<BroadcastDone>(from), started[i]);
+      const auto done =
+          build_.emit_all(std::make_shared<CollectiveDone>(first + from, started[i].size()), started[i]);
       const std::vector<size_t>& share = shares[static_cast<size_t>(from)];
       for (size_t j = 0; j < share.size(); ++j) received_[update_.outputs[op_.output_of(share[j])]] = done[j];
     }

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/base/mesh.h"
 #include "core/passes/pass.h"
 #include "core/step/forward.h"
 #include "core/step/update.h"
@@ -27,11 +28,11 @@ const char* updating_entry(const Program& program);
 /// operations after them are computed in `low`. Outputs stay f32. `planner` says which losses read logits of
 /// the low type; without one all get f32.
 Pass mixed_precision(DType low, const Planner* planner = nullptr);
-/// Fully sharded data parallelism (Zhao et al., "PyTorch FSDP", VLDB 2023): each rank holds an equal part of
-/// every parameter, and so of its moments, averages and gradient sums. What reads a parameter gathers it
-/// first; its gradient is added up over the ranks part by part. Comes before differentiation, which writes
-/// the latter.
-Pass shard_parameters(int64_t ranks);
+/// Fully sharded data parallelism (Zhao et al., "PyTorch FSDP", VLDB 2023): each of the ranks that share a
+/// copy holds an equal part of every parameter, and so of its moments, averages and gradient sums. What reads
+/// a parameter gathers it first; its gradient is added up over these ranks part by part. Comes before
+/// differentiation, which writes the latter.
+Pass shard_parameters(int64_t shards);
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
 /// not frozen; with `scales_loss` of the loss times the state loss_scale, which the update then has to undo.
 Pass autodiff(bool scales_loss = false);
@@ -45,8 +46,9 @@ Pass sum_losses();
 /// Adds up the gradients of all ranks, and with them the loss and the updates of running statistics.
 /// Gradients are all-reduced in buckets of about this many bytes, each as soon as its last gradient is made.
 /// So this overlaps the backward part; the update comes after all of them. Of several micro-batches the last,
-/// `accumulate_last`, communicates. Its loss is then the whole step's.
-Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes);
+/// `accumulate_last`, communicates. Its loss is then the whole step's. Gradients of parts are added up over
+/// the copies of the parameters alone.
+Pass data_parallel(const Mesh& mesh, int64_t micro_batches, int64_t bucket_bytes);
 
 // The update, in stages that share a state: see update.h.
 Pass learning_rate(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state);
@@ -60,6 +62,11 @@ Pass apply_update(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& st
 /// updates these, and sends them to all. Every rank has all gradients, so the stages before the update stay
 /// as they are.
 Pass shard_optimizer(int64_t ranks);
+/// Replaces the gathers and scatters of parts by halves, so that they overlap computation. Those that follow
+/// each other travel in buckets of about this many bytes. A bucket is gathered while the operations before it
+/// are computed that read the bucket before; a bucket of gradients is scattered until the next one starts.
+/// Comes last.
+Pass overlap_collectives(int64_t bucket_bytes);
 /// If the update can be skipped, a skipped step leaves running statistics unchanged. Without micro-batches
 /// they are updated at the end of the step, at no cost; with them a copy of each from before the step is
 /// kept.

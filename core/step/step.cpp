@@ -53,7 +53,7 @@ class Sequence {
 
 std::vector<Pass> training_step(const StepSpec& spec) {
   const std::optional<DType> low = low_type(spec.precision);
-  const bool is_scaled = scales_loss(spec.precision), has_peers = spec.ranks > 1;
+  const bool is_scaled = scales_loss(spec.precision), has_peers = spec.mesh.ranks() > 1;
   const auto logits = std::make_shared<Logits>();
   const auto update = std::make_shared<UpdateState>();
   Sequence step(spec.passes);
@@ -62,18 +62,18 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.passes(Place::forward);
   if (low) step.stage(mixed_precision(*low, spec.passes.planner));
   step.passes(Place::inputs);
-  const bool has_parts = spec.shard_parameters && has_peers;
-  if (has_parts) step.stage(shard_parameters(spec.ranks));
+  const bool has_parts = spec.mesh.shards > 1;
+  if (has_parts) step.stage(shard_parameters(spec.mesh.shards));
   step.stage(autodiff(is_scaled));
   step.passes(Place::backward);
-  if (spec.sync_batch_norm && has_peers) step.stage(sync_batch_norm(spec.ranks));
+  if (spec.sync_batch_norm && has_peers) step.stage(sync_batch_norm(spec.mesh.ranks()));
   step.passes(Place::micro_batch);
   if (has_parts) step.stage(gather_again());
   step.stage(accumulate(spec.micro_batches));
   step.passes(Place::accumulated);
   if (spec.update.guards.loss || spec.forward.loss->normalizes_by_valid_targets() || has_peers)
     step.stage(sum_losses());
-  if (has_peers) step.stage(data_parallel(spec.ranks, spec.micro_batches, spec.bucket_bytes));
+  if (has_peers) step.stage(data_parallel(spec.mesh, spec.micro_batches, spec.bucket_bytes));
   step.passes(Place::reduced);
   step.stage(learning_rate(spec.update, update));
   step.stage(mean_loss(spec.update, update));
@@ -81,13 +81,14 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.stage(clip_gradients(spec.update, update));
   if (is_scaled) step.stage(adapt_loss_scale(spec.update, update));
   step.stage(apply_update(spec.update, update));
-  if (spec.shard_optimizer && has_peers) step.stage(shard_optimizer(spec.ranks));
+  if (spec.shard_optimizer && has_peers) step.stage(shard_optimizer(spec.mesh.ranks()));
   if (spec.update.guards.counts || is_scaled) step.stage(guard_statistics());
   if (spec.ema_decay) {
     const size_t updates = spec.ema_warmup ? spec.update.learning_rates.size() : 0;
     step.stage(average_weights(*spec.ema_decay, updates));
   }
   step.passes(Place::finished);
+  if (has_parts) step.stage(overlap_collectives(spec.bucket_bytes));
   return step.without(spec.left_out);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/mesh.h"
 #include "core/base/precision.h"
 #include "core/passes/table.h"
 #include "core/step/forward.h"
@@ -18,11 +19,10 @@ struct StepSpec {
   PassSettings passes;  ///< with the device's planner
   Precision precision = Precision::fp32;
   int64_t micro_batches = 1;                 ///< that one rank computes in a step
-  int64_t ranks = 1;                         ///< that train together
+  Mesh mesh;                                 ///< of the ranks that train together
   bool sync_batch_norm = false;              ///< statistics are those of all ranks
   bool shard_optimizer = false;              ///< each rank holds a share of the moments
-  bool shard_parameters = false;             ///< each rank holds a part of every parameter
-  int64_t bucket_bytes = int64_t{25} << 20;  ///< of gradients that are all-reduced together
+  int64_t bucket_bytes = int64_t{25} << 20;  ///< of tensors that travel together
   UpdateSpec update;
   std::optional<double> ema_decay;
   bool ema_warmup = false;            ///< the decay of the first updates is smaller

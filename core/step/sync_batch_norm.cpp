@@ -75,7 +75,7 @@ class Synchronised {
 
   TensorId summed(Builder& build, TensorId table) {
     const TensorId started = build.emit<AllReduceStart>({table}, next_);
-    return build.emit<AllReduceDone>({started}, next_++);
+    return build.emit<CollectiveDone>({started}, next_++, size_t{1});
   }
 
   Program& program_;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "core/graph/names.h"
 #include "core/graph/ops/all_gather.h"
@@ -115,13 +116,15 @@ class Search {
     const Node& node = planned.node;
     if (node.phase == Phase::update) throw TraversalEnds{};
     if (found_ || is_of_others_) return;
-    if (dynamic_cast<const ReduceScatter*>(node.op.get()) != nullptr) {
-      is_of_others_ = bad(node.outputs[ReduceScatter::kPart]) >= 0;
+    if (dynamic_cast<const CollectiveStart*>(node.op.get()) != nullptr) return note_start(node);
+    if (const auto* done = dynamic_cast<const CollectiveDone*>(node.op.get());
+        done != nullptr && scattered_.contains(done->number)) {
+      for (const TensorId part : node.outputs) is_of_others_ = is_of_others_ || bad(part) >= 0;
       return;
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (bad(node.outputs[o]) < 0) continue;
-      find(culprit(node, place_of(node, o)));
+      find(culprit(node, o));
       if (!in_step_) throw TraversalEnds{};
     }
   }
@@ -130,14 +133,29 @@ class Search {
     if (!found_) found_ = text;
   }
 
-  /// The parameter that this node gathers, perhaps cast before.
-  std::string gathered_by(const Node& node) const {
-    const TensorId part = node.inputs[AllGather::kPart];
-    if (!tensor(part).name.empty()) return tensor(part).name;
+  /// What is started has no value until it is done.
+  void note_start(const Node& node) {
+    const auto& start = static_cast<const CollectiveStart&>(*node.op);
+    scattered_.erase(start.number);
+    if (dynamic_cast<const ReduceScatterStart*>(&start) != nullptr) scattered_.insert(start.number);
+    if (dynamic_cast<const AllGatherStart*>(&start) == nullptr) return;
+    for (size_t i = 0; i < node.outputs.size(); ++i) gathered_[node.outputs[i]] = node.inputs[i];
+  }
+
+  /// The parameter that this is a part of, or of whose part it is a cast.
+  std::string name_of_part(TensorId part) const {
+    if (const std::string& name = tensor(part).name; !name.empty()) {
+      const std::string_view low = state_suffix::kLowPrecisionCopy;
+      return tensor(part).role == Role::derived && name.ends_with(low)
+                 ? name.substr(0, name.size() - low.size())
+                 : name;
+    }
     for (const PlannedEntry& entry : plan_.entries) {
       for (const PlannedNode& planned : entry.nodes) {
-        if (std::ranges::find(planned.node.outputs, part) != planned.node.outputs.end())
-          return tensor(planned.node.inputs.at(0)).name;
+        const auto& made = planned.node.outputs;
+        const auto output = std::ranges::find(made, part);
+        if (output != made.end())
+          return tensor(read_for(planned.node, static_cast<size_t>(output - made.begin()))).name;
       }
     }
     return "";
@@ -145,14 +163,23 @@ class Search {
 
   /// A node's place; of many nodes in one, the tensor that the one reads.
   std::string place_of(const Node& node, size_t output) const {
-    if (const auto* each = dynamic_cast<const ForEach*>(node.op.get()))
-      return tensor(node.inputs[output / each->outputs_of_set * each->inputs_of_set]).name;
+    if (dynamic_cast<const ForEach*>(node.op.get()) != nullptr) return tensor(read_for(node, output)).name;
     return node.origin.path.empty() ? std::string(node.op->name()) : node.origin.path;
   }
 
+  /// What a node of one input, perhaps many such nodes in one, reads for this output.
+  static TensorId read_for(const Node& node, size_t output) {
+    const auto* each = dynamic_cast<const ForEach*>(node.op.get());
+    return node.inputs[each == nullptr ? 0 : output / each->outputs_of_set * each->inputs_of_set];
+  }
+
   /// A node with bad parameters of its own is not to blame.
-  std::string culprit(const Node& node, const std::string& place) {
-    if (dynamic_cast<const AllGather*>(node.op.get()) != nullptr) return gathered_by(node) + " itself";
+  std::string culprit(const Node& node, size_t output) {
+    const std::string place = place_of(node, output);
+    if (dynamic_cast<const CollectiveDone*>(node.op.get()) != nullptr) {
+      const auto part = gathered_.find(node.inputs[output]);
+      if (part != gathered_.end()) return name_of_part(part->second) + " itself";
+    }
     for (const TensorId id : node.inputs) {
       if (id != kNone && is_persistent(tensor(id).role) && bad(id) >= 0) return tensor(id).name + " itself";
     }
@@ -177,8 +204,10 @@ class Search {
   const Plan& plan_;
   Buffer host_;
   std::optional<std::string> found_;
-  bool in_step_ = false;       ///< the ranks execute the same nodes
-  bool is_of_others_ = false;  ///< a value of another rank, which finds it itself, has come here
+  std::set<int64_t> scattered_;            ///< numbers of those that were started
+  std::map<TensorId, TensorId> gathered_;  ///< by what travels, the part that it is made of
+  bool in_step_ = false;                   ///< the ranks execute the same nodes
+  bool is_of_others_ = false;              ///< a value of another rank, which finds it itself, has come here
 };
 
 }  // namespace

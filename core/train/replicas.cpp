@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,13 +20,15 @@ namespace {
 
 constexpr size_t kDigits = 16;
 
-/// The tensors that must be equal on all ranks, in the order of the plan. Of parts there is one each.
-std::vector<TensorId> replicated(const Plan& plan) {
+/// The tensors that must be equal on several ranks, in the order of the plan: those that all hold, or those
+/// of which each holds a part.
+std::vector<TensorId> replicated(const Plan& plan, bool parts) {
   std::vector<TensorId> found;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Role role = plan.tensors[i].role;
     const bool is_there = i < plan.placements.size() && plan.placements[i].region == Region::persistent;
-    if (is_there && !plan.tensors[i].part && (role == Role::parameter || role == Role::state))
+    if (is_there && plan.tensors[i].part.has_value() == parts &&
+        (role == Role::parameter || role == Role::state))
       found.push_back(static_cast<TensorId>(i));
   }
   return found;
@@ -43,13 +46,28 @@ std::string checksums(const Executable& executable, const std::vector<TensorId>&
   return text;
 }
 
-/// Whether all ranks have the same text. Takes two small messages, whatever its length and the number of
-/// ranks.
-bool is_same_everywhere(ProcessGroup& group, const std::string& text) {
+/// The ranks that must have the same bits: all of them, or those that hold the same part.
+class Equals {
+ public:
+  Equals(const ProcessGroup& group, bool parts) : mesh_(group.mesh()), parts_(parts) {}
+  int64_t count() const { return parts_ ? mesh_.shards : 1; }
+  /// Which of these sets it is in; the first rank of a set has its number.
+  int64_t set_of(int64_t rank) const { return parts_ ? mesh_.coordinate(Axis::shards, rank) : 0; }
+
+ private:
+  Mesh mesh_;
+  bool parts_;
+};
+
+/// Whether all ranks of each set have the same text. Takes small messages, whatever its length.
+bool is_same_everywhere(ProcessGroup& group, const Equals& equals, const std::string& text) {
   const uint64_t own = checksum(std::as_bytes(std::span(text)));
-  uint64_t first = own;
-  group.broadcast(std::as_writable_bytes(std::span(&first, 1)));
-  double others = first == own ? 0 : 1;
+  double others = 0;
+  for (int64_t set = 0; set < equals.count(); ++set) {
+    uint64_t first = own;
+    group.broadcast(std::as_writable_bytes(std::span(&first, 1)), set);
+    if (equals.set_of(group.rank()) == set && first != own) others = 1;
+  }
   group.all_reduce(std::span(&others, 1));
   return others == 0;
 }
@@ -61,30 +79,52 @@ std::string most_frequent(const std::vector<std::string>& texts) {
   return *std::ranges::max_element(texts, {}, [&](const std::string& text) { return counts.at(text); });
 }
 
-}  // namespace
-
-void require_equal_replicas(const Executable& executable, ProcessGroup& group, int64_t step) {
-  const std::vector<TensorId> tensors = replicated(executable.plan());
-  const std::string own = checksums(executable, tensors);
-  if (is_same_everywhere(group, own)) return;
-  const std::vector<std::string> texts = all_gather(group, own);
+/// What is wrong with one set, if anything is: its ranks' texts, by rank.
+std::optional<std::string> difference(const Plan& plan, const std::vector<TensorId>& tensors,
+                                      const std::map<size_t, std::string>& of_set,
+                                      const std::vector<std::string>& hosts) {
+  std::vector<std::string> texts;
+  for (const auto& [rank, text] : of_set) texts.push_back(text);
   const std::string right = most_frequent(texts);
   const auto differs = [&](const std::string& text) { return text != right; };
-  const std::vector<std::string> hosts = all_gather(group, host_name());
+  const auto other = std::ranges::find_if(texts, differs);
+  if (other == texts.end()) return std::nullopt;
   // Half of them may be the wrong half.
   const bool is_undecided = 2 * std::ranges::count(texts, right) <= static_cast<int64_t>(texts.size());
   std::vector<std::string> names;
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (is_undecided || differs(texts[rank]))
-      names.push_back(fmt::format("rank {} on {}", rank, hosts[rank]));
+  for (const auto& [rank, text] : of_set) {
+    if (is_undecided || differs(text)) names.push_back(fmt::format("rank {} on {}", rank, hosts[rank]));
   }
-  const std::string& other = *std::ranges::find_if(texts, differs);
-  const auto digit = static_cast<size_t>(std::ranges::mismatch(other, right).in1 - other.begin());
-  const Tensor& tensor = executable.plan().tensors[static_cast<size_t>(tensors.at(digit / kDigits))];
-  throw ReplicasDiffer(fmt::format(
-      "after step {} the ranks' weights are not the same: {} {} other bits in {}; look for faulty "
-      "memory there, and resume from a checkpoint",
-      step, fmt::join(names, " and "), names.size() == 1 ? "has" : "have", tensor.name));
+  const auto digit = static_cast<size_t>(std::ranges::mismatch(*other, right).in1 - other->begin());
+  return fmt::format("{} {} other bits in {}", fmt::join(names, " and "), names.size() == 1 ? "has" : "have",
+                     plan.tensors[static_cast<size_t>(tensors.at(digit / kDigits))].name);
+}
+
+void require_equal(const Executable& executable, ProcessGroup& group, bool parts, int64_t step) {
+  const std::vector<TensorId> tensors = replicated(executable.plan(), parts);
+  const Equals equals(group, parts);
+  const std::string own = checksums(executable, tensors);
+  if (is_same_everywhere(group, equals, own)) return;
+  const std::vector<std::string> texts = all_gather(group, own), hosts = all_gather(group, host_name());
+  for (int64_t set = 0; set < equals.count(); ++set) {
+    std::map<size_t, std::string> of_set;
+    for (size_t rank = 0; rank < texts.size(); ++rank) {
+      if (equals.set_of(static_cast<int64_t>(rank)) == set) of_set[rank] = texts[rank];
+    }
+    if (const auto found = difference(executable.plan(), tensors, of_set, hosts)) {
+      throw ReplicasDiffer(
+          fmt::format("after step {} the ranks' weights are not the same: {}; look for faulty "
+                      "memory there, and resume from a checkpoint",
+                      step, *found));
+    }
+  }
+}
+
+}  // namespace
+
+void require_equal_replicas(const Executable& executable, ProcessGroup& group, int64_t step) {
+  require_equal(executable, group, false, step);
+  if (group.mesh().shards > 1 && group.mesh().replicas > 1) require_equal(executable, group, true, step);
 }
 
 }  // namespace trainer

@@ -39,14 +39,11 @@ void Trace::add_data_wait(double begin, double end) {
 void Trace::add_node(const PlannedNode& planned, double begin, double end) {
   events_.push_back({label_of(planned.node), std::string(to_string(planned.node.phase)), Row::operations,
                      begin, end, planned.choice.implementation, attributes_of(*planned.node.op)});
-  const std::string_view operation = planned.node.op->name();
-  if (operation == "all_gather" || operation == "reduce_scatter")
-    events_.push_back({std::string(operation), "communication", Row::communication, begin, end});
-  if (const auto* start = dynamic_cast<const AllReduceStart*>(planned.node.op.get()))
-    travelling_[start->bucket] = begin;
-  if (const auto* done = dynamic_cast<const AllReduceDone*>(planned.node.op.get())) {
-    events_.push_back({fmt::format("bucket {}", done->bucket), "communication", Row::communication,
-                       travelling_[done->bucket], end});
+  if (const auto* start = dynamic_cast<const CollectiveStart*>(planned.node.op.get()))
+    travelling_[start->number] = begin;
+  if (const auto* done = dynamic_cast<const CollectiveDone*>(planned.node.op.get())) {
+    events_.push_back({fmt::format("bucket {}", done->number), "communication", Row::communication,
+                       travelling_[done->number], end});
   }
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_standin/runtime.h"
@@ -48,6 +50,8 @@ static_assert(
 static_assert(
     std::is_same_v<decltype(&ncclReduce), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t,
                                                            ncclRedOp_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(&ncclCommSplit),
+                             ncclResult_t (*)(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*)>);
 static_assert(Nccl::kInt8 == ncclInt8 && ncclInProgress == 7);
 static_assert(std::is_same_v<decltype(&ncclCommGetAsyncError), ncclResult_t (*)(ncclComm_t, ncclResult_t*)>);
 static_assert(
@@ -144,6 +148,29 @@ Nccl::Result join(Nccl::Comm** comm, int ranks, Nccl::UniqueId id, int rank) {
   (*comm)->meet();
   if (rank == 0) ::shm_unlink(name_of(id));
   return 0;
+}
+
+/// Ranks with the same colour join anew, under a name that all of them know.
+Nccl::Result split(Nccl::Comm* comm, int color, int key, Nccl::Comm** part, void*) {
+  struct Wish {
+    int color, key;
+    std::array<char, 48> name;
+  };
+  Nccl::UniqueId own{};
+  make_id(&own);
+  Wish wish{.color = color, .key = key, .name = {}};
+  std::copy_n(name_of(own), wish.name.size(), wish.name.begin());
+  std::vector<Wish> wishes(static_cast<size_t>(comm->ranks));
+  comm->exchange(reinterpret_cast<const std::byte*>(&wish), sizeof wish, [&](size_t, size_t) {
+    for (int rank = 0; rank < comm->ranks; ++rank)
+      std::memcpy(&wishes[static_cast<size_t>(rank)], comm->slot(rank), sizeof wish);
+  });
+  std::erase_if(wishes, [&](const Wish& other) { return other.color != color; });
+  std::ranges::sort(wishes, {}, &Wish::key);
+  const auto self = std::ranges::find(wishes, key, &Wish::key) - wishes.begin();
+  Nccl::UniqueId id{};
+  std::memcpy(id.bytes.data(), wishes.front().name.data(), wishes.front().name.size());
+  return join(part, static_cast<int>(wishes.size()), id, static_cast<int>(self));
 }
 
 Nccl::Result leave(Nccl::Comm* comm) {
@@ -278,6 +305,7 @@ const Nccl& nccl() {
                                 },
                             .get_unique_id = make_id,
                             .init_rank = join,
+                            .split = split,
                             .abort = leave,
                             .get_async_error = find_late_error,
                             .all_reduce = all_reduce,

@@ -95,10 +95,11 @@ def parts(scratch):
     """Ranks that hold parts of the parameters. With three the parts do not fill the whole. One run is stopped after a save, and resumes."""
     words = ['optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}', 'guards.nonfinite=skip', 'training.micro_batch_size=2']
     key = 'parallelism.shard_parameters=true'
-    for ranks, precision, allowed in (2, 'fp32', 1e-5), (3, 'fp32', 1e-5), (3, 'amp_fp16', 1 / 2048):
+    pairs = 'parallelism.shard_parameters=2'
+    for ranks, keys, precision, allowed in (2, key, 'fp32', 1e-5), (3, key, 'fp32', 1e-5), (4, pairs, 'fp32', 1e-5), (3, key, 'amp_fp16', 1 / 2048):
         name = f'parts_{ranks}_{precision}'
-        whole, cut = (Run(scratch, f'{name}_{bool(more)}', MLP, *words, f'training.precision={precision}', *more).train(ranks)
-                      for more in ([], [key]))
+        both = [*words, f'training.precision={precision}', *(['training.micro_batch_size=3'] if ranks == 4 else [])]
+        whole, cut = (Run(scratch, f'{name}_{bool(more)}', MLP, *both, *more).train(ranks) for more in ([], [keys]))
         apart = max(abs(a / b - 1) for a, b in zip(whole.losses(), cut.losses()))
         require(len(whole.losses()) == len(cut.losses()) and apart < allowed,
                 f'{ranks} ranks with parts of the parameters in {precision}: losses differ by {apart:.1e}, allowed are {allowed:.1e}')

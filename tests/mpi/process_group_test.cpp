@@ -62,8 +62,8 @@ TEST_CASE("sums of any size are right, and bitwise identical on every rank") {
   for (const size_t count : {1, 2, 3, 17, 1000, 16385, 1000003}) {
     std::vector<float> own = numbers_of(group().rank(), count, 1), other = numbers_of(group().rank(), 5, 2);
     const std::vector<std::span<float>> parts = {own, std::span<float>(), other};
-    collectives().start_all_reduce(3, parts);
-    collectives().wait_all_reduce(3);
+    collectives().start_all_reduce(3, Axis::data, parts);
+    collectives().wait(3);
     CHECK(as_on_rank_0(own));
     CHECK(as_on_rank_0(other));
     double worst = 0;
@@ -83,10 +83,10 @@ TEST_CASE("several sums run at once, and a bucket is summed again") {
     for (int64_t i = 0; i < 4; ++i) buckets.push_back(numbers_of(group().rank(), 100 + 7 * i, round));
     for (int64_t i = 0; i < 4; ++i) {
       const std::span<float> part = buckets[i];
-      collectives().start_all_reduce(i, {&part, 1});
+      collectives().start_all_reduce(i, Axis::data, {&part, 1});
     }
     group().vote(round, {.stop = round == 7 && group().rank() == group().size() - 1});
-    for (int64_t i = 3; i >= 0; --i) collectives().wait_all_reduce(i);
+    for (int64_t i = 3; i >= 0; --i) collectives().wait(i);
     CHECK(group().result(round) == Vote{.stop = round == 7});
     for (const auto& bucket : buckets) CHECK(as_on_rank_0(bucket));
   }
@@ -105,16 +105,16 @@ TEST_CASE("each rank broadcasts numbers of its own, several at once and beside a
     for (int64_t from = 0; from < group().size(); ++from) {
       const auto place = static_cast<size_t>(from);
       const std::vector<std::span<float>> parts = {sent[place], std::span<float>(), more[place]};
-      collectives().start_broadcast(from, parts);
-      if (from == 0) collectives().start_all_reduce(0, {&sum, 1});
+      collectives().start_broadcast(from, from, parts);
+      if (from == 0) collectives().start_all_reduce(100, Axis::data, {&sum, 1});
     }
     for (int64_t from = 0; from < group().size(); ++from) {
-      collectives().wait_broadcast(from);
+      collectives().wait(from);
       const auto place = static_cast<size_t>(from);
       CHECK(sent[place] == numbers_of(from, sent[place].size(), round));
       CHECK(more[place] == numbers_of(from, 7, round + 5));
     }
-    collectives().wait_all_reduce(0);
+    collectives().wait(100);
     CHECK(as_on_rank_0(added));
   }
 }
@@ -129,14 +129,15 @@ TEST_CASE("parts of any size are gathered, and sums are shared out in parts") {
       std::vector<float> own(part, 0), gathered(count, -1);
       const std::span<const float> here = part_within(std::span(whole), part, group().rank());
       std::ranges::copy(here, own.begin());
-      collectives().start_all_gather(std::as_bytes(std::span(own)),
-                                     std::as_writable_bytes(std::span(gathered)));
-      collectives().wait_all_gather();
-      CHECK(gathered == whole);
+      const Gathered gather{std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(gathered))};
+      collectives().start_all_gather(1, Axis::data, {&gather, 1});
+      collectives().wait(1);
+      CHECK((gathered == whole));  // a million numbers need not be shown
       const std::vector<float> mine = numbers_of(group().rank(), count, 2);
       std::ranges::fill(own, -1.0f);
-      collectives().start_reduce_scatter(mine, own);
-      collectives().wait_reduce_scatter();
+      const Scattered scatter{own, mine};
+      collectives().start_reduce_scatter(2, Axis::data, {&scatter, 1});
+      collectives().wait(2);
       std::vector<double> sums(part, 0);
       for (size_t rank = 0; rank < ranks; ++rank) {
         const std::vector<float> theirs = numbers_of(static_cast<int64_t>(rank), count, 2);
@@ -161,6 +162,50 @@ TEST_CASE("all ranks get the bytes of rank 0") {
   std::vector<std::byte> bytes(100001, static_cast<std::byte>(group().rank() + 5));
   group().broadcast(bytes);
   CHECK(std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{5}; }));
+}
+
+TEST_CASE("ranks in groups gather, share out and add up among themselves") {
+  const int64_t ranks = group().size();
+  for (int64_t shards = 1; shards <= ranks; ++shards) {
+    if (ranks % shards != 0) continue;
+    const Mesh mesh{.replicas = ranks / shards, .shards = shards};
+    group().arrange(mesh);
+    for (const Axis axis : {Axis::shards, Axis::replicas}) {
+      constexpr size_t kPart = 5;
+      const int64_t rank = group().rank(), peers = mesh.size(axis);
+      const auto count = static_cast<size_t>(peers) * kPart - 2;
+      std::vector<float> own = numbers_of(rank, kPart, 1), gathered(count), sum = numbers_of(rank, 9, 3);
+      const std::vector<float> mine = numbers_of(rank, count, 2);
+      std::vector<float> part(kPart, -1);
+      const Gathered gather{std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(gathered))};
+      const Scattered scatter{part, mine};
+      const std::span<float> numbers = sum;
+      collectives().start_all_gather(1, axis, {&gather, 1});
+      collectives().start_reduce_scatter(2, axis, {&scatter, 1});
+      collectives().start_all_reduce(3, axis, {&numbers, 1});
+      for (const int64_t number : {2, 3, 1}) collectives().wait(number);
+      double worst = 0;
+      const int64_t self = mesh.coordinate(axis, rank);
+      for (size_t i = 0; i < count; ++i) {
+        const int64_t from = mesh.peer(axis, rank, static_cast<int64_t>(i / kPart));
+        worst = std::max<double>(worst, std::abs(gathered[i] - numbers_of(from, kPart, 1)[i % kPart]));
+      }
+      std::vector<double> parts(kPart, 0), sums(sum.size(), 0);
+      for (int64_t each = 0; each < peers; ++each) {
+        const int64_t peer = mesh.peer(axis, rank, each);
+        const std::vector<float> theirs = numbers_of(peer, count, 2), more = numbers_of(peer, sum.size(), 3);
+        for (size_t i = 0; i < kPart; ++i) {
+          const size_t at = static_cast<size_t>(self) * kPart + i;
+          if (at < count) parts[i] += theirs[at];
+        }
+        for (size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
+      }
+      for (size_t i = 0; i < kPart; ++i) worst = std::max(worst, std::abs(parts[i] - part[i]));
+      for (size_t i = 0; i < sums.size(); ++i) worst = std::max(worst, std::abs(sums[i] - sum[i]));
+      INFO(shards << " of " << ranks << " ranks, along " << to_string(axis));
+      CHECK(worst < 1e-6 * static_cast<double>(ranks));
+    }
+  }
 }
 
 }  // namespace trainer

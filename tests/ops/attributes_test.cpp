@@ -44,8 +44,9 @@ const Conv2dGeometry kGrouped{.kernel = {3, 3}, .dilation = {2, 3}, .groups = 4}
 TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Binary(Binary::Kind::add)).empty());
   CHECK(attributes_text(Binary(Binary::Kind::add, true, 6)) == "relu ceiling=6");
-  CHECK(attributes_text(BroadcastStart(3)) == "root=3");
-  CHECK(attributes_text(BroadcastDone(0)) == "root=0");
+  CHECK(attributes_text(BroadcastStart(4, 3)) == "number=4 root=3");
+  CHECK(attributes_text(AllReduceStart(1, Axis::replicas)) == "number=1 axis=replicas");
+  CHECK(attributes_text(CollectiveDone(0, 1)) == "number=0");
   CHECK(attributes_text(Reshape({2, 3})).empty());
   CHECK(attributes_text(Conv2d(kPlain)) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(Conv2d(kPlain, true, true)) == "kernel=3x5 stride=2x1 padding=1x2 relu moments");

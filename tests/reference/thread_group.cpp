@@ -44,79 +44,109 @@ std::vector<std::vector<double>> ThreadGroup::get(int64_t sum) {
   return all;
 }
 
-void ThreadProcessGroup::start(Open& open, int64_t name, std::span<const std::span<float>> numbers) {
-  std::vector<double> all;
-  Begun begun{.number = 0, .memory = {numbers.begin(), numbers.end()}};
-  for (const std::span<float>& span : numbers) {
-    all.insert(all.end(), span.begin(), span.end());
-    std::ranges::fill(span, std::numeric_limits<float>::quiet_NaN());
+void ThreadProcessGroup::start(int64_t number, Axis axis, std::vector<double> numbers,
+                               std::function<void(const Numbers&)> finish) {
+  const Begun begun{.sum = group_.put(rank_, std::move(numbers)), .axis = axis, .finish = std::move(finish)};
+  if (!begun_.try_emplace(number, begun).second) throw std::logic_error("something is begun twice");
+}
+
+void ThreadProcessGroup::wait(int64_t number) {
+  const auto place = begun_.find(number);
+  if (place == begun_.end()) {
+    if (skips_collectives()) return;
+    throw std::logic_error("nothing with this number was begun");
   }
-  begun.number = group_.put(rank_, std::move(all));
-  if (!open.try_emplace(name, std::move(begun)).second) throw std::logic_error("something is begun twice");
+  const Begun begun = std::move(place->second);
+  begun_.erase(place);
+  const Numbers all = group_.get(begun.sum);
+  Numbers taken;
+  for (int64_t i = 0; i < mesh().size(begun.axis); ++i)
+    taken.push_back(all[static_cast<size_t>(mesh().peer(begun.axis, rank(), i))]);
+  begun.finish(taken);
 }
 
-/// Each number becomes combine(all ranks' numbers, its position).
-template <class Combine>
-void ThreadProcessGroup::finish(Open& open, int64_t name, const Combine& combine) {
-  const Begun begun = std::move(open.at(name));
-  open.erase(name);
-  const auto all = group_.get(begun.number);
-  size_t i = 0;
-  for (const std::span<float>& span : begun.memory) {
-    for (float& value : span) value = combine(all, i++);
-  }
+namespace {
+
+std::vector<double> numbers_of(std::span<const std::span<float>> spans) {
+  std::vector<double> numbers;
+  for (const std::span<float>& span : spans) numbers.insert(numbers.end(), span.begin(), span.end());
+  return numbers;
 }
 
-void ThreadProcessGroup::start_all_reduce(int64_t bucket, std::span<const std::span<float>> numbers) {
-  start(reduced_, bucket, numbers);
+void hide(std::span<const std::span<float>> spans) {
+  for (const std::span<float>& span : spans) std::ranges::fill(span, std::numeric_limits<float>::quiet_NaN());
 }
 
-void ThreadProcessGroup::wait_all_reduce(int64_t bucket) {
-  finish(reduced_, bucket, [](const auto& all, size_t i) {
-    auto value = static_cast<float>(all[0][i]);
-    for (size_t rank = 1; rank < all.size(); ++rank) value += static_cast<float>(all[rank][i]);
-    return value;
-  });
+/// The sum of all ranks' numbers at that place, in their order.
+float sum_at(const std::vector<std::vector<double>>& all, size_t i) {
+  auto value = static_cast<float>(all[0][i]);
+  for (size_t rank = 1; rank < all.size(); ++rank) value += static_cast<float>(all[rank][i]);
+  return value;
 }
 
-void ThreadProcessGroup::start_broadcast(int64_t root, std::span<const std::span<float>> numbers) {
-  start(broadcast_, root, numbers);
+}  // namespace
+
+void ThreadProcessGroup::start_all_reduce(int64_t number, Axis axis,
+                                          std::span<const std::span<float>> numbers) {
+  std::vector<double> own = numbers_of(numbers);
+  hide(numbers);
+  start(number, axis, std::move(own),
+        [spans = std::vector(numbers.begin(), numbers.end())](const Numbers& all) {
+          size_t i = 0;
+          for (const std::span<float>& span : spans) {
+            for (float& value : span) value = sum_at(all, i++);
+          }
+        });
 }
 
-void ThreadProcessGroup::wait_broadcast(int64_t root) {
-  finish(broadcast_, root,
-         [root](const auto& all, size_t i) { return static_cast<float>(all[static_cast<size_t>(root)][i]); });
+void ThreadProcessGroup::start_broadcast(int64_t number, int64_t root,
+                                         std::span<const std::span<float>> numbers) {
+  std::vector<double> own = numbers_of(numbers);
+  hide(numbers);
+  start(number, Axis::data, std::move(own),
+        [root, spans = std::vector(numbers.begin(), numbers.end())](const Numbers& all) {
+          size_t i = 0;
+          for (const std::span<float>& span : spans) {
+            for (float& value : span) value = static_cast<float>(all[static_cast<size_t>(root)][i++]);
+          }
+        });
 }
 
-void ThreadProcessGroup::start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) {
+void ThreadProcessGroup::start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) {
   std::vector<double> bytes;
-  for (const std::byte byte : own) bytes.push_back(std::to_integer<int>(byte));
-  gathered_ = {.number = group_.put(rank_, std::move(bytes)), .whole = whole, .own = {}};
-  std::ranges::fill(whole, std::byte{0xFF});
-}
-
-void ThreadProcessGroup::wait_all_gather() {
-  const auto all = group_.get(gathered_.number);
-  const size_t part = all[0].size();
-  for (size_t i = 0; i < gathered_.whole.size(); ++i)
-    gathered_.whole[i] = static_cast<std::byte>(static_cast<int>(all[i / part][i % part]));
-}
-
-void ThreadProcessGroup::start_reduce_scatter(std::span<const float> whole, std::span<float> own) {
-  scattered_ = {.number = group_.put(rank_, {whole.begin(), whole.end()}), .whole = {}, .own = own};
-  std::ranges::fill(own, std::numeric_limits<float>::quiet_NaN());
-}
-
-void ThreadProcessGroup::wait_reduce_scatter() {
-  const auto all = group_.get(scattered_.number);
-  const size_t part = scattered_.own.size();
-  for (size_t i = 0; i < part; ++i) {
-    const size_t at = rank_ * part + i;
-    float value = 0;
-    for (size_t rank = 0; rank < all.size() && at < all[0].size(); ++rank)
-      value = rank == 0 ? static_cast<float>(all[0][at]) : value + static_cast<float>(all[rank][at]);
-    scattered_.own[i] = value;
+  for (const Gathered& tensor : tensors) {
+    for (const std::byte byte : tensor.own) bytes.push_back(std::to_integer<int>(byte));
+    std::ranges::fill(tensor.whole, std::byte{0xFF});
   }
+  start(number, axis, std::move(bytes),
+        [copies = std::vector(tensors.begin(), tensors.end())](const Numbers& all) {
+          size_t before = 0;
+          for (const Gathered& tensor : copies) {
+            const size_t part = tensor.own.size();
+            for (size_t i = 0; i < tensor.whole.size(); ++i)
+              tensor.whole[i] = static_cast<std::byte>(static_cast<int>(all[i / part][before + i % part]));
+            before += part;
+          }
+        });
+}
+
+void ThreadProcessGroup::start_reduce_scatter(int64_t number, Axis axis, std::span<const Scattered> tensors) {
+  std::vector<double> numbers;
+  for (const Scattered& tensor : tensors) {
+    numbers.insert(numbers.end(), tensor.whole.begin(), tensor.whole.end());
+    std::ranges::fill(tensor.own, std::numeric_limits<float>::quiet_NaN());
+  }
+  const auto position = static_cast<size_t>(mesh().coordinate(axis, rank()));
+  start(number, axis, std::move(numbers),
+        [position, copies = std::vector(tensors.begin(), tensors.end())](const Numbers& all) {
+          size_t before = 0;
+          for (const Scattered& tensor : copies) {
+            const size_t first = position * tensor.own.size();
+            for (size_t i = 0; i < tensor.own.size(); ++i)
+              tensor.own[i] = first + i < tensor.whole.size() ? sum_at(all, before + first + i) : 0;
+            before += tensor.whole.size();
+          }
+        });
 }
 
 void ThreadProcessGroup::all_reduce(std::span<double> numbers) {

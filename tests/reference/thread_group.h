@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -39,42 +40,35 @@ class ThreadGroup {
 /// One of them. The numbers of a collective are NaN until it was waited for, which exposes early reads.
 class ThreadProcessGroup final : public ProcessGroup, public Collectives {
  public:
-  ThreadProcessGroup(ThreadGroup& group, size_t rank) : group_(group), rank_(rank) {}
+  ThreadProcessGroup(ThreadGroup& group, size_t rank) : group_(group), rank_(rank) {
+    arrange({.replicas = 1, .shards = static_cast<int64_t>(group.size())});
+  }
   int64_t rank() const override { return static_cast<int64_t>(rank_); }
   int64_t size() const override { return static_cast<int64_t>(group_.size()); }
   Collectives* host_collectives() override { return this; }
   void vote(int64_t round, const Vote& own) override { group_.vote(rank_, round, own); }
   Vote result(int64_t round) override { return group_.result(round); }
-  void start_all_reduce(int64_t bucket, std::span<const std::span<float>> numbers) override;
-  void wait_all_reduce(int64_t bucket) override;
-  void start_broadcast(int64_t root, std::span<const std::span<float>> numbers) override;
-  void wait_broadcast(int64_t root) override;
-  void start_all_gather(std::span<const std::byte> own, std::span<std::byte> whole) override;
-  void wait_all_gather() override;
-  void start_reduce_scatter(std::span<const float> whole, std::span<float> own) override;
-  void wait_reduce_scatter() override;
+  void start_all_reduce(int64_t number, Axis axis, std::span<const std::span<float>> numbers) override;
+  void start_broadcast(int64_t number, int64_t root, std::span<const std::span<float>> numbers) override;
+  void start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) override;
+  void start_reduce_scatter(int64_t number, Axis axis, std::span<const Scattered> tensors) override;
+  void wait(int64_t number) override;
   void all_reduce(std::span<double> numbers) override;
   void broadcast(std::span<std::byte> bytes, int64_t root) override;
 
  private:
+  using Numbers = std::vector<std::vector<double>>;  ///< of each rank that takes part, in their order
   struct Begun {
-    int64_t number;
-    std::vector<std::span<float>> memory;
+    int64_t sum;  ///< in the group
+    Axis axis;
+    std::function<void(const Numbers&)> finish;
   };
+  void start(int64_t number, Axis axis, std::vector<double> numbers,
+             std::function<void(const Numbers&)> finish);
+
   ThreadGroup& group_;
   size_t rank_;
-  using Open = std::map<int64_t, Begun>;
-  void start(Open& open, int64_t name, std::span<const std::span<float>> numbers);
-  template <class Combine>
-  void finish(Open& open, int64_t name, const Combine& combine);
-
-  Open reduced_, broadcast_;
-  struct Parts {
-    int64_t number = 0;
-    std::span<std::byte> whole;
-    std::span<float> own;
-  };
-  Parts gathered_, scattered_;
+  std::map<int64_t, Begun> begun_;  ///< by number
 };
 
 }  // namespace trainer::test

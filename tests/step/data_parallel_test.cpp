@@ -22,18 +22,18 @@ TEST_CASE("sync_batch_norm exchanges moments before a batch normalisation and su
   draft.loss(draft.flatten(draft.relu(sum)));
   run_passes(draft.program, {fuse_residual(), fuse_relu(), autodiff()});
   CHECK(draft.run({sync_batch_norm(5)}).calls() ==
-        Calls{"batch_norm_moments(x) {ranks=5}", "all_reduce_start(batch_norm_moments) {bucket=0}",
-              "all_reduce_done(all_reduce_start) {bucket=0}",
-              "batch_norm(x, gamma, beta, skip, all_reduce_done, -, -) {eps=1e-05 relu}",
+        Calls{"batch_norm_moments(x) {ranks=5}", "all_reduce_start(batch_norm_moments) {number=0}",
+              "collective_done(all_reduce_start) {number=0}",
+              "batch_norm(x, gamma, beta, skip, collective_done, -, -) {eps=1e-05 relu}",
               "lerp(running_var, batch_norm.2, -) {share=0.1 scale=1.05263}", "assign(running_var, lerp)",
               "reshape(batch_norm)", "cross_entropy(reshape, labels, weights, -, -)",
               "cross_entropy_backward(one, reshape, labels, weights, -, -, cross_entropy.1, cross_entropy.2)",
               "reshape(cross_entropy_backward)",
               "batch_norm_sums(reshape, x, batch_norm.1, batch_norm.2, batch_norm.3, -) {eps=1e-05 ranks=5 "
               "residual}",
-              "all_reduce_start(batch_norm_sums) {bucket=1}", "all_reduce_done(all_reduce_start) {bucket=1}",
+              "all_reduce_start(batch_norm_sums) {number=1}", "collective_done(all_reduce_start) {number=1}",
               "batch_norm_backward(batch_norm_sums.3, x, gamma, batch_norm.1, batch_norm.2, -, -, "
-              "all_reduce_done) "
+              "collective_done) "
               "{eps=1e-05}"});
 }
 
@@ -64,7 +64,8 @@ TEST_CASE("running statistics come from all ranks, whoever measured the moments 
     run_passes(draft.program, {autodiff()});
     if (synced) run_passes(draft.program, {sync_batch_norm(2)});
     if (fused) run_passes(draft.program, {fuse_moments(*reference.planner)});
-    const std::string text = to_text(draft.run({data_parallel(2, 1, int64_t{1} << 20)}).program);
+    const std::string text =
+        to_text(draft.run({data_parallel({.replicas = 2}, 1, int64_t{1} << 20)}).program);
     CHECK((text.find("moments}") != std::string::npos) == (fused && !synced));
     CHECK((text.find("decay_by_rank") != std::string::npos) == !synced);  // they are the same everywhere then
   }
@@ -87,14 +88,14 @@ TEST_CASE("shard_optimizer: each rank updates some parameters, and sends them be
   for (size_t i = 0; i < states.size(); ++i) draft.build.assign(states[i], out[i]);
   CHECK(draft.run({shard_optimizer(3)}).calls() ==
         Calls{"sgd(lr, -, -, -, b, db, b.momentum) {momentum=0.9 weight_decay=0.5 parameters=1}",
-              "broadcast_start(sgd) {root=0}",
+              "broadcast_start(sgd) {number=0 root=0}",
               "sgd(lr, -, -, -, c, dc, c.momentum) {momentum=0.9 weight_decay=1 parameters=1}",
-              "broadcast_start(sgd) {root=1}",
+              "broadcast_start(sgd) {number=1 root=1}",
               "sgd(lr, -, -, -, a, da, a.momentum) {momentum=0.9 weight_decay=0 parameters=1}",
-              "broadcast_start(sgd) {root=2}", "broadcast_done(broadcast_start) {root=0}",
-              "broadcast_done(broadcast_start) {root=1}", "broadcast_done(broadcast_start) {root=2}",
-              "assign(a, broadcast_done)", "assign(a.momentum, sgd.1)", "assign(b, broadcast_done)",
-              "assign(b.momentum, sgd.1)", "assign(c, broadcast_done)", "assign(c.momentum, sgd.1)"});
+              "broadcast_start(sgd) {number=2 root=2}", "collective_done(broadcast_start) {number=0}",
+              "collective_done(broadcast_start) {number=1}", "collective_done(broadcast_start) {number=2}",
+              "assign(a, collective_done)", "assign(a.momentum, sgd.1)", "assign(b, collective_done)",
+              "assign(b.momentum, sgd.1)", "assign(c, collective_done)", "assign(c.momentum, sgd.1)"});
   for (size_t i = 0; i < 6; ++i)
     CHECK(draft.program.entries[0].nodes[i].origin.path == fmt::format("rank {}", i / 2));
   const auto rank_of = [&](const char* name) {

@@ -73,8 +73,61 @@ TEST_CASE("gather_again: the backward part reads parameters that it gathers itse
 
 TEST_CASE("data_parallel leaves the gradients of parts alone") {
   Draft draft = two_products();
-  draft.run({shard_parameters(2), autodiff(), data_parallel(2, 1, int64_t{1} << 20)});
-  CHECK(draft.calls("all_reduce_start") == Calls{"all_reduce_start(cross_entropy) {bucket=0}"});
+  draft.run({shard_parameters(2), autodiff(), data_parallel({.shards = 2}, 1, int64_t{1} << 20)});
+  CHECK(draft.calls("all_reduce_start") == Calls{"all_reduce_start(cross_entropy) {number=0}"});
+}
+
+TEST_CASE("data_parallel adds parts of gradients up between the copies") {
+  Draft draft = two_products();
+  draft.run(
+      {shard_parameters(2), autodiff(), data_parallel({.replicas = 3, .shards = 2}, 1, int64_t{1} << 20)});
+  CHECK(draft.calls("all_reduce_start") ==
+        Calls{"all_reduce_start(cross_entropy) {number=1}",
+              "all_reduce_start(reduce_scatter, reduce_scatter) {number=0 axis=replicas}"});
+  for (const ParameterGradient& pair : draft.program.entries[0].gradients)
+    CHECK(draft.program.spec(pair.gradient) == draft.program.spec(pair.parameter));
+}
+
+TEST_CASE("overlap_collectives: a bucket is gathered while the one before is read") {
+  Draft draft = two_products();
+  draft.run({mixed_precision(DType::bf16), shard_parameters(2), autodiff(), gather_again(),
+             overlap_collectives(1)});
+  std::vector<std::string> names;
+  for (const Node& node : draft.program.entries[0].nodes) names.emplace_back(node.op->name());
+  const auto after = [&](const std::string& name, size_t from) {
+    const auto found = std::find(names.begin() + static_cast<ptrdiff_t>(from), names.end(), name);
+    return static_cast<size_t>(found - names.begin());
+  };
+  // The second starts before the product that reads the first, the third before the one that reads the
+  // second.
+  const size_t first = after("linear", 0), second = after("linear", first + 1);
+  CHECK(std::count(names.begin(), names.begin() + static_cast<ptrdiff_t>(first), "all_gather_start") == 2);
+  CHECK(std::count(names.begin(), names.begin() + static_cast<ptrdiff_t>(first), "collective_done") == 1);
+  CHECK(std::count(names.begin(), names.begin() + static_cast<ptrdiff_t>(second), "all_gather_start") == 3);
+  CHECK(std::count(names.begin(), names.begin() + static_cast<ptrdiff_t>(second), "collective_done") == 2);
+  CHECK(std::count(names.begin(), names.end(), "reduce_scatter_start") == 2);
+  CHECK(std::count(names.begin(), names.end(), "collective_done") == 5);
+  CHECK(std::count(names.begin(), names.end(), "cast") >= 2);
+  // The phases stay in their order, and each gather comes after the cast that it reads.
+  const std::vector<Node>& nodes = draft.program.entries[0].nodes;
+  CHECK(std::ranges::is_sorted(nodes, {}, &Node::phase));
+}
+
+TEST_CASE("overlap_collectives: what fits travels in one bucket") {
+  Draft draft = two_products();
+  draft.run({shard_parameters(2), autodiff(), overlap_collectives(int64_t{1} << 20)});
+  CHECK(draft.calls("all_gather_start") == Calls{"all_gather_start(a, b) {number=1 axis=shards}"});
+  CHECK(draft.calls("reduce_scatter_start").size() == 1);
+}
+
+TEST_CASE("overlap_collectives: what reads a part early finds it complete") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 4}), w = draft.parameter("w", {4, 4});
+  const TensorId y = draft.build.emit<AllGather>(
+      {draft.build.emit<ReduceScatter>({x}, int64_t{1}, int64_t{16})}, int64_t{1}, Shape{2, 4});
+  draft.loss(draft.build.emit<Linear>({y, w, kNone}));
+  draft.run({overlap_collectives(int64_t{1} << 20)});
+  CHECK(draft.calls().front() == "reduce_scatter_start(x) {number=0 axis=shards}");
 }
 
 }  // namespace trainer

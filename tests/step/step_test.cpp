@@ -27,10 +27,9 @@ StepSpec everything(const Optimizer& optimizer, const Planner& planner) {
       .passes = {.planner = &planner},
       .precision = Precision::amp_fp16,
       .micro_batches = 2,
-      .ranks = 2,
+      .mesh = {.replicas = 1, .shards = 2},
       .sync_batch_norm = true,
       .shard_optimizer = true,
-      .shard_parameters = true,
       .update = {.optimizer = &optimizer, .learning_rates = {0.1f}, .guards = {.loss = true, .counts = true}},
       .ema_decay = 0.9};
   spec.passes.pixels[entry_name::kTrainStep] = {.scale = {1}, .offset = {0}};
@@ -80,7 +79,8 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
                                  "guard_statistics",
                                  "average_weights",
                                  "dead_code",
-                                 "fuse_horizontally"});
+                                 "fuse_horizontally",
+                                 "overlap_collectives"});
   const auto loss = loss_from("{name: cross_entropy}");
   CHECK(names_of(training_step({.forward = {.loss = loss.get()},
                                 .update = {.optimizer = optimizer.get(), .learning_rates = {0.1f}}})) ==

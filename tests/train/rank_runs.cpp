@@ -44,10 +44,9 @@ Program shared_program(const char* network, const char* optimizer, const Divisio
       .passes = {.recompute = division.recompute},
       .precision = division.precision,
       .micro_batches = division.micro_batches,
-      .ranks = division.ranks,
+      .mesh = division.mesh(),
       .sync_batch_norm = division.sync_batch_norm,
       .shard_optimizer = division.shard_optimizer,
-      .shard_parameters = division.shard_parameters,
       .bucket_bytes = division.bucket_bytes,
       .update = {.optimizer = rule.get(), .learning_rates = rates, .guards = guards ? counted : StepGuards{}},
       .ema_decay = division.ema_decay};
@@ -77,6 +76,7 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
                        loading);
   const EvaluationBatches pass{.samples = kHeldOut, .batch = division.rows, .share = share};
   DataPipeline validation(BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, pass), loading);
+  group.arrange(division.mesh());
   Executable executable(plan, *backend.device, true);
   initialize(executable, division.seed);
   if (division.ema_decay) start_averages(executable);

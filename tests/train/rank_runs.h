@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/mesh.h"
 #include "core/base/precision.h"
 #include "core/passes/pass.h"
 
@@ -18,12 +19,14 @@ constexpr int64_t kTrainedSteps = 6;
 struct Division {
   int64_t ranks = 1, micro_batches = 1, rows = 4;  ///< micro-batches of each rank
   int64_t bucket_bytes = 1 << 10;
-  bool sync_batch_norm = false, shard_optimizer = false, shard_parameters = false;
+  bool sync_batch_norm = false, shard_optimizer = false;
+  int64_t shards = 1;  ///< ranks that share a copy of the parameters
   uint64_t seed = 1;
   Precision precision = Precision::fp32;
   Recompute recompute = {};
   std::optional<double> ema_decay = {};
   std::vector<int32_t> skip_steps = {};  ///< pairs (first, last); only with guards
+  Mesh mesh() const { return {.replicas = ranks / shards, .shards = shards}; }
   int64_t global_batch() const { return ranks * micro_batches * rows; }
 };
 

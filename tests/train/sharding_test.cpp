@@ -112,9 +112,23 @@ TEST_CASE("ranks that hold parts of the parameters train as ranks that hold all"
   auto [division, guards] = any_division();
   INFO(optimizer << ", " << text_of(division) << (guards ? ", guards" : ""));
   const std::vector<Trained> whole = train_all(kOddSizes, division, optimizer, guards);
-  division.shard_parameters = true;
+  division.shards = division.ranks;
   const std::vector<Trained> found = train_all(kOddSizes, division, optimizer, guards);
   check_close(whole[0], found, 2e-6);
+  for (const Trained& one : found) CHECK(one.persistent_bytes < whole[0].persistent_bytes);
+}
+
+TEST_CASE("copies of the parameters that several ranks share train as copies of one rank each") {
+  const auto [ranks, shards] = GENERATE(std::pair{4, 2}, std::pair{6, 2}, std::pair{6, 3});
+  const int64_t micro_batches = GENERATE(1, 2);
+  const bool guards = GENERATE(false, true);
+  Division division{.ranks = ranks, .micro_batches = micro_batches, .rows = 3, .ema_decay = 0.7};
+  if (guards) division.skip_steps = {2, 2};
+  INFO(text_of(division) << ", " << shards << " share a copy" << (guards ? ", guards" : ""));
+  const std::vector<Trained> whole = train_all(kOddSizes, division, kSpared, guards);
+  division.shards = shards;
+  const std::vector<Trained> found = train_all(kOddSizes, division, kSpared, guards);
+  check_close(whole[0], found, 5e-6);  // sums of copies are added up, and not those of all ranks in turn
   for (const Trained& one : found) CHECK(one.persistent_bytes < whole[0].persistent_bytes);
 }
 
@@ -122,7 +136,7 @@ TEST_CASE("two ranks with parts come to the bits of two with whole parameters, u
   Division division{.ranks = 2, .rows = 3, .recompute = {}};
   if (GENERATE(false, true)) division.recompute.kind = Recompute::Kind::full;
   const std::vector<Trained> whole = train_all(kOddSizes, division, kWithMomentum);
-  division.shard_parameters = true;
+  division.shards = division.ranks;
   const std::vector<Trained> found = train_all(kOddSizes, division, kWithMomentum);
   CHECK(found[0].losses == whole[0].losses);
   for (const auto& [name, values] : found[0].tensors) {
@@ -136,7 +150,7 @@ TEST_CASE("ranks with parts train in bf16 as ranks that hold all") {
   if (!can_train_in_bf16()) return;
   Division division{.ranks = 2, .precision = Precision::amp_bf16};
   const std::vector<Trained> whole = train_all(kOddSizes, division, kAdamW);
-  division.shard_parameters = true;
+  division.shards = division.ranks;
   check_close(whole[0], train_all(kOddSizes, division, kAdamW), 1e-5);
 }
 

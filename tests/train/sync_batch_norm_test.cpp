@@ -84,7 +84,7 @@ TEST_CASE("a rank that computes by itself normalises with its own statistics") {
   std::vector<std::vector<double>> losses;
   for (const bool sync : {false, true}) {
     Program program = forward_program(network, 4);
-    run_passes(program, rest_of_step({.ranks = 3,
+    run_passes(program, rest_of_step({.mesh = {.replicas = 3},
                                       .sync_batch_norm = sync,
                                       .update = {.optimizer = rule.get(), .learning_rates = {0.1f}}}));
     Session session(program, backend);

@@ -49,4 +49,18 @@ std::vector<TensorId> ReduceScatter::gradient(const Backward& backward) const {
   return {backward.build.emit<AllGather>({backward.dy[kPart]}, ranks, backward.shape(kWhole))};
 }
 
+std::vector<TensorSpec> AllGatherStart::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, wholes.size(), "needs a shape for each part");
+  std::vector<TensorSpec> specs;
+  for (size_t i = 0; i < inputs.size(); ++i) specs.push_back({.shape = wholes[i], .dtype = inputs[i].dtype});
+  return specs;
+}
+
+std::vector<TensorSpec> ReduceScatterStart::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, parts.size(), "needs a length for each tensor");
+  std::vector<TensorSpec> specs;
+  for (const int64_t part : parts) specs.push_back({.shape = {part}, .dtype = DType::f32});
+  return specs;
+}
+
 }  // namespace trainer

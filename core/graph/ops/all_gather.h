@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/graph/operation.h"
+#include "core/graph/ops/all_reduce.h"
 
 namespace trainer {
 
-// Collectives over a tensor that is cut into equal parts, one for each rank. Elements are those of the whole
-// in row-major order; what the parts have beyond them is zero. Each is the other's gradient. Every rank runs
-// the same ones in the same order.
+// Collectives over a tensor that is cut into equal parts, one for each of the ranks that share a copy
+// (Axis::shards). Elements are those of the whole in row-major order; what the parts have beyond them is
+// zero. Each is the other's gradient. No device computes these: overlap_collectives replaces them by halves.
 
 /// The parts of all ranks (P), floating point -> the whole. The whole has at most ranks * P elements.
 class AllGather final : public Operation {
@@ -42,6 +42,32 @@ class ReduceScatter final : public Operation {
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
 
   const int64_t ranks, part;
+};
+
+/// Starts to gather tensors from the ranks' parts.
+class AllGatherStart final : public CollectiveStart {
+ public:
+  AllGatherStart(int64_t its_number, std::vector<Shape> shapes)
+      : CollectiveStart(its_number, Axis::shards), wholes(std::move(shapes)) {}
+  std::string_view name() const override { return "all_gather_start"; }
+  /// The parts (P), floating point -> the wholes.
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  bool in_place(size_t, size_t) const override { return false; }
+
+  const std::vector<Shape> wholes;
+};
+
+/// Starts to add tensors up in parts.
+class ReduceScatterStart final : public CollectiveStart {
+ public:
+  ReduceScatterStart(int64_t its_number, std::vector<int64_t> elements)
+      : CollectiveStart(its_number, Axis::shards), parts(std::move(elements)) {}
+  std::string_view name() const override { return "reduce_scatter_start"; }
+  /// f32 -> this rank's parts (P) of the sums.
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  bool in_place(size_t, size_t) const override { return false; }
+
+  const std::vector<int64_t> parts;
 };
 
 }  // namespace trainer

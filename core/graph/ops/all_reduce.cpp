@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/all_reduce.h"
 
+#include <algorithm>
+
 namespace trainer {
 namespace {
 
@@ -10,10 +12,37 @@ std::vector<TensorSpec> same(std::span<const TensorSpec> inputs) {
   return {inputs.begin(), inputs.end()};
 }
 
+const CollectiveStart* start_in(const Node& node) {
+  return dynamic_cast<const CollectiveStart*>(node.op.get());
+}
+
 }  // namespace
 
-std::vector<TensorSpec> CollectiveOperation::infer(std::span<const TensorSpec> inputs) const {
+void CollectiveStart::describe(AttributeVisitor& visit) const {
+  visit("number", number);
+  visit("axis", std::string(to_string(axis)), {.hidden = axis == Axis::data});
+}
+
+std::vector<TensorSpec> CollectiveStart::infer(std::span<const TensorSpec> inputs) const {
   return same(inputs);
+}
+
+void BroadcastStart::describe(AttributeVisitor& visit) const {
+  CollectiveStart::describe(visit);
+  visit("root", root);
+}
+
+std::vector<TensorSpec> CollectiveDone::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, count + read, "needs each tensor that was started, and what is still read");
+  return {inputs.begin(), inputs.begin() + static_cast<ptrdiff_t>(count)};
+}
+
+int64_t next_collective(const Entry& entry) {
+  int64_t next = 0;
+  for (const Node& node : entry.nodes) {
+    if (const CollectiveStart* start = start_in(node)) next = std::max(next, start->number + 1);
+  }
+  return next;
 }
 
 std::vector<TensorSpec> DecayByRank::infer(std::span<const TensorSpec> inputs) const {

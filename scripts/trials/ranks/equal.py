@@ -157,21 +157,23 @@ def parts(trials):
         whole, cut = (Ranks(trials, f'{name}_parts_{bool(more)}', name, more).train(2) for more in ([], [key]))
         cut.require_same(whole, 'with shard_parameters the run of two ranks')
     shares = []
-    for ranks in 2, 3, 4:
+    pairs = 'parallelism.shard_parameters=2'
+    for ranks, more in (2, key), (3, key), (4, key), (4, pairs):
         words = [*GUARDED, 'training.global_batch_size=48', 'training.micro_batch_size=4']
-        whole, cut = (Ranks(trials, f'parts_{ranks}_{bool(more)}', 'mlp', [*words, *more]).train(ranks) for more in ([], [key]))
-        again = Ranks(trials, f'parts_{ranks}_again', 'mlp', [*words, key]).train(ranks)
+        name = f'parts_{ranks}' + ('_in_pairs' if more is pairs else '')
+        whole, cut = (Ranks(trials, f'{name}_{bool(more)}', 'mlp', [*words, *more]).train(ranks) for more in ([], [more]))
+        again = Ranks(trials, f'{name}_again', 'mlp', [*words, more]).train(ranks)
         cut.require_same(again, 'the same command again')
         shares.append(worst_share(whole.losses(), cut.losses(), [1e-5] * len(whole.losses())))
         require(shares[-1] <= 1, f'losses of {ranks} ranks with parts differ by {shares[-1]:.2f} of what is allowed')
     words = ['training.micro_batch_size=8', 'training.global_batch_size=48', 'validation.interval=100ba', 'training.max_duration=8ep']
     whole = Ranks(trials, 'parts_by_none', 'cnn', words).train(1)
     run = Ranks(trials, 'parts_in_turn', 'cnn', words)
-    steps = [stop_after(run, ranks, 15, *more) for ranks, more in ((1, []), (2, [key]), (3, [key]), (2, ['parallelism.shard_optimizer=true']))]
+    steps = [stop_after(run, ranks, 15, *more) for ranks, more in ((1, []), (2, [key]), (6, ['parallelism.shard_parameters=3']), (3, [key]), (2, ['parallelism.shard_optimizer=true']))]
     found = farthest(whole, run.train(1))
-    require(found < 1e-4, f'1 rank, 2 and 3 with parts, 2 with shared moments and 1 in turn differ by {found:.1e}')
-    return ('two ranks that hold parts of the parameters have the files of two that hold all; with a limited norm losses of 2, 3 and 4 differ by '
-            + ', '.join(f'{share:.2f}' for share in shares) + f' of 1e-5; whole, cut in 2 and 3 and whole again, stopped after steps {steps}, '
+    require(found < 1e-4, f'1 rank, 2, 6 and 3 with parts, 2 with shared moments and 1 in turn differ by {found:.1e}')
+    return ('two ranks that hold parts of the parameters have the files of two that hold all; with a limited norm losses of 2, 3, 4 and twice 2 differ by '
+            + ', '.join(f'{share:.2f}' for share in shares) + f' of 1e-5; whole, cut in 2, 3 (two copies), 3 and whole again, stopped after steps {steps}, '
             f'weights differ by {found:.1e} of an undisturbed run\'s')
 
 
