@@ -98,8 +98,17 @@ int64_t file_bytes(int fd, const std::filesystem::path& path) {
 }
 
 NewFile::NewFile(const std::filesystem::path& path, std::filesystem::path shown) : shown_(std::move(shown)) {
+  open_in(AT_FDCWD, path.c_str());
+}
+
+NewFile::NewFile(const FileDescriptor& directory, const std::string& name, std::filesystem::path shown)
+    : shown_(std::move(shown)) {
+  open_in(directory.get(), name.c_str());
+}
+
+void NewFile::open_in(int directory, const char* name) {
   do {
-    fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    fd_ = FileDescriptor(::openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   } while (fd_.get() < 0 && errno == EINTR);
   if (fd_.get() < 0) throw io_error(shown_, "open of a new file", errno);
 }
@@ -122,9 +131,12 @@ void NewFile::close() {
 }
 
 void sync_directory(const std::filesystem::path& directory) {
-  const FileDescriptor fd = open_file(directory, O_RDONLY | O_DIRECTORY);
+  sync_directory(open_file(directory, O_RDONLY | O_DIRECTORY), directory);
+}
+
+void sync_directory(const FileDescriptor& directory, const std::filesystem::path& shown) {
   // EINVAL: the file system cannot synchronise directories, and then has no need to.
-  if (::fsync(fd.get()) != 0 && errno != EINVAL) throw io_error(directory, "fsync", errno);
+  if (::fsync(directory.get()) != 0 && errno != EINVAL) throw io_error(shown, "fsync", errno);
 }
 
 std::filesystem::path directory_of(const std::filesystem::path& path) {

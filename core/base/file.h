@@ -56,12 +56,16 @@ class NewFile {
   /// Throws Error (exit 74) if the file exists already, or cannot be made. Messages call it `shown`.
   NewFile(const std::filesystem::path& path, std::filesystem::path shown);
   explicit NewFile(const std::filesystem::path& path) : NewFile(path, path) {}
+  /// In an open directory, wherever that is by now.
+  NewFile(const FileDescriptor& directory, const std::string& name, std::filesystem::path shown);
 
   void write(std::span<const std::byte> bytes);
   /// Returns when the bytes are on the disk. Throws Error (exit 74).
   void close();
 
  private:
+  void open_in(int directory, const char* name);
+
   std::filesystem::path shown_;
   FileDescriptor fd_;
   int64_t bytes_ = 0, on_their_way_ = 0;  ///< written, and of these those that the disk was given
@@ -69,6 +73,7 @@ class NewFile {
 
 /// Makes durable which files a directory holds. Throws Error (exit 74).
 void sync_directory(const std::filesystem::path& directory);
+void sync_directory(const FileDescriptor& directory, const std::filesystem::path& shown);
 
 /// The directory that a file is in, or is to be in.
 std::filesystem::path directory_of(const std::filesystem::path& path);

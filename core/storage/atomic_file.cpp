@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/storage/atomic_file.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <string>
 
 #include "core/base/file.h"
 
@@ -14,40 +16,52 @@ namespace {
 
 constexpr std::string_view kTemporary = ".tmp-";
 
-/// An unused name beside `destination` (a rename is atomic only within a file system). A name may be in use
-/// if a process of the same number was killed before it could clean up.
-std::filesystem::path free_name(const std::filesystem::path& destination) {
+FileDescriptor open_directory_of(const std::filesystem::path& file) {
+  FileDescriptor directory(::open(directory_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) throw io_error(file, "open of a new file", errno);
+  return directory;
+}
+
+/// An unused name beside a file (a rename is atomic only within a file system). A name may be in use if a
+/// process of the same number was killed before it could clean up.
+std::string free_name(const FileDescriptor& directory, const std::string& of) {
   for (int attempt = 0;; ++attempt) {
-    const std::string name =
-        fmt::format(".{}{}{}-{}", destination.filename().string(), kTemporary, ::getpid(), attempt);
-    std::filesystem::path path = directory_of(destination) / name;
-    std::error_code ignored;
-    if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return path;
+    std::string name = fmt::format(".{}{}{}-{}", of, kTemporary, ::getpid(), attempt);
+    struct stat status = {};
+    if (::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return name;
   }
 }
 
-/// Gone unless committed.
+/// Gone unless committed. The directory may be moved meanwhile, or another one take its place: the file is in
+/// the one that was there at first.
 class Temporary {
  public:
   explicit Temporary(const std::filesystem::path& destination)
-      : destination_(destination), path_(free_name(destination)), file_(path_, destination) {}
+      : destination_(destination),
+        directory_(open_directory_of(destination)),
+        last_(destination.filename().string()),
+        name_(free_name(directory_, last_)),
+        file_(directory_, name_, destination) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   ~Temporary() {
-    if (!path_.empty()) ::unlink(path_.c_str());
+    if (!name_.empty()) ::unlinkat(directory_.get(), name_.c_str(), 0);
   }
 
   void write(std::span<const std::byte> bytes) { file_.write(bytes); }
 
   void commit() {
     file_.close();
-    if (std::rename(path_.c_str(), destination_.c_str()) != 0) throw io_error(destination_, "rename", errno);
-    path_.clear();
-    sync_directory(directory_of(destination_));
+    if (::renameat(directory_.get(), name_.c_str(), directory_.get(), last_.c_str()) != 0)
+      throw io_error(destination_, "rename", errno);
+    name_.clear();
+    sync_directory(directory_, directory_of(destination_));
   }
 
  private:
-  std::filesystem::path destination_, path_;
+  std::filesystem::path destination_;
+  FileDescriptor directory_;
+  std::string last_, name_;  ///< of the file in the end, and until then
   NewFile file_;
 };
 

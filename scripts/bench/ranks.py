@@ -3,6 +3,7 @@
 """Two ranks with one thread each against one rank with two threads, with the same global batch: prints the ratio.
 
   scripts/bench/ranks.py [mlp | cnn | resnet18]...
+  scripts/bench/ranks.py --splits    # a GPT of 6 blocks: ranks that divide the network against ranks that each hold all of it
 
 The two alternate, each turn a fresh process. A ratio above 1 means that the ranks are faster. Refuses to measure while other
 processes use the machine.
@@ -18,28 +19,34 @@ from windows import MOST_FOREIGN_CPU, spread, timed, train_records, until_clean
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Recipe, and steps of one window: about a second.
 NETWORKS = {"mlp": ("fashion_mnist_mlp", 300), "cnn": ("fashion_mnist_cnn", 30), "resnet18": ("resnet18_cifar10", 1)}
+GPT = ("gpt_char_bible", 1)
+SPLIT = "gpt"
 WINDOWS = 6
 LEAST_PAIRS = 5
 PARTS = ("data_wait_ms", "forward_ms", "backward_ms", "communication_ms", "update_ms")
-RANKS = {"2 ranks x 1 thread": ["parallelism.data=2", "device.threads=1"], "1 rank x 2 threads": ["device.threads=2"]}
+TWO = ["parallelism.data=2", "device.threads=1"]
+RANKS = {"2 ranks x 1 thread": TWO, "1 rank x 2 threads": ["device.threads=2"]}
+SPLITS = {"2 ranks with parts of the parameters": [*TWO, "parallelism.shard_parameters=true"], "2 ranks with whole parameters": TWO}
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 arguments.add_argument("networks", nargs="*", choices=[*NETWORKS, []], help="default: all")
+arguments.add_argument("--splits", action="store_true", help="compare divisions of one network")
 arguments.add_argument("--pairs", type=int, default=7, help=f"turns of each, at least {LEAST_PAIRS}")
 arguments.add_argument("--steps", type=int, help="steps of one window; default: about a second's worth")
-arguments.add_argument("--batch", type=int, default=128, help="samples of a step, of all ranks together")
+arguments.add_argument("--batch", type=int, help="samples of a step, of all ranks together; default: 128, of the GPT 16")
 arguments.add_argument("--trainer", default=os.path.join(ROOT, "build/release/bin/trainer"))
 arguments.add_argument("--set", action="append", default=[], help="an override for both (may be repeated)")
 arguments.add_argument("--most-foreign", type=float, default=MOST_FOREIGN_CPU, metavar="CORES",
                        help="cores that the rest of the machine may use; more only to try this script")
 options = arguments.parse_args()
+options.batch = options.batch or (16 if options.splits else 128)
 if options.pairs < LEAST_PAIRS:
     arguments.error(f"--pairs must be at least {LEAST_PAIRS}: a median of fewer says little")
 
 
 def measure(network, words):
     """Milliseconds of a step in a fresh run, each part of it, and the cores that others used."""
-    recipe, steps = NETWORKS[network]
+    recipe, steps = {**NETWORKS, SPLIT: GPT}[network]
     steps = options.steps or steps
     with tempfile.TemporaryDirectory() as directory:
         # Images from memory: reading a data set is not part of what ranks cost.
@@ -54,16 +61,16 @@ def measure(network, words):
     return found, foreign
 
 
-def compare(network):
+def compare(network, sides):
     pairs = []
     for number in range(1, options.pairs + 1):
-        pair = {name: until_clean(lambda: measure(network, words), options.most_foreign) for name, words in RANKS.items()}
+        pair = {name: until_clean(lambda: measure(network, words), options.most_foreign) for name, words in sides.items()}
         pairs.append(pair)
         print(f"  {network}, pair {number}: " + ", ".join(f"{name} {found['step_ms']:.2f} ms" for name, found in pair.items()), flush=True)
-    ranks, threads = RANKS
-    ratios = [pair[threads]["step_ms"] / pair[ranks]["step_ms"] for pair in pairs]
-    print(f"{network}: 2 ranks x 1 thread are {spread(ratios)} times as fast as 1 rank x 2 threads, {len(pairs)} pairs")
-    for name in RANKS:
+    ranks, others = sides
+    ratios = [pair[others]["step_ms"] / pair[ranks]["step_ms"] for pair in pairs]
+    print(f"{network}: {ranks} are {spread(ratios)} times as fast as {others}, {len(pairs)} pairs")
+    for name in sides:
         parts = [part for part in PARTS if part in pairs[0][name]]
         print(f"  {name}: step {spread([pair[name]['step_ms'] for pair in pairs])} ms; "
               + ", ".join(f"{part[:-3]} {statistics.median(pair[name][part] for pair in pairs):.3f} ms" for part in parts))
@@ -76,8 +83,10 @@ def main():
     _, foreign = timed(["sleep", "1"], os.environ)
     if foreign > options.most_foreign:
         sys.exit(f"the rest of the machine uses {foreign:.2f} cores: measure when it is idle")
+    if options.splits:
+        return compare(SPLIT, SPLITS)
     for network in options.networks or NETWORKS:
-        compare(network)
+        compare(network, RANKS)
 
 
 main()

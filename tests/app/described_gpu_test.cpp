@@ -36,6 +36,27 @@ TEST_CASE("a GPU to plan for that nobody has described is an error at its key") 
   CHECK(half.errors.find("half.json: the description of a GPU lacks \"deviceName\"") != std::string::npos);
 }
 
+TEST_CASE("Llama 8B on GPUs that share its parameters needs less than torchtitan has published") {
+  const Workspace workspace;
+  // GiB of a GPU at its peak; torchtitan 0.1: 77.0 on 8, 62.0 on 128.
+  for (const auto& [ranks, most] : {std::pair{8, 64.0}, std::pair{128, 50.0}}) {
+    const Outcome outcome =
+        run_trainer({"plan", "--json", "--config", kConfigs + "llama_8b_tokens.yaml", "device.type=cuda",
+                     "device.model=h100", "parallelism.data=" + std::to_string(ranks),
+                     "training.global_batch_size=" + std::to_string(2 * ranks)},
+                    workspace.path());
+    if (outcome.code == 69) return;
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    const nlohmann::json plan = nlohmann::json::parse(outcome.output);
+    int64_t parameters = 0;
+    for (const auto& layer : plan["layers"]) parameters += layer["parameters"].get<int64_t>();
+    CHECK(parameters == 8030261248);
+    CHECK(plan["memory"]["peak_bytes"].get<double>() <= most * (int64_t{1} << 30));
+    CHECK(plan["memory"]["parameters_bytes"].get<double>() <= 1.01 / ranks * 4 * 8030261248);
+  }
+}
+
 TEST_CASE("a plan for a GPU that is not here says for which, what is a bound, and what would fit") {
   const Workspace workspace;
   const std::vector<std::string> words{"plan",

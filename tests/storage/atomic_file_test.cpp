@@ -104,4 +104,25 @@ TEST_CASE("only names that an atomic write gives count as unfinished") {
     CHECK_FALSE(is_unfinished(name));
 }
 
+TEST_CASE("a file that is being written when its directory moves comes or goes with that") {
+  const ScratchDirectory scratch;
+  const auto first = scratch / "first", away = scratch / "away";
+  const bool fails = GENERATE(false, true);
+  std::filesystem::create_directory(first);
+  const auto move = [&](const ByteSink& sink) {
+    sink(std::as_bytes(std::span("half", 4)));
+    std::filesystem::rename(first, away);
+    std::filesystem::create_directory(first);
+    if (fails) throw std::runtime_error("no more");
+  };
+  if (fails) {
+    CHECK_THROWS_WITH(write_atomically(first / "file", move), "no more");
+  } else {
+    write_atomically(first / "file", move);
+  }
+  CHECK(std::filesystem::is_empty(first));
+  CHECK(std::filesystem::exists(away / "file") != fails);
+  CHECK(std::distance(std::filesystem::directory_iterator(away), {}) == (fails ? 0 : 1));
+}
+
 }  // namespace trainer
