@@ -19,6 +19,9 @@ class CsvFile {
   /// widens the table.
   CsvFile(const std::filesystem::path& path, const std::filesystem::path& lines,
           std::vector<std::string> metrics);
+  /// The same in this directory, whatever is at its path by now.
+  CsvFile(FileDescriptor directory, const std::filesystem::path& path, const std::filesystem::path& lines,
+          std::vector<std::string> metrics);
 
   /// The record is in `lines` already, or waits to be written.
   void append(const MetricsRecord& record);
@@ -29,6 +32,7 @@ class CsvFile {
 
   std::filesystem::path path_, lines_;
   std::vector<std::string> metrics_;
+  FileDescriptor directory_;
   FileDescriptor file_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/metrics/metrics_sinks.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +24,11 @@ double now() {
 MetricsSinks::MetricsSinks(const std::filesystem::path& directory, const std::vector<std::string>& formats,
                            const std::vector<std::string>& metrics,
                            std::function<void(const std::string&)> warn)
-    : directory_(directory), formats_(formats), metrics_(metrics), warn_(std::move(warn)) {
+    : directory_(directory),
+      held_(open_file(directory, O_RDONLY | O_DIRECTORY)),
+      formats_(formats),
+      metrics_(metrics),
+      warn_(std::move(warn)) {
   open();
 }
 
@@ -40,7 +45,8 @@ bool MetricsSinks::is_wanted(const char* format) const {
 
 void MetricsSinks::open_csv() {
   if (!is_wanted(kCsv)) return;
-  csv_.file.emplace(directory_ / "metrics.csv", directory_ / kLines, metrics_);
+  csv_.file.emplace(FileDescriptor(::fcntl(held_.get(), F_DUPFD_CLOEXEC, 0)), directory_ / "metrics.csv",
+                    directory_ / kLines, metrics_);
   csv_.missed = 0;
 }
 

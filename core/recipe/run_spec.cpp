@@ -56,6 +56,11 @@ BatchSplit split_of(const Recipe& recipe, RankShare share) {
   return split;
 }
 
+bool leaves_micro_batch_open(const Recipe& recipe) {
+  const std::optional<AutoCount>& given = recipe.training.micro_batch_size;
+  return given && !given->count;
+}
+
 /// For this number of samples.
 Shape output_of(const Recipe& recipe, int64_t samples) try {
   return output_shape(recipe.model, samples);
@@ -65,21 +70,19 @@ Shape output_of(const Recipe& recipe, int64_t samples) try {
 
 }  // namespace
 
-RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe) : RunSpec(std::move(recipe), Mesh{}, RankShare{}, 1) {}
+RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe)
+    : recipe_(std::move(recipe)),
+      batch_(split_of(*recipe_, RankShare{})),
+      output_(output_of(*recipe_, batch_.micro_batch)),
+      searches_micro_batch_(leaves_micro_batch_open(*recipe_)) {}
 
 RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host)
-    : RunSpec(recipe, mesh_of(*recipe, share.ranks), share, ranks_on_host) {}
-
-RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe, const Mesh& mesh, RankShare share,
-                 int64_t ranks_on_host)
     : recipe_(std::move(recipe)),
-      mesh_(mesh),
+      mesh_(mesh_of(*recipe_, share.ranks)),
       batch_(split_of(*recipe_, share)),
       output_(output_of(*recipe_, batch_.micro_batch)),
-      ranks_on_host_(ranks_on_host) {
-  const std::optional<AutoCount>& given = recipe_->training.micro_batch_size;
-  searches_micro_batch_ = given && !given->count;
-}
+      ranks_on_host_(ranks_on_host),
+      searches_micro_batch_(leaves_micro_batch_open(*recipe_)) {}
 
 RunSpec RunSpec::with_micro_batch(int64_t samples) const {
   RunSpec other = *this;

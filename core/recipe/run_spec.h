@@ -40,13 +40,11 @@ class RunSpec {
   bool searches_micro_batch() const { return searches_micro_batch_; }
 
  private:
-  RunSpec(std::shared_ptr<const Recipe> recipe, const Mesh& mesh, RankShare share, int64_t ranks_on_host);
-
   std::shared_ptr<const Recipe> recipe_;
   Mesh mesh_;
   BatchSplit batch_;
   Shape output_;
-  int64_t ranks_on_host_;
+  int64_t ranks_on_host_ = 1;
   bool searches_micro_batch_;
 };
 

@@ -143,7 +143,7 @@ class Overlapping {
     const auto finish = [&](std::vector<Node>& to, Phase phase) {
       if (!begun) return;
       std::vector<TensorId> parts;
-      for (size_t i = 0; i < begun->outputs.size(); ++i) parts.push_back(parts_.at(begun->outputs[i]));
+      for (const TensorId id : begun->outputs) parts.push_back(parts_.at(id));
       for (const TensorId part : parts) is_begun.erase(part);
       to.push_back(done_node(*begun, parts, phase));
       begun.reset();
@@ -185,7 +185,7 @@ class Overlapping {
       lengths.push_back(program_.spec(parts.back()).shape[0]);
     }
     const auto op = std::make_shared<ReduceScatterStart>(next_, std::move(lengths));
-    const Node begun = start_node(op, wholes, parts, phase);
+    Node begun = start_node(op, wholes, parts, phase);
     for (size_t i = 0; i < parts.size(); ++i) parts_[begun.outputs[i]] = parts[i];
     return begun;
   }

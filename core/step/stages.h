@@ -32,7 +32,7 @@ Pass mixed_precision(DType low, const Planner* planner = nullptr);
 /// copy holds an equal part of every parameter, and so of its moments, averages and gradient sums. What reads
 /// a parameter gathers it first; its gradient is added up over these ranks part by part. Comes before
 /// differentiation, which writes the latter.
-Pass shard_parameters(int64_t shards);
+Pass shard_parameters(int64_t ranks);
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
 /// not frozen; with `scales_loss` of the loss times the state loss_scale, which the update then has to undo.
 Pass autodiff(bool scales_loss = false);

@@ -36,9 +36,9 @@ std::string free_name(const FileDescriptor& directory, const std::string& of) {
 /// the one that was there at first.
 class Temporary {
  public:
-  explicit Temporary(const std::filesystem::path& destination)
+  Temporary(const FileDescriptor& directory, const std::filesystem::path& destination)
       : destination_(destination),
-        directory_(open_directory_of(destination)),
+        directory_(directory),
         last_(destination.filename().string()),
         name_(free_name(directory_, last_)),
         file_(directory_, name_, destination) {}
@@ -60,7 +60,7 @@ class Temporary {
 
  private:
   std::filesystem::path destination_;
-  FileDescriptor directory_;
+  const FileDescriptor& directory_;
   std::string last_, name_;  ///< of the file in the end, and until then
   NewFile file_;
 };
@@ -69,7 +69,8 @@ class Temporary {
 
 void write_atomically(const std::filesystem::path& path,
                       const std::function<void(const ByteSink&)>& produce) {
-  Temporary file(path);
+  const FileDescriptor directory = open_directory_of(path);
+  Temporary file(directory, path);
   produce([&file](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
 }
@@ -88,6 +89,13 @@ bool is_unfinished(std::string_view name) {
 
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
   write_atomically(path, [text](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+}
+
+void write_atomically(const FileDescriptor& directory, const std::filesystem::path& path,
+                      std::string_view text) {
+  Temporary file(directory, path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 }  // namespace trainer

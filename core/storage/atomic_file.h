@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "core/base/file.h"
+
 namespace trainer {
 
 /// Takes the next bytes of a file.
@@ -17,6 +19,9 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 /// file; exceptions of `produce` are passed on.
 void write_atomically(const std::filesystem::path& path, const std::function<void(const ByteSink&)>& produce);
 void write_atomically(const std::filesystem::path& path, std::string_view text);
+/// The same in an open directory, wherever that is by now.
+void write_atomically(const FileDescriptor& directory, const std::filesystem::path& path,
+                      std::string_view text);
 
 /// Whether a file of this name is an unfinished one of write_atomically.
 bool is_unfinished(std::string_view name);

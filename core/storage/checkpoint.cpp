@@ -198,7 +198,8 @@ void tidy_checkpoints(const fs::path& root) {
   }
 }
 
-CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step) : root_(root) {
+CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step)
+    : root_(root), makes_root_(!is_there(root)) {
   manifest_.step = step;
   make_directories(root_);
   const fs::path path = free_path(root_, kUnfinished, name_of(step));
@@ -208,7 +209,9 @@ CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step) : root_(r
 
 CheckpointWriter::~CheckpointWriter() {
   open_.clear();  // a network file system keeps open files under another name
-  if (!temporary_.empty()) remove_tree(temporary_);
+  if (temporary_.empty()) return;
+  remove_tree(temporary_);
+  if (makes_root_) ::rmdir(root_.c_str());  // unless it holds something else by now
 }
 
 void CheckpointWriter::add(const std::string& name, const std::function<void(const ByteSink&)>& produce) {

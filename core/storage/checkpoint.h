@@ -76,7 +76,8 @@ void tidy_checkpoints(const std::filesystem::path& root);
 /// Writes one checkpoint: its files, then commit(). Nothing of it remains unless that succeeds.
 class CheckpointWriter {
  public:
-  /// Below `root`, which is made if it is missing. Throws Error (exit 74), as all of the following.
+  /// Below `root`, which is made if it is missing, and is removed again if nothing is committed. Throws Error
+  /// (exit 74), as all of the following.
   CheckpointWriter(const std::filesystem::path& root, int64_t step);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -94,6 +95,7 @@ class CheckpointWriter {
   void take_place(const std::filesystem::path& path);
 
   std::filesystem::path root_, temporary_;
+  bool makes_root_;
   Manifest manifest_;
   std::vector<NewFile> open_;
 };

@@ -258,6 +258,19 @@ TEST_CASE("a save that fails or is given up leaves nothing, and the old checkpoi
   CHECK(problem_of(old).empty());
 }
 
+TEST_CASE("a save that makes the checkpoints' folder and is given up leaves no folder") {
+  const ScratchDirectory scratch;
+  const fs::path root = scratch / "checkpoints";
+  {
+    CheckpointWriter writer(root, 1);
+    CHECK(fs::is_directory(root));
+  }
+  CHECK_FALSE(fs::exists(root));
+  fs::create_directory(root);
+  { CheckpointWriter writer(root, 1); }
+  CHECK(fs::is_empty(root));
+}
+
 TEST_CASE("a file that does not read back as it was written fails the save") {
   const ScratchDirectory scratch;
   const std::string text = noise(600'000, 1);  // several pieces
