@@ -40,9 +40,10 @@ std::string row_of(const MetricsRecord& record, const std::vector<std::string>& 
 
 CsvFile::CsvFile(const std::filesystem::path& path, const std::filesystem::path& lines,
                  std::vector<std::string> metrics)
-    : CsvFile(open_file(directory_of(path), O_RDONLY | O_DIRECTORY), path, lines, std::move(metrics)) {}
+    : CsvFile(std::make_shared<FileDescriptor>(open_file(directory_of(path), O_RDONLY | O_DIRECTORY)), path,
+              lines, std::move(metrics)) {}
 
-CsvFile::CsvFile(FileDescriptor directory, const std::filesystem::path& path,
+CsvFile::CsvFile(std::shared_ptr<const FileDescriptor> directory, const std::filesystem::path& path,
                  const std::filesystem::path& lines, std::vector<std::string> metrics)
     : path_(path), lines_(lines), metrics_(std::move(metrics)), directory_(std::move(directory)) {
   rewrite();
@@ -67,7 +68,7 @@ void CsvFile::rewrite() {
   read_records(lines_, [this](const MetricsRecord& record) { note_metrics(record); });
   std::string text = row_of(record_keys(metrics_));
   read_records(lines_, [&](const MetricsRecord& record) { text += row_of(record, metrics_); });
-  write_atomically(directory_, path_, text);
+  write_atomically(*directory_, path_, text);
   file_ = open_regular(path_, O_WRONLY | O_APPEND, Links::refuse);
 }
 

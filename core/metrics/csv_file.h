@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ class CsvFile {
   CsvFile(const std::filesystem::path& path, const std::filesystem::path& lines,
           std::vector<std::string> metrics);
   /// The same in this directory, whatever is at its path by now.
-  CsvFile(FileDescriptor directory, const std::filesystem::path& path, const std::filesystem::path& lines,
-          std::vector<std::string> metrics);
+  CsvFile(std::shared_ptr<const FileDescriptor> directory, const std::filesystem::path& path,
+          const std::filesystem::path& lines, std::vector<std::string> metrics);
 
   /// The record is in `lines` already, or waits to be written.
   void append(const MetricsRecord& record);
@@ -32,7 +33,7 @@ class CsvFile {
 
   std::filesystem::path path_, lines_;
   std::vector<std::string> metrics_;
-  FileDescriptor directory_;
+  std::shared_ptr<const FileDescriptor> directory_;
   FileDescriptor file_;
 };
 

@@ -25,7 +25,7 @@ MetricsSinks::MetricsSinks(const std::filesystem::path& directory, const std::ve
                            const std::vector<std::string>& metrics,
                            std::function<void(const std::string&)> warn)
     : directory_(directory),
-      held_(open_file(directory, O_RDONLY | O_DIRECTORY)),
+      held_(std::make_shared<FileDescriptor>(open_file(directory, O_RDONLY | O_DIRECTORY))),
       formats_(formats),
       metrics_(metrics),
       warn_(std::move(warn)) {
@@ -45,8 +45,7 @@ bool MetricsSinks::is_wanted(const char* format) const {
 
 void MetricsSinks::open_csv() {
   if (!is_wanted(kCsv)) return;
-  csv_.file.emplace(FileDescriptor(::fcntl(held_.get(), F_DUPFD_CLOEXEC, 0)), directory_ / "metrics.csv",
-                    directory_ / kLines, metrics_);
+  csv_.file.emplace(held_, directory_ / "metrics.csv", directory_ / kLines, metrics_);
   csv_.missed = 0;
 }
 

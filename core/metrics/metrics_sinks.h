@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,7 +62,8 @@ class MetricsSinks {
   bool is_wanted(const char* format) const;
 
   std::filesystem::path directory_;
-  FileDescriptor held_;  ///< the directory at first; if another takes its place, that gets no table
+  std::shared_ptr<const FileDescriptor>
+      held_;  ///< the directory at first; if another takes its place, that gets no table
   std::vector<std::string> formats_, metrics_;
   std::function<void(const std::string&)> warn_;
   std::optional<MetricsWriter> lines_;

@@ -192,6 +192,12 @@ int rename(const char* from, const char* to) noexcept {
                             [&] { return next<int(const char*, const char*)>("rename")(from, to); });
 }
 
+int renameat(int from_directory, const char* from, int to_directory, const char* to) noexcept {
+  return call_unless_failed("rename", full_path(from_directory, from), full_path(to_directory, to), [&] {
+    return next<int(int, const char*, int, const char*)>("renameat")(from_directory, from, to_directory, to);
+  });
+}
+
 int renameat2(int from_directory, const char* from, int to_directory, const char* to,
               unsigned flags) noexcept {
   return call_unless_failed("exchange", full_path(from_directory, from), full_path(to_directory, to), [&] {
