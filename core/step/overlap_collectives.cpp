@@ -135,7 +135,7 @@ class Overlapping {
   }
 
   /// A bucket of scatters starts once it is full, or once something reads from it. It is done where the next
-  /// one starts, or is read.
+  /// one starts, or is read, and before the update: the search for a NaN leaves the step there.
   void place_scatters() {
     Bucket filling;
     std::optional<Node> begun;
@@ -158,6 +158,10 @@ class Overlapping {
     };
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
       const Node& node = entry_.nodes[n];
+      if (node.phase == Phase::update && n > 0) {
+        start(places_[n].before, entry_.nodes[n - 1].phase);
+        finish(places_[n].before, entry_.nodes[n - 1].phase);
+      }
       for (const TensorId id : node.inputs) {
         const auto read = is_begun.find(id);
         if (read == is_begun.end()) continue;

@@ -120,6 +120,23 @@ TEST_CASE("overlap_collectives: what fits travels in one bucket") {
   CHECK(draft.calls("reduce_scatter_start").size() == 1);
 }
 
+TEST_CASE("overlap_collectives: no gradient is on its way when the update begins") {
+  const int64_t bucket = GENERATE(1, int64_t{1} << 20);
+  Draft draft = two_products();
+  draft.run({shard_parameters(2), autodiff()});
+  draft.build.set_phase(Phase::update);
+  draft.output("later", draft.relu(draft.program.find("x")));
+  draft.output("part", draft.program.entries[0].gradients[0].gradient);
+  draft.run({overlap_collectives(bucket)});
+  int64_t started = 0, done = 0;
+  for (const Node& node : draft.program.entries[0].nodes) {
+    if (node.phase == Phase::update) CHECK(started == done);
+    if (dynamic_cast<const CollectiveStart*>(node.op.get()) != nullptr) ++started;
+    if (dynamic_cast<const CollectiveDone*>(node.op.get()) != nullptr) ++done;
+  }
+  CHECK(done >= 2);
+}
+
 TEST_CASE("overlap_collectives: what reads a part early finds it complete") {
   Draft draft;
   const TensorId x = draft.input("x", {2, 4}), w = draft.parameter("w", {4, 4});
