@@ -58,7 +58,7 @@ struct AutoCount {
   bool operator==(const AutoCount&) const = default;
 };
 
-/// A number, `true` (as many as there are) or `false`.
+/// `false`, `true`, or a number, which limits what `true` means.
 struct FlagOrCount {
   bool flag = false;
   std::optional<int64_t> count;  ///< only of a number, whose flag is true

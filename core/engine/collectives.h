@@ -22,8 +22,8 @@ using Scattered = InParts<float, const float>;
 
 /// What the ranks compute together within a step, on numbers in the memory of their devices. Every rank
 /// starts the same collectives, of as many numbers, in the same order, and gets bitwise identical results.
-/// Nothing may write the numbers of one that was started, or read its results, before it was waited for. Each
-/// has a number that no other has at that time.
+/// Until a collective has been waited for, its inputs may not be written and its outputs may not be read.
+/// Each has a number that no other collective in flight has.
 class Collectives {
  public:
   virtual ~Collectives() = default;

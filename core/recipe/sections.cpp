@@ -162,8 +162,8 @@ void ParallelismSection::declare(Fields& fields) {
       .does_not_affect_results();
   fields
       .add("shard_parameters", &shard_parameters,
-           "shard parameters, gradients and the optimizer's state across the ranks (FSDP, ZeRO stage 3); a "
-           "number: so many ranks share a copy, and there are as many copies as it takes")
+           "shard parameters, gradients and the optimizer's state across all ranks (FSDP, ZeRO stage 3), or "
+           "across groups of this many ranks (hybrid sharding)")
       .at_least(1)
       .does_not_affect_results();
 }

@@ -79,7 +79,7 @@ struct ParallelismSection {
   TimeSpan timeout{100};
   Duration verify{1000, Duration::Unit::batches};
   bool sync_batch_norm = false, shard_optimizer = false;
-  FlagOrCount shard_parameters;  ///< with a number, so many ranks share a copy
+  FlagOrCount shard_parameters;  ///< a number: of the ranks in a group that shares a copy
   void declare(Fields& fields);
 };
 

@@ -40,7 +40,7 @@ class Overlapping {
   }
 
  private:
-  /// Nodes around one that was there.
+  /// New nodes before and after an existing one.
   struct Place {
     std::vector<Node> before, after;
   };
@@ -226,7 +226,7 @@ class Overlapping {
   std::vector<bool> leaves_;  ///< nodes that are replaced or moved
   int64_t next_;              ///< the number of the next collective
   std::map<TensorId, size_t> made_;
-  std::map<TensorId, TensorId> parts_;  ///< by what travels, what it becomes
+  std::map<TensorId, TensorId> parts_;  ///< by output of a start, the part that it becomes once done
 };
 
 }  // namespace

@@ -248,30 +248,34 @@ def kernels(check):
 
 # ranks
 
-# One GPU for two ranks: NCCL 2.30 allows it on request, earlier releases if both seem to be on different hosts.
-ON_ONE_GPU = ("for rank in 0 1; do env RANK=$rank LOCAL_RANK=$rank NCCL_HOSTID=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "
-              "MASTER_PORT=29411 NCCL_MULTI_RANK_GPU_ENABLE=1 {} & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid || exit $?; done")
+# One GPU for several ranks: NCCL 2.30 allows it on request, earlier releases if both seem to be on different hosts.
+ON_ONE_GPU = ("for rank in $(seq 0 $(({0} - 1))); do env RANK=$rank LOCAL_RANK=$rank NCCL_HOSTID=$rank WORLD_SIZE={0} LOCAL_WORLD_SIZE={0} MASTER_ADDR=127.0.0.1 "
+              "MASTER_PORT=29411 NCCL_MULTI_RANK_GPU_ENABLE=1 {1} & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid || exit $?; done")
 
 
-@row("ranks", 180, "nccl_two_ranks", "nccl_graph", "nccl_shards", "nccl_parts")
+@row("ranks", 270, "nccl_two_ranks", "nccl_graph", "nccl_shards", "nccl_parts", "nccl_split")
 def nccl(check):
     words = ("resnet18_cifar10", *steps(20, 64, "run.deterministic=true"), "training.micro_batch_size=32")
     alone, runs = check.train("nccl_alone", *words), {}
-    parts = "parallelism.shard_parameters=true"
-    for way, *keys in (("graph", "runtime.cuda_graph=true"), ("single", "runtime.cuda_graph=false"), ("shards", "parallelism.shard_optimizer=true"),
-                       ("parts", parts), ("parts_single", parts, "runtime.cuda_graph=false")):
+    parts, single = "parallelism.shard_parameters=true", "runtime.cuda_graph=false"
+    pairs, four = "parallelism.shard_parameters=2", "training.micro_batch_size=16"
+    for way, ranks, *keys in (("graph", 2, "runtime.cuda_graph=true"), ("single", 2, single), ("shards", 2, "parallelism.shard_optimizer=true"),
+                              ("parts", 2, parts), ("parts_single", 2, parts, single),
+                              ("four", 4, four), ("pairs", 4, pairs, four), ("pairs_single", 4, pairs, four, single)):
         directory = check.results / "runs" / f"nccl_{way}"
         shutil.rmtree(directory, ignore_errors=True)
         command = [check.bin / "trainer", "--config", ROOT / f"configs/{words[0]}.yaml", "device.type=cuda", f"run.output_dir={directory}",
-                   *keys, *words[1:]]
-        check.run(f"nccl_{way}", ["sh", "-c", ON_ONE_GPU.format(shlex.join(map(str, command)))])
+                   *words[1:], *keys]
+        check.run(f"nccl_{way}", ["sh", "-c", ON_ONE_GPU.format(ranks, shlex.join(map(str, command)))])
         runs[way] = evidence.Run(directory)
     same_files(runs["graph"].weights(), runs["single"].weights())
     same_files(runs["graph"].weights(), runs["shards"].weights())
     same_files(runs["parts"].weights(), runs["parts_single"].weights())
-    cut = distance(runs["graph"].losses(), runs["parts"].losses())
-    if cut > 1e-5:
-        raise Failed(f"losses of two ranks with parts of the parameters differ by {cut:.1e} from two with whole ones")
+    same_files(runs["pairs"].weights(), runs["pairs_single"].weights())
+    cut, split = (distance(runs[whole].losses(), runs[part].losses()) for whole, part in (("graph", "parts"), ("four", "pairs")))
+    for ranks, found in ("two ranks", cut), ("four ranks in pairs", split):
+        if found > 1e-5:
+            raise Failed(f"losses of {ranks} with parts of the parameters differ by {found:.1e} from as many with whole ones")
     apart = distance(runs["graph"].losses(), alone.losses())
     if apart > 1e-5:
         raise Failed(f"losses of two ranks differ by {apart:.1e} from one process with two micro-batches")
@@ -280,7 +284,8 @@ def nccl(check):
             "nccl_graph": "equal bits with the step captured as a graph and launched kernel by kernel",
             "nccl_shards": "equal bits with the optimiser's moments shared out",
             "nccl_parts": f"losses within {cut:.1e} of whole parameters; equal bits captured and launched kernel by kernel; one after the other's "
-                          f"work on one GPU: {speed(runs['parts']) / speed(runs['graph']):.2f} times as fast"}
+                          f"work on one GPU: {speed(runs['parts']) / speed(runs['graph']):.2f} times as fast",
+            "nccl_split": f"losses within {split:.1e} of four ranks with whole parameters; equal bits captured and launched kernel by kernel"}
 
 
 if __name__ == "__main__":
