@@ -8,6 +8,7 @@
 #include "core/engine/process_group.h"
 #include "core/engine/start_collective.h"
 #include "core/graph/ops/all_gather.h"
+#include "core/graph/ops/own_part.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
@@ -66,13 +67,45 @@ std::unique_ptr<Kernel> finish(ProcessGroup& group, const OpContext& context, co
 
 std::unique_ptr<Kernel> decay(const ProcessGroup& group, const OpContext& context, const Choice& choice,
                               const Slots& slots) {
-  const auto later = static_cast<double>(group.size() - 1 - group.rank());
+  const Mesh& mesh = group.mesh();
+  const auto later =
+      static_cast<double>(mesh.size(Axis::data) - 1 - mesh.coordinate(Axis::data, group.rank()));
   const auto factor = static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
   const int64_t count = stored_elements(choice.outputs[0], context.outputs[0].shape);
   return kernel([=] {
     const auto* x = at<const float>(slots.inputs[DecayByRank::kX]);
     float* y = at<float>(slots.outputs[DecayByRank::kY]);
     for (int64_t i = 0; i < count; ++i) y[i] = factor * x[i];
+  });
+}
+
+/// The elements that this rank has of a tensor, in row-major order.
+std::unique_ptr<Kernel> take_part(ProcessGroup& group, const OpContext& context, const Choice&,
+                                  const Slots& slots) {
+  const int64_t bytes = bytes_per_element(context.inputs[OwnPart::kWhole].dtype);
+  const int64_t part = numel(context.outputs[OwnPart::kPart].shape) * bytes,
+                whole = numel(context.inputs[OwnPart::kWhole].shape) * bytes;
+  const int64_t begin =
+      std::min(whole, part * position_along(&group, static_cast<const OwnPart&>(context.op).along));
+  return kernel([=, own = std::min(part, whole - begin)] {
+    const auto* from = at<const std::byte>(slots.inputs[OwnPart::kWhole]) + begin;
+    auto* to = at<std::byte>(slots.outputs[OwnPart::kPart]);
+    std::copy_n(from, own, to);
+    std::fill(to + own, to + part, std::byte{0});
+  });
+}
+
+std::unique_ptr<Kernel> keep_on_first(ProcessGroup& group, const OpContext& context, const Choice& choice,
+                                      const Slots& slots) {
+  const int64_t bytes = output_bytes(context, choice)[OnFirstRank::kY];
+  const bool is_first = position_along(&group, static_cast<const OnFirstRank&>(context.op).along) == 0;
+  return kernel([=] {
+    auto* y = at<std::byte>(slots.outputs[OnFirstRank::kY]);
+    if (is_first) {
+      std::copy_n(at<const std::byte>(slots.inputs[OnFirstRank::kX]), bytes, y);
+    } else {
+      std::fill_n(y, bytes, std::byte{0});
+    }
   });
 }
 
@@ -89,6 +122,8 @@ void add_all_reduce(Handlers& handlers) {
   handlers[typeid(AllGatherStart)] = {select_row_major, compiled(start), {}};
   handlers[typeid(ReduceScatterStart)] = {select_row_major, compiled(start), {}};
   handlers[typeid(CollectiveDone)] = {select_each, compiled(finish), {}};
+  handlers[typeid(OwnPart)] = {select_row_major, compiled(take_part), {}};
+  handlers[typeid(OnFirstRank)] = {select_each, compiled(keep_on_first), {}};
   handlers[typeid(DecayByRank)] = {select_each, compiled(decay), {}};
 }
 

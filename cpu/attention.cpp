@@ -12,20 +12,27 @@ namespace {
 
 namespace in = attention_input;
 
-attention::Use attention_use(const AttentionSettings& settings, const OpContext& c) {
-  return {.settings = settings,
+attention::Use attention_use(const AttentionSettings& settings, const OpContext& c, int64_t first_head) {
+  AttentionSettings own = settings;
+  own.first_head = first_head;
+  return {.settings = own,
           .sizes = AttentionSizes(settings, c.inputs[in::kQ].shape, c.inputs[in::kK].shape),
           .dtype = c.inputs[in::kQ].dtype,
           .kernels = &attention::best_kernels(),
           .threads = omp_get_max_threads()};
 }
 
-std::unique_ptr<attention::Forward> attention_forward(const OpContext& c) {
-  return make_forward(attention_use(static_cast<const Attention&>(c.op).settings, c));
+std::unique_ptr<attention::Forward> attention_forward(const OpContext& c, int64_t first_head = 0) {
+  return make_forward(attention_use(static_cast<const Attention&>(c.op).settings, c, first_head));
 }
 
-std::unique_ptr<attention::Backward> attention_backward(const OpContext& c) {
-  return make_backward(attention_use(static_cast<const AttentionBackward&>(c.op).settings, c));
+std::unique_ptr<attention::Backward> attention_backward(const OpContext& c, int64_t first_head = 0) {
+  return make_backward(attention_use(static_cast<const AttentionBackward&>(c.op).settings, c, first_head));
+}
+
+/// The first of this rank's heads among those of all ranks.
+int64_t first_head(const ProcessGroup* group, const AttentionSettings& settings) {
+  return settings.heads * position_along(group, settings.along);
 }
 
 Choice attention_choice(const OpContext& c, const OpenLayouts& inputs, int64_t workspace_floats) {
@@ -71,16 +78,19 @@ void* wanted(const Slots& slots, size_t output) {
   return slot == nullptr ? nullptr : *slot;
 }
 
-std::unique_ptr<Kernel> compile_attention(const OpContext& c, const Choice&, const Slots& slots) {
-  std::shared_ptr<attention::Forward> forward = attention_forward(c);
+std::unique_ptr<Kernel> compile_attention(const ProcessGroup* group, const OpContext& c, const Slots& slots) {
+  std::shared_ptr<attention::Forward> forward =
+      attention_forward(c, first_head(group, static_cast<const Attention&>(c.op).settings));
   return kernel([forward, given = GivenSlots(slots), slots, workspace = slots.workspace] {
     forward->run(given.forward(), *slots.outputs[Attention::kY],
                  static_cast<float*>(wanted(slots, Attention::kLogSum)), at<float>(workspace));
   });
 }
 
-std::unique_ptr<Kernel> compile_attention_backward(const OpContext& c, const Choice&, const Slots& slots) {
-  std::shared_ptr<attention::Backward> backward = attention_backward(c);
+std::unique_ptr<Kernel> compile_attention_backward(const ProcessGroup* group, const OpContext& c,
+                                                   const Slots& slots) {
+  std::shared_ptr<attention::Backward> backward =
+      attention_backward(c, first_head(group, static_cast<const AttentionBackward&>(c.op).settings));
   const bool packed = c.inputs[in::kK].shape.empty();
   return kernel([=, given = GivenSlots(slots), workspace = slots.workspace] {
     void* dq = wanted(slots, AttentionBackward::kDq);
@@ -101,16 +111,17 @@ std::optional<std::string> why_not_attention(const OpContext& c) {
 }  // namespace
 
 void add_attention(Handlers& handlers) {
+  const ProcessGroup* const group = handlers.group();
   handlers[typeid(Attention)] = {[](const OpContext& c, const OpenLayouts& inputs) {
                                    return attention_choice(c, inputs,
                                                            attention_forward(c)->workspace_floats());
                                  },
-                                 compile_attention, why_not_attention};
+                                 for_rank(group, compile_attention), why_not_attention};
   handlers[typeid(AttentionBackward)] = {[](const OpContext& c, const OpenLayouts& inputs) {
                                            return attention_choice(c, inputs,
                                                                    attention_backward(c)->workspace_floats());
                                          },
-                                         compile_attention_backward, why_not_attention};
+                                         for_rank(group, compile_attention_backward), why_not_attention};
 }
 
 }  // namespace trainer::cpu

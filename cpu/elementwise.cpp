@@ -42,16 +42,18 @@ TRAINER_MULTIVERSION void mul_range(const T* a, const T* b, T* y, int64_t count)
   for (int64_t i = 0; i < count; ++i) put(float(a[i]) * float(b[i]), y[i]);
 }
 
-/// One sample's elements, four to a block.
+/// Elements of one sample from `first` on, four to a block.
 template <class T>
-TRAINER_MULTIVERSION void dropout_range(DropoutSettings settings, int32_t sample, int32_t step, const T* x,
-                                        T* y, int64_t count) {
+TRAINER_MULTIVERSION void dropout_range(DropoutSettings settings, int32_t sample, int32_t step, int64_t first,
+                                        const T* x, T* y, int64_t count) {
   alignas(64) float factors[kDrawnElements];
-  for (int64_t begin = 0; begin < count; begin += kDrawnElements) {
-    draw_factors(settings, begin / 4, sample, step, factors);
-    const int64_t piece = std::min(kDrawnElements, count - begin);
+  const int64_t skipped = first % 4;
+  for (int64_t begin = -skipped; begin < count; begin += kDrawnElements) {
+    draw_factors(settings, (first + begin) / 4, sample, step, factors);
+    const int64_t from = std::max<int64_t>(begin, 0), piece = std::min(kDrawnElements, count - begin);
+    const float* const drawn = factors - begin;
 #pragma omp simd
-    for (int64_t i = 0; i < piece; ++i) put(float(x[begin + i]) * factors[i], y[begin + i]);
+    for (int64_t i = from; i < begin + piece; ++i) put(float(x[i]) * drawn[i], y[i]);
   }
 }
 
@@ -111,18 +113,47 @@ std::unique_ptr<Kernel> compile_binary(const OpContext& context, const Choice& c
   });
 }
 
-std::unique_ptr<Kernel> compile_dropout(const OpContext& context, const Choice&, const Slots& slots) {
-  const DropoutSettings settings = static_cast<const Dropout&>(context.op).settings;
-  const int64_t rows = context.inputs[Dropout::kX].shape[0],
-                width = numel(context.inputs[Dropout::kX].shape) / rows;
+/// Rows of x that are drawn for at once, and their places in whole samples.
+struct DropoutRows {
+  int64_t count, width;
+  int64_t of_sample;  ///< rows of a whole sample
+  int64_t whole_width, first_row = 0, first_column = 0;
+
+  DropoutRows(const Dropout& op, const Shape& x, int64_t position)
+      : count(x[0]), width(numel(x) / x[0]), of_sample(1), whole_width(width) {
+    if (!op.part) return;
+    width = x.back();
+    count = numel(x) / width;
+    of_sample = op.part->rows_of_sample;
+    whole_width = op.part->width;
+    first_row = op.part->rows * position;
+    first_column = op.part->columns * position;
+  }
+  int64_t sample(int64_t row) const { return (first_row + row) / of_sample; }
+  int64_t element(int64_t row) const { return (first_row + row) % of_sample * whole_width + first_column; }
+};
+
+/// Rows beyond the samples are padding.
+std::unique_ptr<Kernel> compile_dropout(const ProcessGroup* group, const OpContext& context,
+                                        const Slots& slots) {
+  const auto& op = static_cast<const Dropout&>(context.op);
+  const DropoutRows rows(op, context.inputs[Dropout::kX].shape,
+                         op.part ? position_along(group, op.part->along) : 0);
+  const int64_t samples = context.inputs[Dropout::kSample].shape[0];
   return with_storage(context.inputs[Dropout::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, x = slots.inputs[Dropout::kX], sample = slots.inputs[Dropout::kSample],
-                   step = slots.inputs[Dropout::kStep], y = slots.outputs[Dropout::kY]] {
-      parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
+    return kernel([=, settings = op.settings, x = slots.inputs[Dropout::kX],
+                   sample = slots.inputs[Dropout::kSample], step = slots.inputs[Dropout::kStep],
+                   y = slots.outputs[Dropout::kY]] {
+      parallel_rows(rows.count, rows.width, [=](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
-          dropout_range(settings, at<const int32_t>(sample)[row], *at<const int32_t>(step),
-                        at<const T>(x) + row * width, at<T>(y) + row * width, width);
+          T* const to = at<T>(y) + row * rows.width;
+          if (rows.sample(row) < samples) {
+            dropout_range(settings, at<const int32_t>(sample)[rows.sample(row)], *at<const int32_t>(step),
+                          rows.element(row), at<const T>(x) + row * rows.width, to, rows.width);
+          } else {
+            std::fill_n(to, rows.width, T{});
+          }
         }
       });
     });
@@ -146,7 +177,7 @@ void add_elementwise(Handlers& handlers) {
   handlers[typeid(Unary)] = {unary, compile_unary, {}};
   handlers[typeid(UnaryBackward)] = {same, compile_unary_backward, {}};
   handlers[typeid(Binary)] = {same, compile_binary, {}};
-  handlers[typeid(Dropout)] = {select_row_major, compile_dropout, {}};
+  handlers[typeid(Dropout)] = {select_row_major, for_rank(handlers.group(), compile_dropout), {}};
 }
 
 }  // namespace trainer::cpu

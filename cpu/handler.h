@@ -65,6 +65,14 @@ std::unique_ptr<Kernel> kernel(Function function) {
   return std::make_unique<Call>(std::move(function));
 }
 
+/// Handler::compile of operations that depend on the rank: compile(group, context, slots).
+template <class Compile>
+auto for_rank(const ProcessGroup* group, Compile compile) {
+  return [group, compile](const OpContext& context, const Choice&, const Slots& slots) {
+    return compile(group, context, slots);
+  };
+}
+
 /// Everything row-major: for operations that index rows and columns.
 Choice select_row_major(const OpContext& context, const OpenLayouts& inputs);
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 
 #include "core/base/math.h"
-#include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/logit_sums.h"
 #include "cpu/loss_rows.h"
 #include "cpu/parallel.h"
 #include "cpu/pixel_loss.h"
@@ -70,15 +73,95 @@ float weighted_sum(const LogitSizes& sizes, const float* weight, double* terms, 
   return static_cast<float>(sum / static_cast<double>(sizes.positions));
 }
 
-TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const RowSoftmax& softmax,
-                                       const SoftmaxTarget& target, float scale, float smoothing, float* dx) {
+/// `classes` are held, of which the last ones may be padding; labels count all ranks' classes.
+TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const OwnClasses& own,
+                                       const RowSoftmax& softmax, const SoftmaxTarget& target, float scale,
+                                       float smoothing, float* dx) {
   const float largest = softmax.largest, inverse = 1.0f / softmax.sum;
-  const float even = smoothing / static_cast<float>(classes);
+  const float even = smoothing / static_cast<float>(own.all);
+  const int64_t valid = own.valid;
 #pragma omp simd
-  for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (math::exp(row[c] - largest) * inverse - even);
+  for (int64_t c = 0; c < valid; ++c) dx[c] = scale * (math::exp(row[c] - largest) * inverse - even);
+  std::fill(dx + valid, dx + classes, 0.0f);
   const float sharp = scale * (1.0f - smoothing);
-  dx[target.label] -= sharp * target.mix_weight;
-  if (target.mix_weight != 1) dx[target.other] -= sharp * (1.0f - target.mix_weight);
+  const int64_t label = target.label - own.first, other = target.other - own.first;
+  if (label >= 0 && label < valid) dx[label] -= sharp * target.mix_weight;
+  if (target.mix_weight != 1 && other >= 0 && other < valid) dx[other] -= sharp * (1.0f - target.mix_weight);
+}
+
+OwnClasses own_classes(const std::optional<ClassCut>& cut, int64_t held, const ProcessGroup* group) {
+  return {cut, held, cut ? position_along(group, cut->along) : 0};
+}
+
+/// Of one row on this rank; `label` and `other` count all ranks' classes.
+LogitSum logit_sum(const float* row, const OwnClasses& own, int64_t label, int64_t other) {
+  if (own.valid == 0) return {.largest = -std::numeric_limits<float>::infinity()};
+  LogitSum sum{.largest = row_max(row, own.valid)};
+  sum.exp_sum = exp_sum(row, sum.largest, own.valid);
+  double all = 0;
+  for (int64_t c = 0; c < own.valid; ++c) all += row[c];
+  sum.all = static_cast<float>(all);
+  const auto logit = [&](int64_t c) {
+    return c >= own.first && c < own.first + own.valid ? row[c - own.first] : 0.0f;
+  };
+  sum.own = logit(label);
+  sum.other = logit(other);
+  return sum;
+}
+
+std::unique_ptr<Kernel> compile_logit_sums(const ProcessGroup* group, const OpContext& context,
+                                           const Slots& slots) {
+  const int64_t rows = context.outputs[LogitSums::kSums].shape[0],
+                classes = context.inputs[LogitSums::kLogits].shape.back();
+  const OwnClasses own = own_classes(static_cast<const LogitSums&>(context.op).cut, classes, group);
+  const auto given_other = slots.inputs[LogitSums::kOtherLabels];
+  return kernel([=, x = slots.inputs[LogitSums::kLogits], labels = slots.inputs[LogitSums::kLabels],
+                 others = given_other == nullptr ? slots.inputs[LogitSums::kLabels] : given_other,
+                 y = slots.outputs[LogitSums::kSums]] {
+    parallel_rows(rows, classes, [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const LogitSum sum = logit_sum(at<const float>(x) + row * classes, own,
+                                       at<const int32_t>(labels)[row], at<const int32_t>(others)[row]);
+        const float fields[] = {sum.largest, sum.exp_sum, sum.own, sum.other, sum.all};
+        static_assert(std::size(fields) == LogitSum::kFields);
+        std::ranges::copy(fields, at<float>(y) + row * LogitSum::kFields);
+      }
+    });
+  });
+}
+
+/// Without a mix each label has all weight.
+std::unique_ptr<Kernel> compile_cross_entropy_of_sums(const OpContext& context, const Choice&,
+                                                      const Slots& slots) {
+  using Op = CrossEntropyOfSums;
+  const auto& op = static_cast<const Op&>(context.op);
+  const Shape& labels = context.inputs[Op::kLabels].shape;
+  LogitSizes sizes({labels[0], numel(labels) / labels[0], op.cut.classes});
+  const auto targets = TargetSlots::of<Op>(slots.inputs);
+  const auto kept = SoftmaxSlots::of<Op>(slots.outputs);
+  return kernel([=, ranks = op.cut.along.ranks, smoothing = op.label_smoothing,
+                 rows = sizes.samples * sizes.positions, sums = slots.inputs[Op::kSums],
+                 weight = slots.inputs[Op::kWeights], loss = slots.outputs[Op::kLoss],
+                 workspace = slots.workspace] {
+    *at<float>(loss) =
+        weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row, bool counts) {
+          const LogitSum whole = of_all_ranks(at<const float>(sums), rows, ranks, row);
+          kept.put(row, {whole.largest, whole.exp_sum});
+          return counts ? loss_of_sums(whole, targets.row(row), sizes.classes, smoothing) : 0.0;
+        });
+  });
+}
+
+Choice select_cross_entropy_of_sums(const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_row_major(context, inputs);
+  choice.workspace_bytes = numel(context.inputs[CrossEntropyOfSums::kLabels].shape) * int64_t{sizeof(double)};
+  return choice;
+}
+
+/// The loss of a program for one rank; that of several is made of their sums.
+std::optional<std::string> why_not_loss(const OpContext& context) {
+  if (static_cast<const CrossEntropy&>(context.op).cut) return "the ranks share its classes";
+  return why_not_low(context);
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Choice&, const Slots& slots) {
@@ -100,13 +183,15 @@ std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Ch
   });
 }
 
-std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_cross_entropy_backward(const ProcessGroup* group, const OpContext& context,
                                                        const Slots& slots) {
   if (is_per_pixel(context.inputs[CrossEntropyBackward::kLogits]))
     return compile_pixel_cross_entropy_backward(context, slots);
   const auto smoothing =
       static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
   const LogitSizes sizes(context.inputs[CrossEntropyBackward::kLogits].shape);
+  const OwnClasses own =
+      own_classes(static_cast<const CrossEntropyBackward&>(context.op).cut, sizes.classes, group);
   const auto targets = TargetSlots::of<CrossEntropyBackward>(slots.inputs);
   const auto softmax = SoftmaxSlots::of<CrossEntropyBackward>(slots.inputs);
   return kernel([=, dloss = slots.inputs[CrossEntropyBackward::kDloss],
@@ -117,7 +202,7 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context,
     const int64_t classes = sizes.classes;
     parallel_rows(sizes.samples * sizes.positions, classes, [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        gradient_row(at<const float>(x) + row * classes, classes, softmax.at_row(row), targets.row(row),
+        gradient_row(at<const float>(x) + row * classes, classes, own, softmax.at_row(row), targets.row(row),
                      scale * at<const float>(weight)[row / sizes.positions], smoothing,
                      at<float>(dx) + row * classes);
       }
@@ -170,8 +255,12 @@ std::optional<std::string> why_not_low(const OpContext& context) {
 }
 
 void add_loss(Handlers& handlers) {
-  handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, why_not_low};
-  handlers[typeid(CrossEntropyBackward)] = {select_row_major, compile_cross_entropy_backward, why_not_low};
+  const ProcessGroup* const group = handlers.group();
+  handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, why_not_loss};
+  handlers[typeid(CrossEntropyBackward)] = {select_row_major, for_rank(group, compile_cross_entropy_backward),
+                                            why_not_low};
+  handlers[typeid(LogitSums)] = {select_row_major, for_rank(group, compile_logit_sums), why_not_low};
+  handlers[typeid(CrossEntropyOfSums)] = {select_cross_entropy_of_sums, compile_cross_entropy_of_sums, {}};
   handlers[typeid(TopK)] = {select_sum, compile_top_k, why_not_low};
 }
 

@@ -27,7 +27,9 @@ void sum_table_rows(const TableRows& row_of, int64_t tokens, int64_t width, DTyp
     const auto* from = static_cast<const decltype(element)*>(dy);
     parallel_ranges(width, kCacheLine, kElementsWorthAThread / tokens, [=](int64_t begin, int64_t end) {
       for (int64_t token = 0; token < tokens; ++token) {
-        add_row(from + token * width + begin, table + row_of(token) * width + begin, end - begin);
+        const int64_t row = row_of(token);
+        if (row != kElsewhere)
+          add_row(from + token * width + begin, table + row * width + begin, end - begin);
       }
     });
     return 0;

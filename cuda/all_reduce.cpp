@@ -7,6 +7,7 @@
 
 #include "core/engine/start_collective.h"
 #include "core/graph/ops/all_gather.h"
+#include "core/graph/ops/own_part.h"
 #include "cuda/nccl_collectives.h"
 #include "cuda/optimizer.h"
 #include "cuda/table.h"
@@ -72,7 +73,9 @@ Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
 std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                       const Slots& slots) {
   const ProcessGroup& group = require_collectives(gpu).group();
-  const auto later = static_cast<double>(group.size() - 1 - group.rank());
+  const Mesh& mesh = group.mesh();
+  const auto later =
+      static_cast<double>(mesh.size(Axis::data) - 1 - mesh.coordinate(Axis::data, group.rank()));
   const auto factor = static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
   return kernel(context, [factor, x = slots.inputs[DecayByRank::kX], y = slots.outputs[DecayByRank::kY],
                           count = stored_elements(choice.outputs[0], context.outputs[0].shape),
@@ -81,7 +84,55 @@ std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, 
   });
 }
 
+/// Whether the ranks' parts hold more than the whole.
+bool has_padding(const OpContext& context) {
+  return numel(context.inputs[OwnPart::kWhole].shape) <
+         static_cast<const OwnPart&>(context.op).along.ranks * numel(context.outputs[OwnPart::kPart].shape);
+}
+
+/// Every rank has the same plan, though only the last ones have padding.
+Choice select_own_part(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_rows(gpu, context, inputs);
+  choice.kernels = has_padding(context) ? 2 : 1;
+  return choice;
+}
+
+/// The elements that this rank has of a tensor, in row-major order.
+std::unique_ptr<Kernel> compile_own_part(const Gpu& gpu, const OpContext& context, const Choice&,
+                                         const Slots& slots) {
+  const int64_t part = bytes_of(context.outputs[OwnPart::kPart]),
+                whole = bytes_of(context.inputs[OwnPart::kWhole]);
+  const int64_t begin =
+      std::min(whole, part * gpu.position_along(static_cast<const OwnPart&>(context.op).along));
+  return kernel(context, [=, is_padded = has_padding(context), own = std::min(part, whole - begin),
+                          stream = gpu.stream.get()] {
+    auto* to = at<std::byte>(slots.outputs[OwnPart::kPart]);
+    if (is_padded) {
+      const cudaError_t status = cudaMemsetAsync(to, 0, static_cast<size_t>(part), stream);
+      if (status != cudaSuccess) return status;
+    }
+    // As many operations as on other ranks, whose plan is this one.
+    if (own == 0) return cudaMemsetAsync(to, 0, static_cast<size_t>(part), stream);
+    return cudaMemcpyAsync(to, at<const std::byte>(slots.inputs[OwnPart::kWhole]) + begin,
+                           static_cast<size_t>(own), cudaMemcpyDeviceToDevice, stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_on_first_rank(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                              const Slots& slots) {
+  const bool is_first = gpu.position_along(static_cast<const OnFirstRank&>(context.op).along) == 0;
+  return kernel(context, [=, bytes = output_bytes(context, choice), stream = gpu.stream.get()] {
+    if (is_first) return copy_over(slots, bytes, stream);
+    return cudaMemsetAsync(*slots.outputs[OnFirstRank::kY], 0, static_cast<size_t>(bytes[OnFirstRank::kY]),
+                           stream);
+  });
+}
+
 }  // namespace
+
+int64_t Gpu::position_along(const std::optional<Along>& along) const {
+  return trainer::position_along(collectives == nullptr ? nullptr : &collectives->group(), along);
+}
 
 void add_all_reduce(Handlers& handlers) {
   handlers[typeid(AllReduceStart)] = {select_each, start, {}};
@@ -89,6 +140,8 @@ void add_all_reduce(Handlers& handlers) {
   handlers[typeid(AllGatherStart)] = {select_rows, start, {}};
   handlers[typeid(ReduceScatterStart)] = {select_rows, start, {}};
   handlers[typeid(CollectiveDone)] = {select_each, finish, {}};
+  handlers[typeid(OwnPart)] = {select_own_part, compile_own_part, {}};
+  handlers[typeid(OnFirstRank)] = {select_each, compile_on_first_rank, {}};
   handlers[typeid(DecayByRank)] = {select_each, compile_decay, {}};
 }
 

@@ -34,6 +34,13 @@ AttentionCall call_of(const OpContext& context) {
   return call;
 }
 
+/// With the first of this rank's heads among those of all ranks.
+AttentionCall own_call(const Gpu& gpu, const OpContext& context) {
+  AttentionCall call = call_of(context);
+  call.settings.first_head = call.heads * gpu.position_along(call.settings.along);
+  return call;
+}
+
 /// The place of keys and values: in tensors of their own, or within the packed one.
 struct KeysAndValues {
   int64_t k_bytes, v_bytes;
@@ -77,7 +84,7 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
 
 std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
-  return kernel(context, [=, call = call_of(context), kv = KeysAndValues(context),
+  return kernel(context, [=, call = own_call(gpu, context), kv = KeysAndValues(context),
                           dtype = context.inputs[in::kQ].dtype, stream = gpu.stream.get()] {
     float* lse = optional_at<float>(slots.output(Attention::kLogSum));
     return launch_attention(with_addresses(call, kv, slots), dtype, *slots.outputs[Attention::kY], lse,
@@ -87,7 +94,7 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
 
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
-  return kernel(context, [=, call = call_of(context), kv = KeysAndValues(context),
+  return kernel(context, [=, call = own_call(gpu, context), kv = KeysAndValues(context),
                           dtype = context.inputs[in::kQ].dtype, stream = gpu.stream.get()] {
     const auto [dq, dk, dv] = kv.at_slots(slots.outputs);
     const AttentionGradients of{.dy = *slots.inputs[in::kDy],

@@ -237,7 +237,8 @@ __device__ inline unsigned draw_dropped(const AttentionCall& call, int sample, i
 #pragma unroll 1
   for (int i = 0; i < kSide * kSide; ++i) {
     const QueryKey of = place(i / kSide, i % kSide);
-    const int64_t element = AttentionSettings::element(head, of.query, of.key, call.queries, call.keys);
+    const int64_t element = AttentionSettings::element(call.settings.first_head + head, of.query, of.key,
+                                                       call.queries, call.keys);
     const Words words = call.dropout.block(element / 4, index, step);
     const uint32_t low = element % 2 == 0 ? words.v[0] : words.v[1];
     const uint32_t high = element % 2 == 0 ? words.v[2] : words.v[3];

@@ -30,13 +30,43 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
   });
 }
 
+/// Of a rank that has some rows of the samples, or some columns.
+std::unique_ptr<Kernel> compile_part(const Gpu& gpu, const OpContext& context, const Slots& slots) {
+  const auto& op = static_cast<const Dropout&>(context.op);
+  const TensorSpec& x = context.inputs[Dropout::kX];
+  const int64_t position = gpu.position_along(op.part->along);
+  const SampleRows rows{.samples = {.count = context.inputs[Dropout::kSample].shape[0],
+                                    .width = op.part->rows_of_sample * op.part->width,
+                                    .dtype = x.dtype,
+                                    .index = nullptr,
+                                    .step = nullptr},
+                        .rows = numel(x.shape) / x.shape.back(),
+                        .width = x.shape.back(),
+                        .of_sample = op.part->rows_of_sample,
+                        .whole_width = op.part->width,
+                        .first_row = op.part->rows * position,
+                        .first_column = op.part->columns * position};
+  return kernel(context, [=, settings = op.settings, stream = gpu.stream.get()] {
+    SampleRows now = rows;
+    now.samples.index = at<const int32_t>(slots.inputs[Dropout::kSample]);
+    now.samples.step = at<const int32_t>(slots.inputs[Dropout::kStep]);
+    return launch_dropout(settings, now, *slots.inputs[Dropout::kX], *slots.outputs[Dropout::kY], stream);
+  });
+}
+
+cudaError_t launch_whole(const DropoutSettings& settings, const Samples& samples, const void* x, void* y,
+                         cudaStream_t stream) {
+  return launch_dropout(settings, samples, x, y, stream);
+}
+
 }  // namespace
 
 void add_dropout(Handlers& handlers) {
   handlers[typeid(Dropout)] = {
       select_dropout,
       [](const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
-        return compile<Dropout>(gpu, context, slots, launch_dropout);
+        if (static_cast<const Dropout&>(context.op).part) return compile_part(gpu, context, slots);
+        return compile<Dropout>(gpu, context, slots, launch_whole);
       },
       floats_only};
   handlers[typeid(StochasticDepth)] = {

@@ -50,6 +50,38 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// y = x * factors for rows whose elements may begin within a block of four.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    drop_in_rows(DropoutSettings settings, SampleRows rows, const T* x, T* y) {
+  wait_for_previous_kernels();
+  const int64_t octets = (rows.width + Octet::kSize - 1) / Octet::kSize;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  const int32_t step = *rows.samples.step;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < rows.rows * octets;
+       i += stride) {
+    const int64_t row = i / octets, first = i % octets * Octet::kSize, left = rows.width - first;
+    const int64_t whole = rows.first_row + row, sample = whole / rows.of_sample;
+    const int64_t element = whole % rows.of_sample * rows.whole_width + rows.first_column + first;
+    Octet factor{};
+    if (sample < rows.samples.count) {
+      const int32_t index = rows.samples.index[sample];
+      Words words = settings.block(element / 4, index, step);
+#pragma unroll
+      for (int k = 0; k < Octet::kSize; ++k) {
+        const auto word = (element + k) % 4;
+        if (k > 0 && word == 0) words = settings.block((element + k) / 4, index, step);
+        const uint32_t low = word % 2 == 0 ? words.v[0] : words.v[1];
+        const uint32_t high = word % 2 == 0 ? words.v[2] : words.v[3];
+        factor.v[k] = settings.factor(word < 2 ? low : high);
+      }
+    }
+    const int64_t place = row * rows.width + first;
+    const Octet given = sample < rows.samples.count ? load(x + place, left) : Octet{};
+    store(each(Times{}, given, factor), left, y + place);
+  }
+}
+
 template <class Factors>
 cudaError_t launch_scaling(const Factors& factors, const Samples& samples, const void* x, void* y,
                            cudaStream_t stream) {
@@ -66,6 +98,16 @@ cudaError_t launch_scaling(const Factors& factors, const Samples& samples, const
 cudaError_t launch_dropout(const DropoutSettings& settings, const Samples& samples, const void* x, void* y,
                            cudaStream_t stream) {
   return launch_scaling(ElementFactors{settings}, samples, x, y, stream);
+}
+
+cudaError_t launch_dropout(const DropoutSettings& settings, const SampleRows& rows, const void* x, void* y,
+                           cudaStream_t stream) {
+  const int64_t octets = (rows.width + Octet::kSize - 1) / Octet::kSize;
+  return with_storage(rows.samples.dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch(drop_in_rows<T>, blocks_for(rows.rows * octets * Octet::kSize), dim3(kThreads), stream,
+                  settings, rows, static_cast<const T*>(x), static_cast<T*>(y));
+  });
 }
 
 cudaError_t launch_stochastic_depth(const DropoutSettings& settings, const Samples& samples, const void* x,

@@ -17,10 +17,21 @@ struct Samples {
   const int32_t *index, *step;
 };
 
+/// Rows of `width` elements, of one of several ranks, and their places in whole samples: see DropoutPart.
+/// Rows beyond the samples are padding.
+struct SampleRows {
+  Samples samples;  ///< of all ranks; count: of indices
+  int64_t rows, width;
+  int64_t of_sample, whole_width, first_row, first_column;
+};
+
 // y may be x.
 
 /// Word e % 4 of the block e / 4 decides about element e of a sample.
 cudaError_t launch_dropout(const DropoutSettings& settings, const Samples& samples, const void* x, void* y,
+                           cudaStream_t stream);
+/// The same for some rows, or for some columns of each.
+cudaError_t launch_dropout(const DropoutSettings& settings, const SampleRows& rows, const void* x, void* y,
                            cudaStream_t stream);
 /// Word 0 of block 0 decides about all of a sample.
 cudaError_t launch_stochastic_depth(const DropoutSettings& settings, const Samples& samples, const void* x,

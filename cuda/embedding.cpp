@@ -16,8 +16,11 @@ std::optional<std::string> why_not_rows(const Gpu& gpu, const OpContext& context
   return floats_only(gpu, {.op = context.op, .inputs = {context.inputs[kTableRows]}, .outputs = {}});
 }
 
-TableAccess access_of(const OpContext& context, int64_t rows) {
-  return {.row_of = {},
+/// `along`: the ranks that share the table, of which each has `rows` rows.
+TableAccess access_of(const Gpu& gpu, const OpContext& context, int64_t rows,
+                      const std::optional<Along>& along) {
+  const TableRows own{.begin = rows * gpu.position_along(along), .rows = rows};
+  return {.row_of = along ? own : TableRows{},
           .tokens = numel(context.inputs[kTokenIds].shape),
           .rows = rows,
           .width = context.inputs[kTableRows].shape.back()};
@@ -33,7 +36,9 @@ Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) 
 std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   return kernel(context,
-                [=, access = access_of(context, context.inputs[Embedding::kTable].shape[0]),
+                [=,
+                 access = access_of(gpu, context, context.inputs[Embedding::kTable].shape[0],
+                                    static_cast<const Embedding&>(context.op).along),
                  dtype = context.inputs[Embedding::kTable].dtype, stream = gpu.stream.get()]() mutable {
                   access.row_of.ids = at<const int32_t>(slots.inputs[Embedding::kIds]);
                   return launch_read_rows(access, dtype, *slots.inputs[Embedding::kTable],
@@ -51,7 +56,9 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
   return kernel(context,
-                [=, access = access_of(context, context.outputs[EmbeddingBackward::kDtable].shape[0]),
+                [=,
+                 access = access_of(gpu, context, context.outputs[EmbeddingBackward::kDtable].shape[0],
+                                    static_cast<const EmbeddingBackward&>(context.op).along),
                  dtype = context.inputs[EmbeddingBackward::kDy].dtype, stream = gpu.stream.get()]() mutable {
                   access.row_of.ids = at<const int32_t>(slots.inputs[EmbeddingBackward::kIds]);
                   return launch_sum_rows(access, dtype, *slots.inputs[EmbeddingBackward::kDy],

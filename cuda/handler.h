@@ -60,6 +60,9 @@ struct Gpu {
   bool times_all() const { return tuning != nullptr && tuning->times_all; }
   /// Whether at least those are that the libraries' heuristics are known to misjudge.
   bool times_some() const { return times_all() || (tuning != nullptr && !deterministic); }
+
+  /// This rank's position among those that share an operation; 0 if none do.
+  int64_t position_along(const std::optional<Along>& along) const;
 };
 
 /// How the GPU runs one kind of operation. Kernels may keep `gpu`, which outlives them.

@@ -60,6 +60,58 @@ LogitRows mixed_rows_of(const LogitSizes& sizes, int64_t step, const Slots& slot
   return rows;
 }
 
+OwnClasses own_classes(const Gpu& gpu, const std::optional<ClassCut>& cut, const TensorSpec& logits) {
+  return {cut, LogitSizes(logits.shape).classes, cut ? gpu.position_along(cut->along) : 0};
+}
+
+std::unique_ptr<Kernel> compile_logit_sums(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                           const Slots& slots) {
+  using Op = LogitSums;
+  const TensorSpec& logits = context.inputs[Op::kLogits];
+  const LogitSizes sizes(logits.shape);
+  return kernel(context, [=, own = own_classes(gpu, static_cast<const Op&>(context.op).cut, logits),
+                          step = step_in(choice.inputs[Op::kLogits], logits), dtype = logits.dtype,
+                          stream = gpu.stream.get()] {
+    LogitRows rows{.samples = sizes.samples,
+                   .positions = sizes.positions,
+                   .classes = sizes.classes,
+                   .label = at<const int32_t>(slots.inputs[Op::kLabels]),
+                   .weight = nullptr,
+                   .other = nullptr,
+                   .mix_weight = nullptr,
+                   .step = step};
+    rows.other = optional_at<const int32_t>(slots.inputs[Op::kOtherLabels]);
+    return launch_logit_sums(rows, own, dtype, *slots.inputs[Op::kLogits],
+                             at<float>(slots.outputs[Op::kSums]), stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_cross_entropy_of_sums(const Gpu& gpu, const OpContext& context, const Choice&,
+                                                      const Slots& slots) {
+  using Op = CrossEntropyOfSums;
+  const auto& op = static_cast<const Op&>(context.op);
+  const Shape& labels = context.inputs[Op::kLabels].shape;
+  const LogitSizes sizes({labels[0], numel(labels) / labels[0], op.cut.classes});
+  return kernel(context, [=, smoothing = op.label_smoothing, ranks = op.cut.along.ranks,
+                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
+    return launch_cross_entropy_of_sums(
+        mixed_rows_of<Op>(sizes, LogitSum::kFields, slots), ranks, at<const float>(slots.inputs[Op::kSums]),
+        smoothing,
+        {optional_at<float>(slots.outputs[Op::kLargest]), optional_at<float>(slots.outputs[Op::kExpSum])},
+        {*slots.workspace, counters}, at<float>(slots.outputs[Op::kLoss]), stream);
+  });
+}
+
+Choice select_logit_sums(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
+  return rows_choice(context, inputs, LogitSums::kLogits);
+}
+
+Choice select_cross_entropy_of_sums(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = row_major(context, "rows");
+  choice.workspace_bytes = sums_workspace_bytes(numel(context.inputs[CrossEntropyOfSums::kLabels].shape));
+  return choice;
+}
+
 std::unique_ptr<Kernel> compile_cross_entropy(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                               const Slots& slots) {
   const int64_t step = step_in(choice.inputs[CrossEntropy::kLogits], context.inputs[CrossEntropy::kLogits]);
@@ -83,10 +135,12 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const Gpu& gpu, const OpC
                 dlogits_step = step_in(choice.outputs[Op::kDlogits], context.outputs[Op::kDlogits]);
   return kernel(context,
                 [=, smoothing = static_cast<const CrossEntropyBackward&>(context.op).label_smoothing,
+                 own = own_classes(gpu, static_cast<const CrossEntropyBackward&>(context.op).cut,
+                                   context.inputs[Op::kLogits]),
                  sizes = LogitSizes(context.inputs[CrossEntropyBackward::kLogits].shape),
                  dtype = context.inputs[CrossEntropyBackward::kLogits].dtype, stream = gpu.stream.get()] {
                   return launch_cross_entropy_backward(
-                      mixed_rows_of<CrossEntropyBackward>(sizes, step, slots), dtype,
+                      mixed_rows_of<CrossEntropyBackward>(sizes, step, slots), own, dtype,
                       *slots.inputs[CrossEntropyBackward::kLogits],
                       {at<const float>(slots.inputs[CrossEntropyBackward::kLargest]),
                        at<const float>(slots.inputs[CrossEntropyBackward::kExpSum])},
@@ -113,6 +167,9 @@ std::unique_ptr<Kernel> compile_top_k(const Gpu& gpu, const OpContext& context, 
 void add_loss(Handlers& handlers) {
   handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, floats_only};
   handlers[typeid(CrossEntropyBackward)] = {select_backward, compile_cross_entropy_backward, floats_only};
+  handlers[typeid(LogitSums)] = {select_logit_sums, compile_logit_sums, floats_only};
+  handlers[typeid(CrossEntropyOfSums)] = {select_cross_entropy_of_sums, compile_cross_entropy_of_sums,
+                                          floats_only};
   handlers[typeid(TopK)] = {select_sum, compile_top_k, floats_only};
 }
 

@@ -80,8 +80,8 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
 /// Gaps between rows become zero. Not __restrict__: dx may be the logits.
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    gradient_rows(LogitRows rows, const T* logits, KeptSoftmax kept, float smoothing, const float* dloss,
-                  T* dx, int64_t dx_step) {
+    gradient_rows(LogitRows rows, OwnClasses own, const T* logits, KeptSoftmax kept, float smoothing,
+                  const float* dloss, T* dx, int64_t dx_step) {
   wait_for_previous_kernels();
   constexpr int kAtOnce = sizeof(T) == 2 ? 6 : 4;
   const int64_t index = Team::row();
@@ -91,19 +91,60 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   const float largest = kept.largest[index], inverse = 1.0f / kept.sum[index];
   const SoftmaxTarget t = target(rows, index);
   const float scale = *dloss / static_cast<float>(rows.positions) * rows.weight[index / rows.positions];
-  const float even = smoothing / static_cast<float>(rows.classes);
+  const float even = smoothing / static_cast<float>(own.all);
   visit_logits<Team, kAtOnce>(row, rows.classes, [&](int64_t first, const Octet& x, int count) {
     Octet d;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
       const float p = math::exp(x.v[i] - largest) * inverse;
-      d.v[i] = scale * t.gradient(static_cast<int32_t>(first) + i, p, even, smoothing);
+      d.v[i] = scale * t.gradient(static_cast<int32_t>(own.first + first) + i, p, even, smoothing);
+      if (first + i >= own.valid) d.v[i] = 0;  // padding
     }
     store(d, count, out + first);
   });
   if (index + 1 == rows.samples * rows.positions) return;  // no gap follows
   for (int64_t i = rows.classes + Team::member(); i < dx_step; i += Team::kSize) put(0.0f, out[i]);
 }
+
+/// What a rank finds in its part of each row.
+template <class Team, class T>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    sum_logits(LogitRows rows, OwnClasses own, const T* logits, float* sums) {
+  wait_for_previous_kernels();
+  const int64_t index = Team::row();
+  if (index >= rows.samples * rows.positions) return;
+  const T* row = logits + index * rows.step;
+  double all = 0;
+  const Softmax of_row = softmax<Team>(row, own.valid, [&](int64_t, const Octet& x, int count) {
+    for (int i = 0; i < count; ++i) all += x.v[i];
+  });
+  all = Team::sum(all);
+  if (Team::member() != 0) return;
+  const SoftmaxTarget t = target(rows, index);
+  const auto logit = [&](int64_t label) {
+    const int64_t c = label - own.first;
+    return c >= 0 && c < own.valid ? to_float(row[c]) : 0.0f;
+  };
+  float* const to = sums + index * LogitSum::kFields;
+  to[LogitSum::kLargest] = of_row.largest;
+  to[LogitSum::kExpSum] = of_row.sum;
+  to[LogitSum::kOwn] = logit(t.label);
+  to[LogitSum::kOther] = logit(t.other);
+  to[LogitSum::kAll] = static_cast<float>(all);
+}
+
+/// The loss of a row from all ranks' sums of it.
+template <class Team>
+struct LossOfSums {
+  int64_t ranks;
+  double smoothing;
+  SoftmaxOfRows kept;
+  __device__ double operator()(const LogitRows& rows, const float* sums, int64_t index, bool counts) const {
+    const LogitSum whole = of_all_ranks(sums, rows.samples * rows.positions, ranks, index);
+    keep<Team>(Softmax{whole.largest, whole.exp_sum}, kept, index);
+    return counts ? loss_of_sums(whole, target(rows, index), rows.classes, smoothing) : 0.0;
+  }
+};
 
 template <class Team, class T, class Term>
 cudaError_t launch_sum(const LogitRows& rows, const T* logits, const Term& term, const BlockSums& memory,
@@ -134,14 +175,38 @@ cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void*
   });
 }
 
-cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
-                                          const KeptSoftmax& softmax, double smoothing, const float* dloss,
-                                          void* dlogits, int64_t dlogits_step, cudaStream_t stream) {
+cudaError_t launch_logit_sums(const LogitRows& rows, const OwnClasses& own, DType dtype, const void* logits,
+                              float* sums, cudaStream_t stream) {
   return with_team(rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
-      return launch(gradient_rows<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows,
+      return launch(sum_logits<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows, own,
+                    static_cast<const T*>(logits), sums);
+    });
+  });
+}
+
+int64_t sums_workspace_bytes(int64_t rows) {
+  return blocks_of_rows<WarpTeam>(rows) * static_cast<int64_t>(sizeof(double));
+}
+
+cudaError_t launch_cross_entropy_of_sums(const LogitRows& rows, int64_t ranks, const float* sums,
+                                         double smoothing, const SoftmaxOfRows& softmax,
+                                         const BlockSums& memory, float* loss, cudaStream_t stream) {
+  return launch_sum<WarpTeam>(rows, sums, LossOfSums<WarpTeam>{ranks, smoothing, softmax}, memory, loss,
+                              stream);
+}
+
+cudaError_t launch_cross_entropy_backward(const LogitRows& rows, const OwnClasses& own, DType dtype,
+                                          const void* logits, const KeptSoftmax& softmax, double smoothing,
+                                          const float* dloss, void* dlogits, int64_t dlogits_step,
+                                          cudaStream_t stream) {
+  return with_team(rows.classes, [=](auto team) {
+    return with_storage(dtype, [=](auto type) {
+      using Team = decltype(team);
+      using T = decltype(type);
+      return launch(gradient_rows<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows, own,
                     static_cast<const T*>(logits), softmax, static_cast<float>(smoothing), dloss,
                     static_cast<T*>(dlogits), dlogits_step);
     });

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "core/graph/ops/logit_sums.h"
 #include "cuda/block_sums.h"
 
 namespace trainer::cuda {
@@ -39,9 +40,19 @@ int64_t loss_workspace_bytes(int64_t rows, int64_t classes);
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
                                  const SoftmaxOfRows& softmax, const BlockSums& memory, float* loss,
                                  cudaStream_t stream);
-cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
-                                          const KeptSoftmax& softmax, double smoothing, const float* dloss,
-                                          void* dlogits, int64_t dlogits_step, cudaStream_t stream);
+/// `own`: the classes of these logits among those of all ranks.
+cudaError_t launch_cross_entropy_backward(const LogitRows& rows, const OwnClasses& own, DType dtype,
+                                          const void* logits, const KeptSoftmax& softmax, double smoothing,
+                                          const float* dloss, void* dlogits, int64_t dlogits_step,
+                                          cudaStream_t stream);
+/// sums (rows, LogitSum::kFields)
+cudaError_t launch_logit_sums(const LogitRows& rows, const OwnClasses& own, DType dtype, const void* logits,
+                              float* sums, cudaStream_t stream);
+/// The loss of the ranks' sums (ranks, rows, LogitSum::kFields). `rows.classes` are those of all ranks.
+int64_t sums_workspace_bytes(int64_t rows);
+cudaError_t launch_cross_entropy_of_sums(const LogitRows& rows, int64_t ranks, const float* sums,
+                                         double smoothing, const SoftmaxOfRows& softmax,
+                                         const BlockSums& memory, float* loss, cudaStream_t stream);
 cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
                          const BlockSums& memory, float* correct, cudaStream_t stream);
 

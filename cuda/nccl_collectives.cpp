@@ -68,7 +68,7 @@ class NcclCollectives final : public GpuCollectives {
   void join() override {
     comm_ = join_all(group_);
     const Mesh& mesh = group_.mesh();
-    for (const Axis axis : {Axis::shards, Axis::replicas}) {
+    for (const Axis axis : kAxes) {
       if (mesh.size(axis) > 1 && mesh.size(axis) != group_.size()) along_[axis] = split(axis);
     }
   }
@@ -87,10 +87,10 @@ class NcclCollectives final : public GpuCollectives {
   }
 
   void start_broadcast(int64_t number, int64_t root, std::span<const std::span<float>> numbers) override {
-    start(number, kBroadcasting, [&](const auto& checked) {
+    start(number, kBroadcasting, [&, all = along(Axis::data)](const auto& checked) {
       for (const std::span<float>& each : numbers)
         checked(nccl().broadcast(each.data(), each.data(), each.size(), Nccl::kFloat32,
-                                 static_cast<int>(root), comm_.get(), beside_.get()));
+                                 static_cast<int>(root), all, beside_.get()));
     });
   }
 

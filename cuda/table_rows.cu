@@ -22,7 +22,9 @@ __global__ void read_rows(TableAccess access, const T* x, const Table* table, T*
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
     const int64_t token = i / octets, column = i % octets * Octet::kSize, left = access.width - column;
     const int64_t place = token * access.width + column;
-    Octet row = load(table + access.row_of(token) * access.width + column, left);
+    const int64_t of_token = access.row_of(token);
+    Octet row{};
+    if (of_token != kElsewhere) row = load(table + of_token * access.width + column, left);
     if (x != nullptr) row = each(AddRow{}, row, load(x + place, left));
     store(row, left, y + place);
   }
@@ -67,7 +69,9 @@ __global__ void __launch_bounds__(kThreads) sort_blocks(TableAccess access, Key*
   const int64_t before = static_cast<int64_t>(blockIdx.x) * kThreads, i = threadIdx.x, token = before + i;
   const int64_t rest = access.tokens - before, count = rest < kThreads ? rest : kThreads;
   if (i < count) {
-    shared[0][i] = static_cast<Key>(access.row_of(token)) << 32 | static_cast<Key>(token);
+    const int64_t row = access.row_of(token);
+    // Tokens whose row another rank has come last.
+    shared[0][i] = static_cast<Key>(row == kElsewhere ? access.rows : row) << 32 | static_cast<Key>(token);
   }
   int from = 0;
   for (int64_t length = 1; length < kThreads; length *= 2, from = 1 - from) {
@@ -91,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
     sum_runs(TableAccess access, const Key* keys, const T* dy, float* table) {
   wait_for_previous_kernels();
   const int64_t begin = blockIdx.x, row = row_in(keys[begin]);
-  if (begin > 0 && row_in(keys[begin - 1]) == row) return;
+  if (row == access.rows || (begin > 0 && row_in(keys[begin - 1]) == row)) return;
   const int64_t end = begin + count_below(keys, begin, access.tokens, static_cast<Key>(row + 1) << 32);
   const int64_t column = (static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * Octet::kSize,
                 left = access.width - column;

@@ -132,7 +132,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
   void arrange(const Mesh& mesh) override {
     if (mesh == this->mesh()) return;
     ProcessGroup::arrange(mesh);
-    for (const Axis axis : {Axis::shards, Axis::replicas}) {
+    for (const Axis axis : kAxes) {
       if (mesh.size(axis) == 1 || mesh.size(axis) == size()) continue;
       MPI_Comm& part = communicators_[axis];
       const int64_t first = mesh.peer(axis, rank(), 0);
@@ -152,10 +152,11 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
   }
 
   void start_broadcast(int64_t number, int64_t root, std::span<const std::span<float>> numbers) override {
-    works_[number] = start(fmt::format("the new parameters of rank {}", root),
-                           for_each_part(numbers, [root](std::span<float> part, auto& requests) {
-                             return ibcast(MPI_COMM_WORLD, root, part, MPI_FLOAT, requests);
-                           }));
+    works_[number] =
+        start(fmt::format("the new parameters of rank {}", root),
+              for_each_part(numbers, [root, all = along(Axis::data)](std::span<float> part, auto& requests) {
+                return ibcast(all, root, part, MPI_FLOAT, requests);
+              }));
   }
 
   void start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) override {

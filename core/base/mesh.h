@@ -1,38 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace trainer {
 
-/// Which ranks communicate: those that differ in this coordinate alone. Along `data` go all ranks, each with
-/// samples of its own; `shards` hold one copy of the parameters together, `replicas` the same part of it.
-enum class Axis { data, shards, replicas };
+/// Which ranks communicate: those that differ in this coordinate alone. Along `data` go ranks with samples of
+/// their own; `shards` hold one copy of the parameters together, `replicas` the same part of it. Along
+/// `tensor` go ranks that share the operations on the same samples.
+enum class Axis { data, shards, replicas, tensor };
+
+inline constexpr std::array kAxes = {Axis::data, Axis::shards, Axis::replicas, Axis::tensor};
 
 constexpr const char* to_string(Axis axis) {
-  return axis == Axis::data ? "data" : axis == Axis::shards ? "shards" : "replicas";
+  switch (axis) {
+    case Axis::data:
+      return "data";
+    case Axis::shards:
+      return "shards";
+    case Axis::replicas:
+      return "replicas";
+    case Axis::tensor:
+      return "tensor";
+  }
+  return "";
 }
 
-/// The ranks of a run as a grid: rank = replica * shards + shard. The ranks that hold one copy of the
-/// parameters are neighbours, since these communicate most.
+/// An axis and the number of ranks along it.
+struct Along {
+  Axis axis = Axis::data;
+  int64_t ranks = 1;
+  bool operator==(const Along&) const = default;
+};
+
+/// The ranks of a run as a grid: rank = (replica * shards + shard) * tensor + its place along `tensor`. Ranks
+/// that communicate most are neighbours.
 struct Mesh {
   int64_t replicas = 1;  ///< copies of the parameters
   int64_t shards = 1;    ///< ranks that share a copy
+  int64_t tensor = 1;    ///< ranks that share operations
   bool operator==(const Mesh&) const = default;
 
-  constexpr int64_t ranks() const { return replicas * shards; }
+  constexpr int64_t ranks() const { return replicas * shards * tensor; }
   constexpr int64_t size(Axis axis) const {
-    return axis == Axis::data ? ranks() : axis == Axis::shards ? shards : replicas;
+    return axis == Axis::data     ? replicas * shards
+           : axis == Axis::shards ? shards
+           : axis == Axis::tensor ? tensor
+                                  : replicas;
   }
   /// The position of a rank among those that it communicates with.
-  constexpr int64_t coordinate(Axis axis, int64_t rank) const {
-    return axis == Axis::data ? rank : axis == Axis::shards ? rank % shards : rank / shards;
-  }
+  constexpr int64_t coordinate(Axis axis, int64_t rank) const { return rank / step(axis) % size(axis); }
   /// The rank at that position among those that `rank` communicates with.
   constexpr int64_t peer(Axis axis, int64_t rank, int64_t position) const {
-    return axis == Axis::data     ? position
-           : axis == Axis::shards ? rank / shards * shards + position
-                                  : position * shards + rank % shards;
+    return rank + (position - coordinate(axis, rank)) * step(axis);
+  }
+
+ private:
+  /// From a rank to the next one along the axis.
+  constexpr int64_t step(Axis axis) const {
+    return axis == Axis::tensor ? 1 : axis == Axis::replicas ? tensor * shards : tensor;
   }
 };
 

@@ -30,7 +30,7 @@ class Collectives {
 
   /// Starts to add up numbers over the ranks, in place.
   virtual void start_all_reduce(int64_t number, Axis axis, std::span<const std::span<float>> numbers) = 0;
-  /// Starts to give every rank the numbers of rank `root`, in place.
+  /// Starts to give every rank the numbers of the `root`-th one along Axis::data, in place.
   virtual void start_broadcast(int64_t number, int64_t root, std::span<const std::span<float>> numbers) = 0;
   /// Starts all-gathers: every rank gets the whole of each tensor.
   virtual void start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) = 0;

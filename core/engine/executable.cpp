@@ -226,7 +226,7 @@ std::span<std::byte> Executable::whole(TensorId id) const {
   const Placement& at = plan_.placements[index];
   if (at.whole_offset < 0 || elsewhere_.bytes() == 0) return {};
   return {elsewhere_.data() + at.whole_offset,
-          static_cast<size_t>(plan_.tensors[index].part->ranks * at.bytes)};
+          static_cast<size_t>(numel(plan_.tensors[index].part->whole) * at.element_bytes)};
 }
 
 Executable::Form Executable::form(TensorId id) const {

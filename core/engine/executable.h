@@ -69,9 +69,16 @@ class Executable {
   /// Copies bytes of a tensor as they are stored, from byte `offset` on.
   void copy_out(TensorId id, int64_t offset, std::span<std::byte> bytes) const;
   void copy_in(TensorId id, int64_t offset, std::span<const std::byte> bytes);
-  /// Host memory for the whole of a tensor that is cut into parts, row-major, padding included. Empty for
-  /// other tensors, and before hold_elsewhere.
+  /// Host memory for the whole of a tensor that is cut into parts, row-major. Empty for other tensors, and
+  /// before hold_elsewhere.
   std::span<std::byte> whole(TensorId id) const;
+  /// The shape and layout in which `read` and `write` find a tensor: of one in parts, whose whole this rank
+  /// holds, that of the whole.
+  struct Form {
+    Shape shape;
+    Layout layout;
+  };
+  Form form(TensorId id) const;
   /// A persistent tensor's elements in row-major order, whatever its layout, as float, double, int32_t or
   /// uint8_t: see from_stored and to_stored. Of a tensor in parts the whole, if this rank holds that, else
   /// its part.
@@ -113,12 +120,6 @@ class Executable {
     std::vector<CapturedGraph> graphs;
     bool has_run = false;
   };
-  /// The shape and layout in which read and write find a tensor.
-  struct Form {
-    Shape shape;
-    Layout layout;
-  };
-  Form form(TensorId id) const;
   void load(TensorId id, std::span<std::byte> bytes) const;
   void store(TensorId id, int64_t offset, std::span<const std::byte> bytes);
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;

@@ -4,11 +4,20 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <stdexcept>
 #include <vector>
 
 #include "core/base/error.h"
 
 namespace trainer {
+
+int64_t position_along(const ProcessGroup* group, const std::optional<Along>& along) {
+  if (!along) return 0;
+  if (group == nullptr || group->mesh().size(along->axis) != along->ranks)
+    throw std::logic_error("a program for other ranks than these");
+  return group->mesh().coordinate(along->axis, group->rank());
+}
+
 namespace {
 
 /// Gives all ranks the text of one.

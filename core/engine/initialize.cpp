@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -15,53 +16,59 @@ namespace trainer {
 namespace {
 
 /// Values are drawn in blocks of four, the number that one Philox counter gives.
-constexpr size_t kBlock = 4;
+constexpr int64_t kBlock = 4;
 /// This many values take a millisecond, a thread's start a twentieth of that.
-constexpr size_t kValuesWorthAThread = size_t{1} << 16;
+constexpr int64_t kValuesWorthAThread = int64_t{1} << 16;
 /// More threads would wait for memory.
 constexpr size_t kMostThreads = 16;
 /// Standard deviations.
 constexpr double kTruncatedAt = 2;
 
-/// Values of one tensor: those from `first`, a multiple of kBlock, on.
+/// Values of one tensor: those that this rank has of it, and their places among the values that it holds.
 struct Drawing {
-  size_t first, count;
+  std::vector<ElementRun> runs;  ///< in pieces that a thread draws at once
+  int64_t held;                  ///< values that the rank holds; those outside the runs are zero
   uint64_t key;
   size_t threads;
 };
 
-/// Calls body(begin, end) on parts of [0, count) that begin at multiples of a block, on several threads if
-/// that pays. If the system allows no further thread, this only takes longer.
+/// Calls body(begin, end) on parts of the runs, on several threads if that pays. If the system allows no
+/// further thread, this only takes longer.
 template <class Body>
-void in_parallel(size_t count, size_t threads, const Body& body) {
-  const size_t parts =
-      std::clamp<size_t>(count / kValuesWorthAThread, 1, std::clamp<size_t>(threads, 1, kMostThreads));
-  const size_t length = (count / parts / kBlock + 1) * kBlock;
+void in_parallel(const Drawing& drawing, const Body& body) {
+  const size_t count = drawing.runs.size();
+  const size_t parts = std::clamp<size_t>(static_cast<size_t>(drawing.held / kValuesWorthAThread), 1,
+                                          std::clamp<size_t>(drawing.threads, 1, kMostThreads));
+  const size_t length = count / parts + 1;
   std::vector<std::jthread> running;
   running.reserve(parts);
   size_t begin = 0;
   try {
-    for (; begin + length < count; begin += length) {
+    for (; begin + length < count; begin += length)
       running.emplace_back([&body, begin, length] { body(begin, begin + length); });
-    }
   } catch (const std::system_error&) {  // no further thread is allowed
   }
   body(begin, count);
 }
 
-/// Element i comes from word i % 4 of counter i / 4. `block` turns the words that its argument returns for a
-/// try's number into four values.
+/// Element i of the whole comes from word i % 4 of counter i / 4. `block` turns the words that its argument
+/// returns for a try's number into four values.
 template <class Block>
 std::vector<float> drawn_values(const Drawing& drawing, const Block& block) {
-  std::vector<float> values(drawing.count);
-  in_parallel(drawing.count, drawing.threads, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; i += kBlock) {
-      const size_t counter = (drawing.first + i) / kBlock;
-      const std::array<float, kBlock> four = block([key = drawing.key, counter](uint32_t attempt) {
-        return philox(key,
-                      {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0}});
-      });
-      std::copy_n(four.begin(), std::min(kBlock, end - i), values.begin() + static_cast<ptrdiff_t>(i));
+  std::vector<float> values(static_cast<size_t>(drawing.held), 0.0f);
+  in_parallel(drawing, [&](size_t begin, size_t end) {
+    for (const ElementRun& run : std::span(drawing.runs).subspan(begin, end - begin)) {
+      float* const to = values.data() + run.in_part;
+      for (int64_t done = 0; done < run.count;) {
+        const int64_t counter = (run.in_whole + done) / kBlock, within = (run.in_whole + done) % kBlock;
+        const std::array<float, kBlock> four = block([key = drawing.key, counter](uint32_t attempt) {
+          return philox(key,
+                        {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0}});
+        });
+        const int64_t taken = std::min(kBlock - within, run.count - done);
+        std::copy_n(four.begin() + within, taken, to + done);
+        done += taken;
+      }
     }
   });
   return values;
@@ -71,7 +78,7 @@ std::vector<float> uniform_values(const Drawing& drawing, double low, double hig
   return drawn_values(drawing, [=](const auto& words_of) {
     const Words words = words_of(0);
     std::array<float, kBlock> four;
-    for (size_t i = 0; i < kBlock; ++i)
+    for (size_t i = 0; i < size_t{kBlock}; ++i)
       four[i] = static_cast<float>(low + (high - low) * uniform(words.v[i]));
     return four;
   });
@@ -80,7 +87,7 @@ std::vector<float> uniform_values(const Drawing& drawing, double low, double hig
 /// Box and Muller's transform: two uniforms make two normals, of mean 0 and deviation 1.
 std::array<double, kBlock> normals(const Words& words) {
   std::array<double, kBlock> four;
-  for (size_t i = 0; i < kBlock; i += 2) {
+  for (size_t i = 0; i < size_t{kBlock}; i += 2) {
     const double radius = std::sqrt(-2 * std::log(1.0 - uniform(words.v[i])));
     const double angle = 2 * std::numbers::pi * uniform(words.v[i + 1]);
     four[i] = radius * std::cos(angle);
@@ -94,7 +101,7 @@ std::vector<float> normal_values(const Drawing& drawing, const Initial& initial,
   return drawn_values(drawing, [&initial, most](const auto& words_of) {
     std::array<double, kBlock> found = normals(words_of(0));
     std::array<float, kBlock> four;
-    for (size_t i = 0; i < kBlock; ++i) {
+    for (size_t i = 0; i < size_t{kBlock}; ++i) {
       for (uint32_t attempt = 1; std::abs(found[i]) > most; ++attempt)
         found[i] = normals(words_of(attempt))[i];
       four[i] = static_cast<float>(initial.a + initial.b * found[i]);
@@ -108,28 +115,40 @@ bool is_part(const Executable& executable, TensorId id) {
   return executable.plan().tensors[static_cast<size_t>(id)].part && executable.whole(id).empty();
 }
 
-/// The values of one tensor that this rank draws: of one in parts its own, unless it holds the whole.
-Drawing drawing_of(const Executable& executable, TensorId id, uint64_t seed, DrawingThreads threads) {
-  const Tensor& tensor = executable.plan().tensors[static_cast<size_t>(id)];
-  Drawing drawing{.first = 0,
-                  .count = static_cast<size_t>(numel(whole_shape(tensor))),
-                  .key = random_key(seed, tensor.name),
-                  .threads = static_cast<size_t>(std::max<int64_t>(1, threads.count))};
-  if (!is_part(executable, id)) return drawing;
-  const auto part = static_cast<size_t>(numel(tensor.spec.shape));
-  drawing.first =
-      std::min(drawing.count, part * static_cast<size_t>(tensor.part->index(executable.plan().rank)));
-  drawing.count = std::min(part, drawing.count - drawing.first);
-  return drawing;
+/// Runs of at most as many values as are worth a thread.
+std::vector<ElementRun> in_pieces(const std::vector<ElementRun>& runs) {
+  std::vector<ElementRun> pieces;
+  for (const ElementRun& run : runs) {
+    for (int64_t done = 0; done < run.count; done += kValuesWorthAThread)
+      pieces.push_back({.in_part = run.in_part + done,
+                        .in_whole = run.in_whole + done,
+                        .count = std::min(kValuesWorthAThread, run.count - done)});
+  }
+  return pieces;
 }
 
-/// What a part has beyond the drawn values is zero.
-template <class T>
-void write(Executable& executable, TensorId id, std::vector<T> values) {
-  if (is_part(executable, id))
-    values.resize(static_cast<size_t>(numel(executable.plan().tensors[static_cast<size_t>(id)].spec.shape)),
-                  T(0));
-  executable.write(id, values);
+/// The values of one tensor that this rank draws: of one in parts its own, unless it holds the whole.
+Drawing drawing_of(const Executable& executable, TensorId id, uint64_t seed, DrawingThreads threads) {
+  const Plan& plan = executable.plan();
+  const Tensor& tensor = plan.tensors[static_cast<size_t>(id)];
+  const int64_t held = numel(executable.form(id).shape);
+  const std::vector<ElementRun> whole = {{.in_part = 0, .in_whole = 0, .count = held}};
+  return {
+      .runs = in_pieces(is_part(executable, id) ? tensor.part->runs(tensor.part->index(plan.rank)) : whole),
+      .held = held,
+      .key = random_key(seed, tensor.name),
+      .threads = static_cast<size_t>(std::max<int64_t>(1, threads.count))};
+}
+
+/// What is held of a table, which value(i) gives for element i of the whole.
+template <class Value>
+std::vector<double> held_values(const Drawing& drawing, const Value& value) {
+  std::vector<double> values(static_cast<size_t>(drawing.held), 0.0);
+  for (const ElementRun& run : drawing.runs) {
+    for (int64_t i = 0; i < run.count; ++i)
+      values[static_cast<size_t>(run.in_part + i)] = value(run.in_whole + i);
+  }
+  return values;
 }
 
 }  // namespace
@@ -143,16 +162,16 @@ void initialize(Executable& executable, TensorId id, uint64_t seed, DrawingThrea
   switch (initial.kind) {
     case Initial::Kind::fill:
       if (filling == 0 || !is_part(executable, id)) return executable.fill(id, filling);
-      return write(executable, id, std::vector<double>(drawing.count, filling));
+      return executable.write(id, held_values(drawing, [=](int64_t) { return filling; }));
     case Initial::Kind::uniform:
-      return write(executable, id, uniform_values(drawing, initial.a, initial.b));
+      return executable.write(id, uniform_values(drawing, initial.a, initial.b));
     case Initial::Kind::normal:
-      return write(executable, id, normal_values(drawing, initial, std::numeric_limits<double>::infinity()));
+      return executable.write(id, normal_values(drawing, initial, std::numeric_limits<double>::infinity()));
     case Initial::Kind::truncated_normal:
-      return write(executable, id, normal_values(drawing, initial, kTruncatedAt));
+      return executable.write(id, normal_values(drawing, initial, kTruncatedAt));
     case Initial::Kind::table:
-      const auto begin = initial.table.begin() + static_cast<ptrdiff_t>(drawing.first);
-      return write(executable, id, std::vector<double>(begin, begin + static_cast<ptrdiff_t>(drawing.count)));
+      return executable.write(
+          id, held_values(drawing, [&](int64_t i) { return initial.table[static_cast<size_t>(i)]; }));
   }
 }
 

@@ -124,8 +124,11 @@ class LayoutChooser {
   /// What travels stays row-major; what has arrived may be read in another layout.
   void note_gathered(const Node& node) {
     if (dynamic_cast<const AllGatherStart*>(node.op.get()) != nullptr) {
-      for (size_t i = 0; i < node.outputs.size(); ++i)
-        travelling_[node.outputs[i]] = source_of(node.inputs[i]);
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        const TensorId source = source_of(node.inputs[i]);
+        if (is_persistent(plan_.tensors[static_cast<size_t>(source)].role))
+          travelling_[node.outputs[i]] = source;
+      }
     } else if (const auto* done = dynamic_cast<const CollectiveDone*>(node.op.get())) {
       for (size_t i = 0; i < done->count; ++i) {
         if (const auto source = travelling_.find(node.inputs[i]); source != travelling_.end())

@@ -72,7 +72,8 @@ void place_persistent(const Planner& planner, Plan& plan, int64_t rank) {
     at.offset = std::exchange(end, end + align_up(at.bytes));
     if (tensor.part && outlives_step(tensor.role))
       at.whole_offset =
-          std::exchange(plan.elsewhere_bytes, plan.elsewhere_bytes + align_up(tensor.part->ranks * at.bytes));
+          std::exchange(plan.elsewhere_bytes,
+                        plan.elsewhere_bytes + align_up(numel(tensor.part->whole) * at.element_bytes));
     if (!is_here) continue;
     plan.persistent_by_kind[kind_of(tensor.role)] += align_up(at.bytes);
   }

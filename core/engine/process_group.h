@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/base/mesh.h"
@@ -111,6 +112,9 @@ class ProcessGroup {
   std::atomic<bool> waits_ = false;
   double seconds_waited_ = 0;
 };
+
+/// A rank's position among those that share an operation; 0 if none do.
+int64_t position_along(const ProcessGroup* group, const std::optional<Along>& along);
 
 /// A group of one process: its vote is the result. Allocates nothing.
 class SingleProcess final : public ProcessGroup {

@@ -106,8 +106,7 @@ const Tensor& StateImage::tensor_of(TensorId id) const {
 }
 
 void StateImage::read(TensorId id, const Sink& sink) const {
-  const Shape& shape = whole_shape(tensor_of(id));
-  const Layout& layout = executable_.plan().placements[static_cast<size_t>(id)].layout;
+  const auto [shape, layout] = executable_.form(id);
   const int64_t element = executable_.plan().stored_type(id).bytes;
   const std::byte* stored = at(id);
   if (layout.row_major()) return sink({stored, static_cast<size_t>(numel(shape) * element)});
@@ -118,8 +117,7 @@ void StateImage::read(TensorId id, const Sink& sink) const {
 }
 
 void StateImage::write(TensorId id, std::span<const std::byte> bytes) {
-  const Shape& shape = whole_shape(tensor_of(id));
-  const Layout& layout = executable_.plan().placements[static_cast<size_t>(id)].layout;
+  const auto [shape, layout] = executable_.form(id);
   const int64_t element = executable_.plan().stored_type(id).bytes;
   if (static_cast<int64_t>(bytes.size()) != numel(shape) * element)
     throw std::logic_error("write: wrong number of bytes");

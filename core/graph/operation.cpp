@@ -29,6 +29,11 @@ bool Operation::in_place(size_t /*input*/, size_t /*output*/) const {
   return false;
 }
 
+void describe(AttributeVisitor& visit, const Along& along) {
+  visit("ranks", along.ranks);
+  if (along.axis != Axis::shards) visit("axis", std::string(to_string(along.axis)));
+}
+
 void expect(bool holds, const std::string& text) {
   if (!holds) throw std::invalid_argument(text);
 }

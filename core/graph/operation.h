@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/mesh.h"
 #include "core/graph/attribute.h"
 #include "core/graph/builder.h"
 #include "core/graph/program.h"
@@ -36,6 +37,24 @@ enum class InputType { low, f32, widest, as_made };
 /// Inputs from `begin` to before `end`.
 struct InputRange {
   size_t begin = 0, end = 0;
+};
+
+/// How ranks can share an operation by features, the last dimension of its first output: each computes an
+/// equal part of each section of them.
+struct FeatureCut {
+  std::vector<size_t> inputs;  ///< whose features are cut too; every rank has the others as wholes
+  /// Of each of these inputs, and of the output. Empty: all have the same sections, whatever these are.
+  std::vector<std::vector<int64_t>> of_inputs = {};
+  std::vector<int64_t> of_output = {};
+};
+
+/// What one of several ranks computes: some features of each row, or some rows, all dimensions but the last
+/// counting these.
+struct SharedPart {
+  Along along;
+  Shape whole;                    ///< of the operation's first output
+  std::vector<int64_t> sections;  ///< of its features; empty: rows are shared
+  int64_t rows = 0;               ///< of each rank, if rows are shared
 };
 
 /// A primitive operation: pure, without state. It has the rules for shapes, gradient and cost;
@@ -77,6 +96,14 @@ class Operation {
   virtual std::optional<size_t> table_input() const { return std::nullopt; }
   /// Whether a sample's outputs depend on the other samples that are computed at the same time.
   virtual bool has_batch_statistics() const { return false; }
+  /// Whether ranks can share it by features; nothing: they cannot.
+  virtual std::optional<FeatureCut> feature_cut(std::span<const TensorSpec> /*inputs*/) const { return {}; }
+  /// Inputs of the first output's shape, of which each row alone makes that row of it; whole on every rank
+  /// are those that it does not name. Empty: ranks cannot share it by rows.
+  virtual std::vector<size_t> row_inputs(std::span<const TensorSpec> /*inputs*/) const { return {}; }
+  /// The operation that computes this part. Null: this one, on the inputs' parts. Throws
+  /// std::invalid_argument if the features cannot be cut in such parts.
+  virtual std::shared_ptr<const Operation> on_part(const SharedPart& /*part*/) const { return nullptr; }
   /// Whether each position of a sequence, (N, T, ...), is computed only from that position of the inputs, and
   /// from earlier ones in caches.
   virtual bool is_by_position(std::span<const TensorSpec> /*inputs*/,
@@ -84,6 +111,9 @@ class Operation {
     return false;
   }
 };
+
+/// Reports them as attributes.
+void describe(AttributeVisitor& visit, const Along& along);
 
 /// Throws std::invalid_argument(text) unless `holds`.
 void expect(bool holds, const std::string& text);

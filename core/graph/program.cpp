@@ -165,7 +165,7 @@ std::string to_text(const Program& program) {
     text += fmt::format("{} @{}: {}{}{}\n", to_string(tensor.role), tensor.name, type_text(tensor),
                         tensor.rank ? fmt::format(" on rank {}", *tensor.rank) : "",
                         tensor.part ? fmt::format(" of [{}] in {} parts", fmt::join(tensor.part->whole, ","),
-                                                  tensor.part->ranks)
+                                                  tensor.part->count())
                                     : "");
   }
   for (const Entry& entry : program.entries) {

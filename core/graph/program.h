@@ -15,6 +15,7 @@
 #include "core/base/dtype.h"
 #include "core/base/error.h"
 #include "core/base/shape.h"
+#include "core/graph/part.h"
 
 namespace trainer {
 
@@ -96,16 +97,6 @@ struct Quantization {
   bool operator==(const Quantization&) const = default;
 };
 
-/// How a persistent tensor is cut: its elements, in row-major order, are shared out in equal parts. Zeros
-/// fill the last ones. `ranks` neighbours hold them in turn, as Mesh::shards says; there may be more such
-/// copies.
-struct Part {
-  int64_t ranks = 1;
-  Shape whole;
-  int64_t index(int64_t rank) const { return rank % ranks; }
-  bool operator==(const Part&) const = default;
-};
-
 struct Tensor {
   std::string name;  ///< persistent tensors and inputs: unique; others: empty
   TensorSpec spec;
@@ -121,6 +112,11 @@ struct Tensor {
 /// The shape that users and files know.
 inline const Shape& whole_shape(const Tensor& tensor) {
   return tensor.part ? tensor.part->whole : tensor.spec.shape;
+}
+
+/// Whether each rank along Axis::shards holds a part of it.
+inline bool is_sharded(const Tensor& tensor) {
+  return tensor.part && tensor.part->is_sharded;
 }
 
 /// The part of a step that a node belongs to, for timing.

@@ -166,8 +166,9 @@ Pass gather_again() {
     Entry& entry = program.entry(entry_name::kTrainStep);
     Chosen chosen;
     for (const Node& node : entry.nodes) {
-      const bool gathers = dynamic_cast<const AllGather*>(node.op.get()) != nullptr;
-      if (gathers && node.phase == Phase::forward) chosen.insert(node.outputs[AllGather::kWhole]);
+      const auto* gather = dynamic_cast<const AllGather*>(node.op.get());
+      if (gather != nullptr && gather->work == Work::shared && node.phase == Phase::forward)
+        chosen.insert(node.outputs[AllGather::kWhole]);
     }
     entry = Recomputation(program, entry, chosen).run();
     for (Node& node : entry.nodes) {  // no work of the rank is done twice
@@ -175,7 +176,7 @@ Pass gather_again() {
     }
   };
   return {.name = "gather_again",
-          .help = "forget gathered parameters, and gather them again for the backward part",
+          .help = "forget gathered parameters and rows, and gather them again for the backward part",
           .optional = true,
           .run = run,
           .after = {"autodiff", "recompute"}};

@@ -123,8 +123,9 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   spec.passes.samples = request.samples;
   spec.micro_batches = run.batch().micro_batches();
   spec.mesh = run.mesh();
+  if (spec.mesh.tensor > 1) spec.tensor_origin = recipe.origin_of("parallelism.tensor");
   spec.sync_batch_norm = recipe.parallelism.sync_batch_norm;
-  spec.shard_optimizer = recipe.parallelism.shard_optimizer && run.ranks() > 1;
+  spec.shard_optimizer = recipe.parallelism.shard_optimizer && run.mesh().size(Axis::data) > 1;
   spec.bucket_bytes = recipe.parallelism.bucket.bytes;
   spec.update = {.optimizer = recipe.optimizer.get(),
                  .learning_rates = request.lr_table,

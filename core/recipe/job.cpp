@@ -289,7 +289,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
     program.samples = cached_samples(spec, planner, {job.train, job.validation});
   job.program = make_program(spec, passes_for(spec, program), request.observe);
   if (!request.plan) return job;
-  job.plan = make_plan(job.program, planner, spec.batch().share.rank);
+  job.plan = make_plan(job.program, planner, spec.rank());
   job.settings.data_workers = loading_of(job).workers;
   job.settings.cores = thread_limit(spec.ranks_on_host()).value;
   // A CPU's sensors are those of the whole host.

@@ -17,22 +17,47 @@ std::string nearest_multiples(int64_t samples, int64_t ranks) {
   return below == 0 ? std::to_string(above) : fmt::format("{} or {}", below, above);
 }
 
-Mesh mesh_of(const Recipe& recipe, int64_t ranks) {
-  const FlagOrCount& asked = recipe.parallelism.shard_parameters;
-  if (!asked.flag) return {.replicas = ranks, .shards = 1};
-  const int64_t shards = asked.count.value_or(ranks);
-  if (ranks % shards == 0) return {.replicas = ranks / shards, .shards = shards};
+/// The divisors of a number from 2 on: "2 or 4".
+std::string divisors_of(int64_t number) {
   std::vector<int64_t> divisors;
-  for (int64_t each = 2; each <= ranks; ++each) {
-    if (ranks % each == 0) divisors.push_back(each);
+  for (int64_t each = 2; each <= number; ++each) {
+    if (number % each == 0) divisors.push_back(each);
   }
+  return fmt::format("{}", fmt::join(divisors, " or "));
+}
+
+/// Of `ranks` with samples of their own, those that share a copy of the parameters.
+int64_t shards_of(const Recipe& recipe, int64_t ranks) {
+  const FlagOrCount& asked = recipe.parallelism.shard_parameters;
+  if (!asked.flag) return 1;
+  const int64_t shards = asked.count.value_or(ranks);
+  if (ranks % shards == 0) return shards;
   fail_at(recipe.origin_of("parallelism.shard_parameters"),
           ranks == 1 ? fmt::format("{} ranks cannot share a copy of the parameters: there is one rank; set "
                                    "parallelism.data, or write true",
                                    shards)
                      : fmt::format("{} ranks cannot be divided into groups of {} that share a copy of the "
                                    "parameters; write {}",
-                                   ranks, shards, fmt::join(divisors, " or ")));
+                                   ranks, shards, divisors_of(ranks)));
+}
+
+Mesh mesh_of(const Recipe& recipe, int64_t ranks) {
+  const int64_t tensor = recipe.parallelism.tensor;
+  if (ranks % tensor != 0) {
+    fail_at(recipe.origin_of("parallelism.tensor"),
+            ranks == 1
+                ? fmt::format("{} ranks cannot share each operation: there is one rank", tensor)
+                : fmt::format("{} ranks cannot be divided into groups of {} that share each operation; "
+                              "write {}",
+                              ranks, tensor, divisors_of(ranks)));
+  }
+  const int64_t shards = shards_of(recipe, ranks / tensor);
+  return {.replicas = ranks / tensor / shards, .shards = shards, .tensor = tensor};
+}
+
+/// The rank's share of the samples.
+RankShare share_of(const Mesh& mesh, int64_t rank) {
+  return {.rank = mesh.coordinate(Axis::data, rank), .ranks = mesh.size(Axis::data)};
 }
 
 BatchSplit split_of(const Recipe& recipe, RankShare share) {
@@ -76,10 +101,11 @@ RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe)
       output_(output_of(*recipe_, batch_.micro_batch)),
       searches_micro_batch_(leaves_micro_batch_open(*recipe_)) {}
 
-RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host)
+RunSpec::RunSpec(std::shared_ptr<const Recipe> recipe, RankShare rank, int64_t ranks_on_host)
     : recipe_(std::move(recipe)),
-      mesh_(mesh_of(*recipe_, share.ranks)),
-      batch_(split_of(*recipe_, share)),
+      mesh_(mesh_of(*recipe_, rank.ranks)),
+      rank_(rank.rank),
+      batch_(split_of(*recipe_, share_of(mesh_, rank_))),
       output_(output_of(*recipe_, batch_.micro_batch)),
       ranks_on_host_(ranks_on_host),
       searches_micro_batch_(leaves_micro_batch_open(*recipe_)) {}

@@ -16,9 +16,9 @@ class RunSpec {
  public:
   /// A process that trains alone: the recipe's meaning by itself.
   RunSpec(std::shared_ptr<const Recipe> recipe);  // NOLINT(google-explicit-constructor)
-  /// A rank of several; `ranks_on_host` of them share this host. Throws Error (exit 78) if the ranks cannot
-  /// share a batch or the parameters evenly, or if the shapes of layers do not fit.
-  RunSpec(std::shared_ptr<const Recipe> recipe, RankShare share, int64_t ranks_on_host = 1);
+  /// Rank `rank.rank` of `rank.ranks`; `ranks_on_host` of them share this host. Throws Error (exit 78) if the
+  /// ranks cannot share a batch or the parameters evenly, or if the shapes of layers do not fit.
+  RunSpec(std::shared_ptr<const Recipe> recipe, RankShare rank, int64_t ranks_on_host = 1);
 
   /// The same run with another number of samples per micro-batch. Training requires a divisor of the rank's
   /// samples.
@@ -27,8 +27,9 @@ class RunSpec {
   const Recipe& recipe() const { return *recipe_; }
   /// The samples of a step. While `searches_micro_batch()`, a micro-batch has all samples of a rank.
   const BatchSplit& batch() const { return batch_; }
-  int64_t ranks() const { return batch_.share.ranks; }
-  /// All ranks, and how many of them share a copy of the parameters.
+  int64_t rank() const { return rank_; }
+  int64_t ranks() const { return mesh_.ranks(); }
+  /// All ranks, and what they share.
   const Mesh& mesh() const { return mesh_; }
   int64_t ranks_on_host() const { return ranks_on_host_; }
   /// The shape of the network's output for a micro-batch.
@@ -42,6 +43,7 @@ class RunSpec {
  private:
   std::shared_ptr<const Recipe> recipe_;
   Mesh mesh_;
+  int64_t rank_ = 0;
   BatchSplit batch_;
   Shape output_;
   int64_t ranks_on_host_ = 1;

@@ -134,9 +134,10 @@ constexpr int64_t kMostTimeout = 7 * 24 * 3600;
 
 void ParallelismSection::declare(Fields& fields) {
   fields
-      .add("data", &data,
-           "number of processes that train together, each on its share of the global batch; auto: as many as "
-           "the launcher (mpirun, srun, torchrun) started, else 1")
+      .add(
+          "data", &data,
+          "data parallelism: this many groups of parallelism.tensor processes train together, each on its "
+          "share of the global batch; auto: as many as the launcher (mpirun, srun, torchrun) started, else 1")
       .at_least(1)
       .at_most(65536)
       .does_not_affect_results();
@@ -157,6 +158,14 @@ void ParallelismSection::declare(Fields& fields) {
       .does_not_affect_results();
   fields.add("sync_batch_norm", &sync_batch_norm,
              "compute batch normalisation's statistics over the micro-batches of all ranks");
+  fields
+      .add("tensor", &tensor,
+           "tensor parallelism: this many ranks compute each sample together; attention and the layers after "
+           "it "
+           "are cut by heads and features, embedding and logits by the vocabulary")
+      .at_least(1)
+      .at_most(1024)
+      .does_not_affect_results();
   fields
       .add("shard_optimizer", &shard_optimizer, "shard the optimizer's state across the ranks (ZeRO stage 1)")
       .does_not_affect_results();

@@ -79,6 +79,7 @@ struct ParallelismSection {
   TimeSpan timeout{100};
   Duration verify{1000, Duration::Unit::batches};
   bool sync_batch_norm = false, shard_optimizer = false;
+  int64_t tensor = 1;            ///< ranks that compute each sample together
   FlagOrCount shard_parameters;  ///< a number: of the ranks in a group that shares a copy
   void declare(Fields& fields);
 };

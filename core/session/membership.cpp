@@ -209,17 +209,19 @@ void Membership::leave(ExitCode code, const std::string& text) const {
 
 RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& identity) {
   const std::optional<AutoCount>& asked = recipe->parallelism.data;
-  if (asked && asked->count && *asked->count != identity.ranks) {
+  const int64_t tensor = recipe->parallelism.tensor;
+  if (asked && asked->count && *asked->count * tensor != identity.ranks) {
     fail_at(recipe->origin_of("parallelism.data"),
-            fmt::format("is {}, but the launcher started {} ranks ({}); write auto, or start as many",
-                        *asked->count, identity.ranks, identity.source));
+            fmt::format("is {}{}, but the launcher started {} ranks ({}); write auto, or start as many",
+                        *asked->count, tensor > 1 ? fmt::format(", times parallelism.tensor {}", tensor) : "",
+                        identity.ranks, identity.source));
   }
   return {std::move(recipe), {identity.rank, identity.ranks}, identity.local_ranks};
 }
 
 RunSpec planned_spec(std::shared_ptr<const Recipe> recipe) {
   const std::optional<AutoCount>& asked = recipe->parallelism.data;
-  const int64_t ranks = asked ? asked->count.value_or(1) : 1;
+  const int64_t ranks = (asked ? asked->count.value_or(1) : 1) * recipe->parallelism.tensor;
   return {std::move(recipe), {.rank = 0, .ranks = ranks}, ranks};
 }
 

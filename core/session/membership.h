@@ -71,7 +71,7 @@ class Membership {
 };
 
 /// The specification for this process among those that a launcher has started. Throws Error (exit 78) if
-/// parallelism.data is another number, or if the ranks cannot share a batch evenly.
+/// parallelism.data and .tensor give another number, or if the ranks cannot share a batch evenly.
 RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& identity);
 
 /// The same for rank 0 of parallelism.data ranks that were not started; the program starts them all here.

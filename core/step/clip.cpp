@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/loss_scale.h"
@@ -36,17 +38,27 @@ void divide_and_clip_norm(Update& update, double limit) {
 }  // namespace
 
 std::vector<TensorId> measured_gradients(Update& update) {
-  std::vector<TensorId> whole, parts;
-  std::optional<Part> cut;
+  std::vector<TensorId> whole;
+  std::map<Axis, std::vector<TensorId>> cut;  // along one axis
+  std::vector<TensorId> cut_twice;
+  Mesh mesh;
   for (const ParameterGradient& pair : update.entry.gradients) {
     const std::optional<Part>& part = update.program.tensor(pair.parameter).part;
-    if (part) cut = part;
-    (part ? parts : whole).push_back(pair.gradient);
+    if (part) mesh = part->mesh;
+    std::vector<TensorId>& list = !part ? whole
+                                  : part->sections && part->is_sharded
+                                      ? cut_twice
+                                      : cut[part->sections ? Axis::tensor : Axis::shards];
+    list.push_back(pair.gradient);
   }
-  if (!cut) return whole;
-  const auto own =
-      update.build.emit_all(std::make_shared<ClipByNorm>(std::numeric_limits<double>::infinity()), parts);
-  whole.push_back(update.build.emit<AllGather>({own[ClipByNorm::kNorm]}, cut->ranks, Shape{cut->ranks}));
+  const auto norms = [&](const std::vector<TensorId>& parts, Axis axis) {
+    const auto own =
+        update.build.emit_all(std::make_shared<ClipByNorm>(std::numeric_limits<double>::infinity()), parts);
+    const Along along{axis, mesh.size(axis)};
+    return update.build.emit<AllGather>({own[ClipByNorm::kNorm]}, along, Shape{along.ranks}, Work::repeated);
+  };
+  if (!cut_twice.empty()) cut[Axis::tensor].push_back(norms(cut_twice, Axis::shards));
+  for (const auto& [axis, parts] : cut) whole.push_back(norms(parts, axis));
   return whole;
 }
 

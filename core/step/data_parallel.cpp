@@ -41,7 +41,7 @@ struct Members {
   std::vector<TensorId> late = {};   ///< with the last of the whole ones
 
   void put(const Program& program, TensorId of, TensorId gradient) {
-    (program.tensor(of).part ? parts : whole).push_back(gradient);
+    (is_sharded(program.tensor(of)) ? parts : whole).push_back(gradient);
   }
 };
 
@@ -200,7 +200,7 @@ void replace_output(Entry& entry, const std::map<TensorId, TensorId>& sums) {
 
 /// The whole step is one entry.
 void share_step(Program& program, Entry& entry, const Mesh& mesh, int64_t bytes) {
-  SharedStatistics statistics(program, entry, mesh.ranks(), 1);
+  SharedStatistics statistics(program, entry, mesh.size(Axis::data), 1);
   Members members{.late = statistics.members()};
   for (const ParameterGradient& pair : entry.gradients) members.put(program, pair.parameter, pair.gradient);
   members.late.push_back(entry.output(output_name::kLoss));
@@ -269,7 +269,7 @@ void share_last(Program& program, const Mesh& mesh, int64_t micro_batches, int64
   Entry& last = program.entry(entry_name::kAccumulateLast);
   const std::vector<Node> assigns = take_out_sums(program, last);
   add_early(last, assigns);
-  SharedStatistics statistics(program, last, mesh.ranks(), micro_batches);
+  SharedStatistics statistics(program, last, mesh.size(Axis::data), micro_batches);
   Members members{.late = statistics.members()};
   for (const Node& node : assigns) {
     const TensorId state = node.inputs[Assign::kState], value = node.inputs[Assign::kValue];
@@ -299,7 +299,7 @@ void share_last(Program& program, const Mesh& mesh, int64_t micro_batches, int64
 
 Pass data_parallel(const Mesh& mesh, int64_t micro_batches, int64_t bucket_bytes) {
   auto run = [=](Program& program) {
-    if (mesh.ranks() == 1) return;
+    if (mesh.size(Axis::data) == 1) return;
     if (micro_batches == 1) {
       share_step(program, program.entry(entry_name::kTrainStep), mesh, bucket_bytes);
     } else {

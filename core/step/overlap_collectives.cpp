@@ -27,7 +27,7 @@ class Overlapping {
 
   void run() {
     note_makers();
-    place_scatters();  // first: what a gather reads may be scattered right before it
+    place_sums();  // first: what a gather reads may be scattered right before it
     place_gathers();
     std::vector<Node> nodes;
     for (size_t n = 0; n <= entry_.nodes.size(); ++n) {
@@ -52,10 +52,7 @@ class Overlapping {
     size_t earliest = 0;  ///< the node before which all that it reads is made
   };
 
-  static bool gathers(const Node& node) { return dynamic_cast<const AllGather*>(node.op.get()) != nullptr; }
-  static bool scatters(const Node& node) {
-    return dynamic_cast<const ReduceScatter*>(node.op.get()) != nullptr;
-  }
+  static const AllGather* gathers(const Node& node) { return dynamic_cast<const AllGather*>(node.op.get()); }
 
   int64_t bytes_of(TensorId id) const {
     return numel(program_.spec(id).shape) * bytes_per_element(program_.spec(id).dtype);
@@ -90,13 +87,18 @@ class Overlapping {
   /// Gathers that follow each other share a bucket while they stay below its size. All of a bucket are
   /// complete at the first one's place, and start where the bucket before is complete.
   void place_gathers() {
+    for (const Axis axis : kAxes) place_gathers(axis);
+  }
+
+  void place_gathers(Axis axis) {
     std::vector<Bucket> buckets;
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
-      if (!gathers(entry_.nodes[n])) continue;
+      const AllGather* op = gathers(entry_.nodes[n]);
+      if (op == nullptr || op->along.axis != axis) continue;
       const int64_t bytes = bytes_of(entry_.nodes[n].outputs[AllGather::kWhole]);
       // A state that is assigned later is read before.
       const size_t made = first_place(entry_.nodes[n].inputs[AllGather::kPart]);
-      const size_t earliest = made > n ? 0 : made > 0 && scatters(entry_.nodes[made - 1]) ? n : made;
+      const size_t earliest = made > n ? 0 : made > 0 && is_replaced(entry_.nodes[made - 1]) ? n : made;
       const bool joins = !buckets.empty() && buckets.back().bytes + bytes <= bytes_ &&
                          earliest <= buckets.back().members.front();
       if (!joins) buckets.emplace_back();
@@ -114,6 +116,9 @@ class Overlapping {
     }
   }
 
+  /// Its result exists where another node reads it.
+  static bool is_replaced(const Node& node) { return gathers(node) != nullptr || lane_of(node).has_value(); }
+
   void gather(const Bucket& bucket, size_t start, size_t done) {
     std::vector<TensorId> parts, wholes;
     std::vector<Shape> shapes;
@@ -128,69 +133,95 @@ class Overlapping {
       places_[start].before.back().phase = entry_.nodes[start].phase;
       leaves_[*cast] = true;
     }
-    const auto op = std::make_shared<AllGatherStart>(next_, std::move(shapes));
+    const auto op = std::make_shared<AllGatherStart>(
+        next_, gathers(entry_.nodes[bucket.members.front()])->along.axis, std::move(shapes));
     const Node begun = start_node(op, parts, wholes, entry_.nodes[start].phase);
     places_[start].before.push_back(begun);
     places_[done].before.push_back(done_node(begun, wholes, entry_.nodes[done].phase));
   }
 
-  /// A bucket of scatters starts once it is full, or once something reads from it. It is done where the next
-  /// one starts, or is read, and before the update: the search for a NaN leaves the step there.
-  void place_scatters() {
+  /// Sums of one kind along one axis, in their order. A bucket of them starts once it is full, or once
+  /// something reads from it. It is done where the next one starts, or is read, and before the update: the
+  /// search for a NaN leaves the step there.
+  struct Lane {
     Bucket filling;
     std::optional<Node> begun;
-    std::map<TensorId, bool> is_begun;  // of the outputs that are not done
-    const auto finish = [&](std::vector<Node>& to, Phase phase) {
-      if (!begun) return;
-      std::vector<TensorId> parts;
-      for (const TensorId id : begun->outputs) parts.push_back(parts_.at(id));
-      for (const TensorId part : parts) is_begun.erase(part);
-      to.push_back(done_node(*begun, parts, phase));
-      begun.reset();
-    };
-    const auto start = [&](std::vector<Node>& to, Phase phase) {
-      if (filling.members.empty()) return;
-      finish(to, phase);
-      begun = scatter(filling, phase);
-      for (const TensorId id : begun->outputs) is_begun[parts_.at(id)] = true;
-      to.push_back(*begun);
-      filling = {};
+  };
+  using LaneKey = std::pair<Axis, bool>;  ///< with the kind: whether it scatters
+
+  void finish(Lane& lane, std::vector<Node>& to, Phase phase) {
+    if (!lane.begun) return;
+    std::vector<TensorId> sums;
+    for (const TensorId id : lane.begun->outputs) sums.push_back(sums_.at(id));
+    for (const TensorId sum : sums) unfinished_.erase(sum);
+    to.push_back(done_node(*lane.begun, sums, phase));
+    lane.begun.reset();
+  }
+
+  void start(Lane& lane, std::vector<Node>& to, Phase phase) {
+    if (lane.filling.members.empty()) return;
+    finish(lane, to, phase);
+    lane.begun = sum_up(lane.filling, phase);
+    for (const TensorId id : lane.begun->outputs) unfinished_.at(sums_.at(id)).is_begun = true;
+    to.push_back(*lane.begun);
+    lane.filling = {};
+  }
+
+  void place_sums() {
+    std::map<LaneKey, Lane> lanes;
+    const auto complete = [&](std::vector<Node>& to, Phase phase) {
+      for (auto& [key, lane] : lanes) {
+        start(lane, to, phase);
+        finish(lane, to, phase);
+      }
     };
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
       const Node& node = entry_.nodes[n];
-      if (node.phase == Phase::update && n > 0) {
-        start(places_[n].before, entry_.nodes[n - 1].phase);
-        finish(places_[n].before, entry_.nodes[n - 1].phase);
-      }
+      if (node.phase == Phase::update && n > 0) complete(places_[n].before, entry_.nodes[n - 1].phase);
       for (const TensorId id : node.inputs) {
-        const auto read = is_begun.find(id);
-        if (read == is_begun.end()) continue;
-        if (!read->second) start(places_[n].before, node.phase);
-        finish(places_[n].before, node.phase);
+        const auto read = unfinished_.find(id);
+        if (read == unfinished_.end()) continue;
+        Lane& lane = lanes.at(read->second.lane);
+        if (!read->second.is_begun) start(lane, places_[n].before, node.phase);
+        finish(lane, places_[n].before, node.phase);
       }
-      if (!scatters(node)) continue;
+      const std::optional<LaneKey> key = lane_of(node);
+      if (!key) continue;
       leaves_[n] = true;
-      filling.members.push_back(n);
-      filling.bytes += bytes_of(node.inputs[ReduceScatter::kWhole]);
-      is_begun[node.outputs[ReduceScatter::kPart]] = false;
-      if (filling.bytes >= bytes_) start(places_[n].after, node.phase);
+      Lane& lane = lanes[*key];
+      lane.filling.members.push_back(n);
+      lane.filling.bytes += bytes_of(node.inputs[0]);
+      unfinished_[node.outputs[0]] = {*key, false};
+      if (lane.filling.bytes >= bytes_) start(lane, places_[n].after, node.phase);
     }
-    const Phase last = entry_.nodes.empty() ? Phase::forward : entry_.nodes.back().phase;
-    start(places_.back().before, last);
-    finish(places_.back().before, last);
+    complete(places_.back().before, entry_.nodes.empty() ? Phase::forward : entry_.nodes.back().phase);
   }
 
-  Node scatter(const Bucket& bucket, Phase phase) {
-    std::vector<TensorId> wholes, parts;
-    std::vector<int64_t> lengths;
+  /// Of a node that adds up.
+  static std::optional<LaneKey> lane_of(const Node& node) {
+    if (const auto* op = dynamic_cast<const ReduceScatter*>(node.op.get()))
+      return LaneKey{op->along.axis, true};
+    if (const auto* op = dynamic_cast<const AllReduce*>(node.op.get())) return LaneKey{op->along.axis, false};
+    return std::nullopt;
+  }
+
+  Node sum_up(const Bucket& bucket, Phase phase) {
+    std::vector<TensorId> given, sums;
+    std::vector<Shape> shapes;
     for (const size_t n : bucket.members) {
-      wholes.push_back(entry_.nodes[n].inputs[ReduceScatter::kWhole]);
-      parts.push_back(entry_.nodes[n].outputs[ReduceScatter::kPart]);
-      lengths.push_back(program_.spec(parts.back()).shape[0]);
+      given.push_back(entry_.nodes[n].inputs[0]);
+      sums.push_back(entry_.nodes[n].outputs[0]);
+      shapes.push_back(program_.spec(sums.back()).shape);
     }
-    const auto op = std::make_shared<ReduceScatterStart>(next_, std::move(lengths));
-    Node begun = start_node(op, wholes, parts, phase);
-    for (size_t i = 0; i < parts.size(); ++i) parts_[begun.outputs[i]] = parts[i];
+    const auto [axis, scatters] = *lane_of(entry_.nodes[bucket.members.front()]);
+    std::shared_ptr<const Operation> op;
+    if (scatters) {
+      op = std::make_shared<ReduceScatterStart>(next_, axis, std::move(shapes));
+    } else {
+      op = std::make_shared<AllReduceStart>(next_, axis);
+    }
+    Node begun = start_node(op, given, sums, phase);
+    for (size_t i = 0; i < sums.size(); ++i) sums_[begun.outputs[i]] = sums[i];
     return begun;
   }
 
@@ -226,7 +257,12 @@ class Overlapping {
   std::vector<bool> leaves_;  ///< nodes that are replaced or moved
   int64_t next_;              ///< the number of the next collective
   std::map<TensorId, size_t> made_;
-  std::map<TensorId, TensorId> parts_;  ///< by output of a start, the part that it becomes once done
+  struct Unfinished {
+    LaneKey lane;
+    bool is_begun;
+  };
+  std::map<TensorId, TensorId> sums_;          ///< by output of a start, the sum that it becomes once done
+  std::map<TensorId, Unfinished> unfinished_;  ///< sums that are not done
 };
 
 }  // namespace
@@ -236,7 +272,7 @@ Pass overlap_collectives(int64_t bucket_bytes) {
     for (Entry& entry : program.entries) Overlapping(program, entry, bucket_bytes).run();
   };
   return {.name = "overlap_collectives",
-          .help = "start gathers and scatters of parameters' parts early, in buckets",
+          .help = "start gathers and sums of parts early, in buckets",
           .optional = false,
           .run = run,
           .after = {"shard_parameters", "update", "data_parallel"}};

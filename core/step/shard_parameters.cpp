@@ -11,16 +11,10 @@
 namespace trainer {
 namespace {
 
-/// Elements of one rank's part. Vectors of the part, in two bytes each too, stay aligned in the whole.
-int64_t part_elements(const Shape& whole, int64_t ranks) {
-  constexpr int64_t kMultiple = 16;
-  const int64_t least = (numel(whole) + ranks - 1) / ranks;
-  return (least + kMultiple - 1) / kMultiple * kMultiple;
-}
-
-void cut(Tensor& tensor, int64_t ranks) {
-  tensor.part = Part{.ranks = ranks, .whole = tensor.spec.shape};
-  tensor.spec.shape = {part_elements(tensor.part->whole, ranks)};
+void cut(Tensor& tensor, const Mesh& mesh) {
+  if (!tensor.part) tensor.part = Part{.whole = tensor.spec.shape, .mesh = mesh};
+  tensor.part->is_sharded = true;
+  tensor.spec.shape = tensor.part->shape();
 }
 
 /// Rewrites an entry: what reads a parameter reads the gathered one. A cast comes before, so that the narrow
@@ -46,10 +40,10 @@ class Gathering {
   }
 
  private:
-  bool is_cut(TensorId id) const { return id != kNone && program_.tensor(id).part.has_value(); }
+  bool is_cut(TensorId id) const { return id != kNone && is_sharded(program_.tensor(id)); }
 
   TensorId gather(TensorId part, const Part& of) {
-    return build_.emit<AllGather>({part}, of.ranks, of.whole);
+    return build_.emit<AllGather>({part}, Along{Axis::shards, of.mesh.shards}, of.shape_of_shards());
   }
 
   void cast_part(Node node) {
@@ -73,10 +67,10 @@ class Gathering {
 
 }  // namespace
 
-Pass shard_parameters(int64_t ranks) {
-  auto run = [ranks](Program& program) {
+Pass shard_parameters(const Mesh& mesh) {
+  auto run = [mesh](Program& program) {
     for (Tensor& tensor : program.tensors) {
-      if (tensor.role == Role::parameter) cut(tensor, ranks);
+      if (tensor.role == Role::parameter) cut(tensor, mesh);
     }
     for (Entry& entry : program.entries) Gathering(program, entry).run();
   };

@@ -24,6 +24,14 @@ Pass loss(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
 /// The entry that the update is in: `update` if there are micro-batches, else `train_step`.
 const char* updating_entry(const Program& program);
 
+/// Tensor parallelism (Shoeybi et al., "Megatron-LM", 2019): the ranks along Axis::tensor compute the same
+/// samples together, each with a part of the parameters (tensor_cuts.h). Between the products that they share
+/// each has some rows of the activations. Throws Error (exit 78) with this origin if nothing can be shared.
+/// Comes before all fusions.
+Pass tensor_parallel(const Mesh& mesh, const Origin& origin);
+/// Computes a loss of logits whose classes ranks share: each finds sums of its own, and exchanges these.
+/// Comes after differentiation.
+Pass exchange_logits();
 /// Casts each operation's inputs to the type that it requires (Operation::input_type): products and the
 /// operations after them are computed in `low`. Outputs stay f32. `planner` says which losses read logits of
 /// the low type; without one all get f32.
@@ -32,7 +40,7 @@ Pass mixed_precision(DType low, const Planner* planner = nullptr);
 /// copy holds an equal part of every parameter, and so of its moments, averages and gradient sums. What reads
 /// a parameter gathers it first; its gradient is added up over these ranks part by part. Comes before
 /// differentiation, which writes the latter.
-Pass shard_parameters(int64_t ranks);
+Pass shard_parameters(const Mesh& mesh);
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
 /// not frozen; with `scales_loss` of the loss times the state loss_scale, which the update then has to undo.
 Pass autodiff(bool scales_loss = false);

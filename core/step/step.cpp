@@ -53,22 +53,26 @@ class Sequence {
 
 std::vector<Pass> training_step(const StepSpec& spec) {
   const std::optional<DType> low = low_type(spec.precision);
-  const bool is_scaled = scales_loss(spec.precision), has_peers = spec.mesh.ranks() > 1;
+  const bool is_scaled = scales_loss(spec.precision);
+  const int64_t replicas = spec.mesh.size(Axis::data);
+  const bool has_peers = replicas > 1;
   const auto logits = std::make_shared<Logits>();
   const auto update = std::make_shared<UpdateState>();
   Sequence step(spec.passes);
   step.stage(forward(spec.forward, logits));
   step.stage(loss(spec.forward, logits));
+  const bool shares_tensors = spec.mesh.tensor > 1, has_parts = spec.mesh.shards > 1;
+  if (shares_tensors) step.stage(tensor_parallel(spec.mesh, spec.tensor_origin));
   step.passes(Place::forward);
   if (low) step.stage(mixed_precision(*low, spec.passes.planner));
   step.passes(Place::inputs);
-  const bool has_parts = spec.mesh.shards > 1;
-  if (has_parts) step.stage(shard_parameters(spec.mesh.shards));
+  if (has_parts) step.stage(shard_parameters(spec.mesh));
   step.stage(autodiff(is_scaled));
+  if (shares_tensors) step.stage(exchange_logits());
   step.passes(Place::backward);
-  if (spec.sync_batch_norm && has_peers) step.stage(sync_batch_norm(spec.mesh.ranks()));
+  if (spec.sync_batch_norm && has_peers) step.stage(sync_batch_norm(replicas));
   step.passes(Place::micro_batch);
-  if (has_parts) step.stage(gather_again());
+  if (has_parts || shares_tensors) step.stage(gather_again());
   step.stage(accumulate(spec.micro_batches));
   step.passes(Place::accumulated);
   if (spec.update.guards.loss || spec.forward.loss->normalizes_by_valid_targets() || has_peers)
@@ -81,14 +85,14 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.stage(clip_gradients(spec.update, update));
   if (is_scaled) step.stage(adapt_loss_scale(spec.update, update));
   step.stage(apply_update(spec.update, update));
-  if (spec.shard_optimizer && has_peers) step.stage(shard_optimizer(spec.mesh.ranks()));
+  if (spec.shard_optimizer && has_peers) step.stage(shard_optimizer(replicas));
   if (spec.update.guards.counts || is_scaled) step.stage(guard_statistics());
   if (spec.ema_decay) {
     const size_t updates = spec.ema_warmup ? spec.update.learning_rates.size() : 0;
     step.stage(average_weights(*spec.ema_decay, updates));
   }
   step.passes(Place::finished);
-  if (has_parts) step.stage(overlap_collectives(spec.bucket_bytes));
+  if (has_parts || shares_tensors) step.stage(overlap_collectives(spec.bucket_bytes));
   return step.without(spec.left_out);
 }
 

@@ -20,6 +20,7 @@ struct StepSpec {
   Precision precision = Precision::fp32;
   int64_t micro_batches = 1;                 ///< that one rank computes in a step
   Mesh mesh;                                 ///< of the ranks that train together
+  Origin tensor_origin;                      ///< of the request that ranks share operations
   bool sync_batch_norm = false;              ///< statistics are those of all ranks
   bool shard_optimizer = false;              ///< each rank holds a share of the moments
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of tensors that travel together

@@ -88,7 +88,11 @@ int64_t Evaluation::score_bytes(const Plan& plan, const ScoreShape& scores) {
 std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreement) {
   const auto leaves = [&] { return agreement.leaves_now(); };
   feed_.pipeline().restart();
-  const int64_t rounds = feed_.pipeline().remaining(), ranks = agreement.group().size();
+  const Mesh& mesh = agreement.group().mesh();
+  const int64_t rounds = feed_.pipeline().remaining(), ranks = mesh.size(Axis::data),
+                share = mesh.coordinate(Axis::data, agreement.group().rank());
+  // Ranks that compute the same samples have the same results, which count once.
+  const bool counts = mesh.coordinate(Axis::tensor, agreement.group().rank()) == 0;
   for (Pass& pass : passes_) {
     pass.values.assign(static_cast<size_t>(rounds * ranks) * pass.outputs.names().size(), 0);
     if (pass.matrix) pass.matrix->clear();
@@ -97,7 +101,7 @@ std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreemen
   int64_t begun = 0;
   for (int64_t taken = 0; taken < rounds;) {
     if (begun == rounds || begun - taken == kMaxInFlight) {
-      for (Pass& pass : passes_) take(pass, static_cast<size_t>(taken * ranks + agreement.group().rank()));
+      for (Pass& pass : passes_) take(pass, static_cast<size_t>(taken * ranks + share), counts);
       ++taken;
       if (agreement.result().stop) return abandon(agreement, begun - taken);
       continue;
@@ -190,8 +194,9 @@ std::nullopt_t Evaluation::abandon(Agreement& agreement, int64_t in_flight) {
 }
 
 /// The results of the oldest batch in flight, which is this one.
-void Evaluation::take(Pass& pass, size_t batch) {
+void Evaluation::take(Pass& pass, size_t batch, bool counts) {
   const std::vector<double>& values = pass.outputs.take();
+  if (!counts) return;
   std::ranges::copy(values, pass.values.begin() + static_cast<std::ptrdiff_t>(batch * values.size()));
   if (pass.matrix) pass.matrix->add(pass.outputs.list());
   if (!pass.scores) return;

@@ -51,7 +51,7 @@ class Evaluation {
 
   void enqueue(Agreement& agreement);
   std::nullopt_t abandon(Agreement& agreement, int64_t in_flight);
-  void take(Pass& pass, size_t batch);
+  void take(Pass& pass, size_t batch, bool counts);
   std::map<std::string, double> sums(ProcessGroup& group);
   void add_up_counts(ProcessGroup& group);
   double counted_value(const Metric& metric) const;

@@ -5,10 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/checksum.h"
@@ -20,15 +22,23 @@ namespace {
 
 constexpr size_t kDigits = 16;
 
-/// The tensors that must be equal on several ranks, in the order of the plan: those that all hold, or those
-/// of which each holds a part.
-std::vector<TensorId> replicated(const Plan& plan, bool parts) {
+/// How a tensor is cut; ranks that hold the same part of such tensors must have the same bits.
+struct Cut {
+  bool along_tensor = false, along_shards = false;
+  bool operator==(const Cut&) const = default;
+
+  static Cut of(const Tensor& tensor) {
+    return {tensor.part && tensor.part->sections, tensor.part && tensor.part->is_sharded};
+  }
+};
+
+/// The tensors that are cut in this way, in the order of the plan.
+std::vector<TensorId> replicated(const Plan& plan, const Cut& cut) {
   std::vector<TensorId> found;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Role role = plan.tensors[i].role;
     const bool is_there = i < plan.placements.size() && plan.placements[i].region == Region::persistent;
-    if (is_there && plan.tensors[i].part.has_value() == parts &&
-        (role == Role::parameter || role == Role::state))
+    if (is_there && Cut::of(plan.tensors[i]) == cut && (role == Role::parameter || role == Role::state))
       found.push_back(static_cast<TensorId>(i));
   }
   return found;
@@ -46,17 +56,27 @@ std::string checksums(const Executable& executable, const std::vector<TensorId>&
   return text;
 }
 
-/// The ranks that must have the same bits: all of them, or those that hold the same part.
+/// The ranks that must have the same bits: those that hold the same parts.
 class Equals {
  public:
-  Equals(const ProcessGroup& group, bool parts) : mesh_(group.mesh()), parts_(parts) {}
-  int64_t count() const { return parts_ ? mesh_.shards : 1; }
-  /// Which of these sets it is in; the first rank of a set has its number.
-  int64_t set_of(int64_t rank) const { return parts_ ? mesh_.coordinate(Axis::shards, rank) : 0; }
+  Equals(const ProcessGroup& group, const Cut& cut) : mesh_(group.mesh()), cut_(cut) {
+    for (int64_t rank = 0; rank < group.size(); ++rank) first_.try_emplace(part_of(rank), rank);
+  }
+  int64_t count() const { return static_cast<int64_t>(first_.size()); }
+  int64_t set_of(int64_t rank) const { return std::distance(first_.begin(), first_.find(part_of(rank))); }
+  int64_t first_of(int64_t set) const { return std::next(first_.begin(), set)->second; }
+  /// Whether some part is held more than once.
+  bool has_copies(const ProcessGroup& group) const { return count() < group.size(); }
 
  private:
+  std::pair<int64_t, int64_t> part_of(int64_t rank) const {
+    return {cut_.along_tensor ? mesh_.coordinate(Axis::tensor, rank) : 0,
+            cut_.along_shards ? mesh_.coordinate(Axis::shards, rank) : 0};
+  }
+
   Mesh mesh_;
-  bool parts_;
+  Cut cut_;
+  std::map<std::pair<int64_t, int64_t>, int64_t> first_;  ///< by part the first rank that holds it
 };
 
 /// Whether all ranks of each set have the same text. Takes small messages, whatever its length.
@@ -65,7 +85,7 @@ bool is_same_everywhere(ProcessGroup& group, const Equals& equals, const std::st
   double others = 0;
   for (int64_t set = 0; set < equals.count(); ++set) {
     uint64_t first = own;
-    group.broadcast(std::as_writable_bytes(std::span(&first, 1)), set);
+    group.broadcast(std::as_writable_bytes(std::span(&first, 1)), equals.first_of(set));
     if (equals.set_of(group.rank()) == set && first != own) others = 1;
   }
   group.all_reduce(std::span(&others, 1));
@@ -100,9 +120,10 @@ std::optional<std::string> difference(const Plan& plan, const std::vector<Tensor
                      plan.tensors[static_cast<size_t>(tensors.at(digit / kDigits))].name);
 }
 
-void require_equal(const Executable& executable, ProcessGroup& group, bool parts, int64_t step) {
-  const std::vector<TensorId> tensors = replicated(executable.plan(), parts);
-  const Equals equals(group, parts);
+void require_equal(const Executable& executable, ProcessGroup& group, const Cut& cut, int64_t step) {
+  const std::vector<TensorId> tensors = replicated(executable.plan(), cut);
+  const Equals equals(group, cut);
+  if (tensors.empty() || !equals.has_copies(group)) return;
   const std::string own = checksums(executable, tensors);
   if (is_same_everywhere(group, equals, own)) return;
   const std::vector<std::string> texts = all_gather(group, own), hosts = all_gather(group, host_name());
@@ -123,8 +144,8 @@ void require_equal(const Executable& executable, ProcessGroup& group, bool parts
 }  // namespace
 
 void require_equal_replicas(const Executable& executable, ProcessGroup& group, int64_t step) {
-  require_equal(executable, group, false, step);
-  if (group.mesh().shards > 1 && group.mesh().replicas > 1) require_equal(executable, group, true, step);
+  for (const Cut& cut : {Cut{false, false}, Cut{true, false}, Cut{false, true}, Cut{true, true}})
+    require_equal(executable, group, cut, step);
 }
 
 }  // namespace trainer

@@ -145,8 +145,8 @@ void draw_kept(const RowBlock& block, int64_t panel, AttentionSettings::Keys key
   const AttentionSizes& e = block.use.sizes;
   for (int64_t lane = 0; lane < block.rows_of(panel); ++lane) {
     const int64_t r = panel * block.use.panel() + lane;
-    const int64_t element =
-        AttentionSettings::element(block.head(r), block.query(r), keys.first, e.queries, e.keys);
+    const int64_t element = AttentionSettings::element(block.use.settings.first_head + block.head(r),
+                                                       block.query(r), keys.first, e.queries, e.keys);
     draw_row(*block.use.settings.dropout, element, keys.end - keys.first, given.sample[block.sample],
              *given.step, kept.data + lane, kept.row);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/graph/ops/assign.h"
+#include "cuda/nccl_collectives.h"
 #include "cuda/planner.h"
 #include "tests/cuda_emulation/faults.h"
 #include "tests/cuda_emulation/memory.h"
@@ -117,10 +118,30 @@ class EmulatedDevice final : public Device {
   std::shared_ptr<const cuda::Handlers> handlers_;
 };
 
+/// Says which rank this is. Nothing is started.
+class PlaceCollectives final : public cuda::GpuCollectives {
+ public:
+  explicit PlaceCollectives(ProcessGroup& group) : group_(group) {}
+  void join() override {}
+  void require_healthy() override {}
+  ProcessGroup& group() const override { return group_; }
+  void start_all_reduce(int64_t, Axis, std::span<const std::span<float>>) override { refuse(); }
+  void start_broadcast(int64_t, int64_t, std::span<const std::span<float>>) override { refuse(); }
+  void start_all_gather(int64_t, Axis, std::span<const Gathered>) override { refuse(); }
+  void start_reduce_scatter(int64_t, Axis, std::span<const Scattered>) override { refuse(); }
+  void wait(int64_t) override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() { throw std::logic_error("there are no other ranks"); }
+
+  ProcessGroup& group_;
+};
+
 }  // namespace
 
-Backend make_emulated_backend() {
+Backend make_emulated_backend(ProcessGroup* group) {
   const auto gpu = std::make_shared<cuda::Gpu>();
+  if (group != nullptr) gpu->collectives = std::make_shared<PlaceCollectives>(*group);
   gpu->counters = cuda::make_counters(nullptr);
   const auto handlers = std::make_shared<const cuda::Handlers>(cuda::own_handlers());
   return {.planner = std::make_unique<EmulatedPlanner>(gpu, handlers),

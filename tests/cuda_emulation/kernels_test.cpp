@@ -7,6 +7,7 @@
 #include "tests/cuda_emulation/faults.h"
 #include "tests/cuda_emulation/scheduler.h"
 #include "tests/ops/non_finite.h"
+#include "tests/ops/parts.h"
 
 namespace trainer {
 namespace {
@@ -44,6 +45,12 @@ TEST_CASE("every kernel agrees with the reference in any order of threads, and a
       for (const KernelCase& one : cases) check(backend, one);
     }
   }
+}
+
+TEST_CASE("ranks that share operations on GPUs compute parts of what one process does") {
+  emulation::set_schedule(0);
+  check_parts([](ProcessGroup* group) { return make_emulated_backend(group); });
+  expect_no_faults();
 }
 
 TEST_CASE("NaN and infinities arrive through every kernel") {

@@ -75,7 +75,7 @@ class AttentionCall {
   /// Word e % 4 of the block e / 4 decides about element e of a sample's probabilities.
   double factor(int64_t n, int64_t t, int64_t h, int64_t s) const {
     if (!settings_.dropout) return 1;
-    const int64_t element = AttentionSettings::element(h, t, s, e.queries, e.keys);
+    const int64_t element = AttentionSettings::element(settings_.first_head + h, t, s, e.queries, e.keys);
     const Words words = settings_.dropout->block(element / 4, call_.in<int32_t>(in::kSample)[n],
                                                  call_.in<int32_t>(in::kStep)[0]);
     return static_cast<double>(settings_.dropout->factor(words.v[element % 4]));

@@ -30,7 +30,7 @@ std::vector<Phase> phases_of(const Draft& draft, std::string_view op) {
 
 TEST_CASE("shard_parameters: casts travel in their own type, gradients in f32") {
   Draft draft = two_products();
-  draft.run({mixed_precision(DType::bf16), shard_parameters(3), autodiff()});
+  draft.run({mixed_precision(DType::bf16), shard_parameters({.shards = 3}), autodiff()});
   CHECK(draft.calls("all_gather") ==
         Calls{"bf16 all_gather(cast) {ranks=3}", "bf16 all_gather(cast) {ranks=3}"});
   CHECK(draft.calls("reduce_scatter").size() == 2);
@@ -42,7 +42,7 @@ TEST_CASE("shard_parameters: casts travel in their own type, gradients in f32") 
 
 TEST_CASE("shard_parameters: parts are equal, and what belongs to a parameter is cut as it is") {
   Draft draft = two_products();
-  draft.run({shard_parameters(3)});
+  draft.run({shard_parameters({.shards = 3})});
   const TensorId a = draft.program.find("a"), moment = draft.program.beside(a, ".exp_avg", Role::optimizer);
   CHECK(draft.program.spec(a).shape == Shape{16});  // 15 elements: 5 for each rank, in multiples of 16
   CHECK(whole_shape(draft.program.tensor(a)) == Shape{5, 3});
@@ -55,14 +55,14 @@ TEST_CASE(
   Draft draft;
   const TensorId x = draft.input("x", {2, 4}), w = draft.parameter("w", {4, 4});
   draft.loss(draft.build.emit<Linear>({draft.build.emit<Linear>({x, w, kNone}), w, kNone}));
-  draft.run({shard_parameters(2), autodiff()});
+  draft.run({shard_parameters({.shards = 2}), autodiff()});
   CHECK(draft.calls("all_gather").size() == 1);
   CHECK(draft.calls("reduce_scatter") == Calls{"reduce_scatter(add) {ranks=2}"});
 }
 
 TEST_CASE("gather_again: the backward part reads parameters that it gathers itself") {
   Draft draft = two_products();
-  draft.run({shard_parameters(3), autodiff()});
+  draft.run({shard_parameters({.shards = 3}), autodiff()});
   CHECK(phases_of(draft, "all_gather") == std::vector<Phase>{Phase::forward, Phase::forward});
   draft.run({gather_again()});
   // Only the gradient of the second product's input reads weights.
@@ -73,14 +73,14 @@ TEST_CASE("gather_again: the backward part reads parameters that it gathers itse
 
 TEST_CASE("data_parallel leaves the gradients of parts alone") {
   Draft draft = two_products();
-  draft.run({shard_parameters(2), autodiff(), data_parallel({.shards = 2}, 1, int64_t{1} << 20)});
+  draft.run({shard_parameters({.shards = 2}), autodiff(), data_parallel({.shards = 2}, 1, int64_t{1} << 20)});
   CHECK(draft.calls("all_reduce_start") == Calls{"all_reduce_start(cross_entropy) {number=0}"});
 }
 
 TEST_CASE("data_parallel adds parts of gradients up between the copies") {
   Draft draft = two_products();
-  draft.run(
-      {shard_parameters(2), autodiff(), data_parallel({.replicas = 3, .shards = 2}, 1, int64_t{1} << 20)});
+  draft.run({shard_parameters({.replicas = 3, .shards = 2}), autodiff(),
+             data_parallel({.replicas = 3, .shards = 2}, 1, int64_t{1} << 20)});
   CHECK(draft.calls("all_reduce_start") ==
         Calls{"all_reduce_start(cross_entropy) {number=1}",
               "all_reduce_start(reduce_scatter, reduce_scatter) {number=0 axis=replicas}"});
@@ -90,7 +90,7 @@ TEST_CASE("data_parallel adds parts of gradients up between the copies") {
 
 TEST_CASE("overlap_collectives: a bucket is gathered while the one before is read") {
   Draft draft = two_products();
-  draft.run({mixed_precision(DType::bf16), shard_parameters(2), autodiff(), gather_again(),
+  draft.run({mixed_precision(DType::bf16), shard_parameters({.shards = 2}), autodiff(), gather_again(),
              overlap_collectives(1)});
   std::vector<std::string> names;
   for (const Node& node : draft.program.entries[0].nodes) names.emplace_back(node.op->name());
@@ -115,7 +115,7 @@ TEST_CASE("overlap_collectives: a bucket is gathered while the one before is rea
 
 TEST_CASE("overlap_collectives: what fits travels in one bucket") {
   Draft draft = two_products();
-  draft.run({shard_parameters(2), autodiff(), overlap_collectives(int64_t{1} << 20)});
+  draft.run({shard_parameters({.shards = 2}), autodiff(), overlap_collectives(int64_t{1} << 20)});
   CHECK(draft.calls("all_gather_start") == Calls{"all_gather_start(a, b) {number=1 axis=shards}"});
   CHECK(draft.calls("reduce_scatter_start").size() == 1);
 }
@@ -123,7 +123,7 @@ TEST_CASE("overlap_collectives: what fits travels in one bucket") {
 TEST_CASE("overlap_collectives: no gradient is on its way when the update begins") {
   const int64_t bucket = GENERATE(1, int64_t{1} << 20);
   Draft draft = two_products();
-  draft.run({shard_parameters(2), autodiff()});
+  draft.run({shard_parameters({.shards = 2}), autodiff()});
   draft.build.set_phase(Phase::update);
   draft.output("later", draft.relu(draft.program.find("x")));
   draft.output("part", draft.program.entries[0].gradients[0].gradient);
@@ -140,8 +140,9 @@ TEST_CASE("overlap_collectives: no gradient is on its way when the update begins
 TEST_CASE("overlap_collectives: what reads a part early finds it complete") {
   Draft draft;
   const TensorId x = draft.input("x", {2, 4}), w = draft.parameter("w", {4, 4});
-  const TensorId y = draft.build.emit<AllGather>(
-      {draft.build.emit<ReduceScatter>({x}, int64_t{1}, int64_t{16})}, int64_t{1}, Shape{2, 4});
+  const Along alone{Axis::shards, 1};
+  const TensorId y = draft.build.emit<AllGather>({draft.build.emit<ReduceScatter>({x}, alone, Shape{16})},
+                                                 alone, Shape{2, 4});
   draft.loss(draft.build.emit<Linear>({y, w, kNone}));
   draft.run({overlap_collectives(int64_t{1} << 20)});
   CHECK(draft.calls().front() == "reduce_scatter_start(x) {number=0 axis=shards}");

@@ -36,7 +36,7 @@ void add_confusion(Program& program) {
 
 Program shared_program(const char* network, const char* optimizer, const Division& division, bool guards) {
   Program program = forward_program(network_from(network), division.rows);
-  add_confusion(program);
+  if (division.counts_confusion) add_confusion(program);
   const auto rule = optimizer_from(optimizer);
   const std::vector<float> rates(kTrainedSteps, 0.05f);
   const StepGuards counted{.loss = true, .counts = true, .skip_steps = division.skip_steps};
@@ -66,7 +66,8 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
   const Plan plan = make_plan(program, *backend.planner, group.rank());
   const Loading loading{.workers = 1, .prefetch = 2, .kept = InputFeed::kept(plan)};
   const BatchInputs inputs = batch_inputs(program);
-  const RankShare share{group.rank(), group.size()};
+  const Mesh mesh = division.mesh();
+  const RankShare share{mesh.coordinate(Axis::data, group.rank()), mesh.size(Axis::data)};
   const TrainingBatches training{.seed = division.seed,
                                  .order = TrainingOrder(kImages, division.global_batch(), true),
                                  .micro_batch = division.rows,
@@ -91,11 +92,14 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
       if (report.grad_norm) trained.norms.push_back(*report.grad_norm);
     }
   }
-  Evaluation evaluation(executable, validation, kHeldOut,
-                        {loss_metric(), *find_metric(confusion_metrics(), "macro_f1")}, false, {}, 10);
+  std::vector<Metric> metrics = {loss_metric()};
+  if (division.counts_confusion) metrics.push_back(*find_metric(confusion_metrics(), "macro_f1"));
+  Evaluation evaluation(executable, validation, kHeldOut, metrics, false, {}, 10);
   trained.evaluation = *evaluation.run(agreement);
-  ConfusionMatrix matrix = *evaluation.matrices().at("");
-  trained.confusion.assign(matrix.counts().begin(), matrix.counts().end());
+  if (division.counts_confusion) {
+    ConfusionMatrix matrix = *evaluation.matrices().at("");
+    trained.confusion.assign(matrix.counts().begin(), matrix.counts().end());
+  }
   trained.persistent_bytes = static_cast<int64_t>(executable.persistent().size());
   if (group.rank() == 0) executable.hold_elsewhere();
   gather_state(group, executable);

@@ -21,13 +21,15 @@ struct Division {
   int64_t bucket_bytes = 1 << 10;
   bool sync_batch_norm = false, shard_optimizer = false;
   int64_t shards = 1;  ///< ranks that share a copy of the parameters
+  int64_t tensor = 1;  ///< ranks that share operations
   uint64_t seed = 1;
   Precision precision = Precision::fp32;
   Recompute recompute = {};
   std::optional<double> ema_decay = {};
   std::vector<int32_t> skip_steps = {};  ///< pairs (first, last); only with guards
-  Mesh mesh() const { return {.replicas = ranks / shards, .shards = shards}; }
-  int64_t global_batch() const { return ranks * micro_batches * rows; }
+  bool counts_confusion = true;
+  Mesh mesh() const { return {.replicas = ranks / shards / tensor, .shards = shards, .tensor = tensor}; }
+  int64_t global_batch() const { return mesh().size(Axis::data) * micro_batches * rows; }
 };
 
 /// A rank's state after kTrainedSteps.

@@ -23,7 +23,9 @@ std::vector<std::string> told(size_t count, const std::function<void(Executable&
                                                  "flatten, {linear: {out_features: 10, name: head}}]}"),
                                     4);
   if (shards > 1) {
-    run_passes(program, {shard_parameters(shards), overlap_collectives(int64_t{1} << 20)});
+    run_passes(program,
+               {shard_parameters({.replicas = static_cast<int64_t>(count) / shards, .shards = shards}),
+                overlap_collectives(int64_t{1} << 20)});
   }
   test::ThreadGroup table(count);
   std::vector<std::string> texts(count);

@@ -154,4 +154,39 @@ TEST_CASE("ranks with parts train in bf16 as ranks that hold all") {
   check_close(whole[0], train_all(kOddSizes, division, kAdamW), 1e-5);
 }
 
+/// A pair of products, and logits of ten classes, which four ranks cannot share evenly.
+const char* const kPairs =
+    "{input: [3, 9, 9], layers: [flatten, {linear: 24}, gelu_tanh, {dropout: 0.2}, {linear: 13}, layer_norm, "
+    "{dropout: 0.1}, {linear: 16}, tanh, {linear: 13}, relu, {linear: 10}]}";
+
+TEST_CASE("ranks that share operations train as one") {
+  const int64_t tensor = GENERATE(2, 4), replicas = GENERATE(1, 2), micro_batches = GENERATE(1, 2);
+  const bool counts = GENERATE(false, true), is_sharded = replicas > 1 && GENERATE(false, true);
+  const bool guards = GENERATE(false, true);
+  Division division{.ranks = replicas,
+                    .micro_batches = micro_batches,
+                    .rows = 3,
+                    .ema_decay = 0.7,
+                    .counts_confusion = counts};
+  if (guards) division.skip_steps = {2, 2};
+  INFO(tensor << " ranks share operations, " << replicas << " times; " << micro_batches << " micro-batches"
+              << (counts ? ", confusion" : "") << (is_sharded ? ", shards" : "")
+              << (guards ? ", guards" : ""));
+  const std::vector<Trained> whole = train_all(kPairs, division, kAdamW, guards);
+  division.ranks = replicas * tensor;
+  division.tensor = tensor;
+  if (is_sharded) division.shards = replicas;
+  const std::vector<Trained> found = train_all(kPairs, division, kAdamW, guards);
+  check_close(whole[0], found, 5e-6);
+  for (const Trained& one : found) CHECK(one.persistent_bytes < whole[0].persistent_bytes);
+}
+
+TEST_CASE("ranks that share operations train in bf16 as one") {
+  if (!can_train_in_bf16()) return;
+  Division division{.ranks = 1, .rows = 3, .precision = Precision::amp_bf16};
+  const Trained whole = train_all(kPairs, division, kWithMomentum)[0];
+  division.ranks = division.tensor = 2;
+  check_close(whole, train_all(kPairs, division, kWithMomentum), 5e-3);
+}
+
 }  // namespace trainer::test

@@ -2,51 +2,67 @@
 #include "core/graph/ops/all_gather.h"
 
 #include "core/graph/ops/cast.h"
+#include "core/graph/ops/own_part.h"
 
 namespace trainer {
 namespace {
 
-void expect_parts(int64_t ranks, int64_t part, const Shape& whole) {
-  expect(ranks > 0 && part > 0 && numel(whole) <= ranks * part,
+void expect_parts(const Along& along, const Shape& part, const Shape& whole) {
+  expect(along.ranks > 0 && numel(part) > 0 && numel(whole) <= along.ranks * numel(part),
          "the parts of all ranks hold less than the whole");
+}
+
+/// Gradients are added up in f32, whatever type was gathered.
+TensorId in_f32(const Backward& backward, TensorId dy) {
+  if (backward.build.program().spec(dy).dtype == DType::f32) return dy;
+  return backward.build.emit<Cast>({dy}, DType::f32);
 }
 
 }  // namespace
 
 void AllGather::describe(AttributeVisitor& visit) const {
-  visit("ranks", ranks);
+  trainer::describe(visit, along);
   visit("whole", whole, {.hidden = true});
+  if (work == Work::repeated) visit("work", std::string("repeated"));
 }
 
 std::vector<TensorSpec> AllGather::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs, "needs one part");
-  const TensorSpec& part = inputs[kPart];
-  expect(is_floating(part.dtype) && part.shape.size() == 1, "takes a list of floating point numbers");
-  expect_parts(ranks, part.shape[0], whole);
-  return {{.shape = whole, .dtype = part.dtype}};
+  expect(is_floating(inputs[kPart].dtype), "takes floating point numbers");
+  expect_parts(along, inputs[kPart].shape, whole);
+  return {{.shape = whole, .dtype = inputs[kPart].dtype}};
 }
 
-/// Gradients are added up in f32, whatever type was gathered.
 std::vector<TensorId> AllGather::gradient(const Backward& backward) const {
-  TensorId dy = backward.dy[kWhole];
-  if (backward.build.program().spec(dy).dtype != DType::f32) dy = backward.build.emit<Cast>({dy}, DType::f32);
-  return {backward.build.emit<ReduceScatter>({dy}, ranks, backward.shape(kPart)[0])};
+  const Shape part = backward.shape(kPart);
+  if (work == Work::repeated) return {backward.build.emit<OwnPart>({backward.dy[kWhole]}, along, part)};
+  return {backward.build.emit<ReduceScatter>({in_f32(backward, backward.dy[kWhole])}, along, part)};
 }
 
 void ReduceScatter::describe(AttributeVisitor& visit) const {
-  visit("ranks", ranks);
+  trainer::describe(visit, along);
   visit("part", part, {.hidden = true});
 }
 
 std::vector<TensorSpec> ReduceScatter::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs, "needs one tensor");
   expect_type(inputs, {kWhole}, DType::f32);
-  expect_parts(ranks, part, inputs[kWhole].shape);
-  return {{.shape = {part}, .dtype = DType::f32}};
+  expect_parts(along, part, inputs[kWhole].shape);
+  return {{.shape = part, .dtype = DType::f32}};
 }
 
 std::vector<TensorId> ReduceScatter::gradient(const Backward& backward) const {
-  return {backward.build.emit<AllGather>({backward.dy[kPart]}, ranks, backward.shape(kWhole))};
+  return {backward.build.emit<AllGather>({backward.dy[kPart]}, along, backward.shape(kWhole))};
+}
+
+void AllReduce::describe(AttributeVisitor& visit) const {
+  trainer::describe(visit, along);
+}
+
+std::vector<TensorSpec> AllReduce::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, kInputs, "needs one tensor");
+  expect_type(inputs, {kX}, DType::f32);
+  return {inputs[kX]};
 }
 
 std::vector<TensorSpec> AllGatherStart::infer(std::span<const TensorSpec> inputs) const {
@@ -57,9 +73,9 @@ std::vector<TensorSpec> AllGatherStart::infer(std::span<const TensorSpec> inputs
 }
 
 std::vector<TensorSpec> ReduceScatterStart::infer(std::span<const TensorSpec> inputs) const {
-  expect_count(inputs, parts.size(), "needs a length for each tensor");
+  expect_count(inputs, parts.size(), "needs a shape for each tensor");
   std::vector<TensorSpec> specs;
-  for (const int64_t part : parts) specs.push_back({.shape = {part}, .dtype = DType::f32});
+  for (const Shape& part : parts) specs.push_back({.shape = part, .dtype = DType::f32});
   return specs;
 }
 

@@ -2,6 +2,7 @@
 #include "core/graph/ops/attention.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -119,6 +120,7 @@ void AttentionSettings::describe(AttributeVisitor& visit) const {
   visit("window", window, {.hidden = window == 0});
   visit("scale", scale, {.hidden = scale == 0});
   if (dropout) dropout->describe(visit);
+  if (along) trainer::describe(visit, *along);
 }
 
 double AttentionSettings::factor(int64_t size) const {
@@ -139,6 +141,34 @@ std::vector<TensorSpec> Attention::infer(std::span<const TensorSpec> inputs) con
   const AttentionSizes e = check_attention(settings, inputs);
   return {{.shape = {e.samples, e.queries, e.heads * e.size}, .dtype = inputs[in::kQ].dtype},
           {.shape = {e.samples, e.heads, e.queries}, .dtype = DType::f32}};
+}
+
+std::optional<FeatureCut> Attention::feature_cut(std::span<const TensorSpec> inputs) const {
+  const AttentionSizes e(settings, inputs[in::kQ].shape, inputs[in::kK].shape);
+  const int64_t q = e.heads * e.size, kv = e.kv_heads * e.size;
+  if (e.packed) return FeatureCut{.inputs = {in::kQ}, .of_inputs = {{q, kv, kv}}, .of_output = {q}};
+  return FeatureCut{.inputs = {in::kQ, in::kK, in::kV}, .of_inputs = {{q}, {kv}, {kv}}, .of_output = {q}};
+}
+
+std::shared_ptr<const Operation> Attention::on_part(const SharedPart& part) const {
+  const int64_t ranks = part.along.ranks;
+  if (settings.heads % ranks != 0 || settings.kv_heads % ranks != 0) {
+    std::vector<int64_t> possible;
+    for (int64_t each = 2; each <= settings.kv_heads; ++each) {
+      if (settings.kv_heads % each == 0) possible.push_back(each);
+    }
+    const std::string heads =
+        settings.kv_heads == settings.heads
+            ? fmt::format("{} heads", settings.heads)
+            : fmt::format("{} heads and {} of keys and values", settings.heads, settings.kv_heads);
+    expect(false, fmt::format("{} ranks cannot share {}: parallelism.tensor may be {}", ranks, heads,
+                              possible.empty() ? "1" : fmt::format("{}", fmt::join(possible, " or "))));
+  }
+  AttentionSettings own = settings;
+  own.heads /= ranks;
+  own.kv_heads /= ranks;
+  own.along = part.along;
+  return std::make_shared<Attention>(own);
 }
 
 std::vector<TensorId> Attention::gradient(const Backward& backward) const {

@@ -19,6 +19,8 @@ struct AttentionSettings {
   int64_t window = 0;    ///< and of these the last `window`, for causal only; 0: all
   double scale = 0;      ///< scores are scale * q . k; 0: 1 / sqrt(size)
   std::optional<DropoutSettings> dropout = {};  ///< of the probabilities
+  std::optional<Along> along = {};  ///< the heads are some of those that these ranks share, in their order
+  int64_t first_head = 0;           ///< of these, among those of all ranks; a device sets it
 
   void describe(AttributeVisitor& visit) const;
   /// The factor of q . k, for heads of this size.
@@ -33,7 +35,7 @@ struct AttentionSettings {
     const int64_t oldest = window > 0 && position + 1 > window ? position + 1 - window : 0;
     return {oldest > start ? oldest : start, end};
   }
-  /// The element of the probabilities of one sample that dropout draws for.
+  /// The element of the probabilities of one sample that dropout draws for; `head` counts those of all ranks.
   TRAINER_HD static int64_t element(int64_t head, int64_t query, int64_t key, int64_t queries, int64_t keys) {
     return (head * queries + query) * keys + key;
   }
@@ -92,6 +94,8 @@ class Attention final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec> inputs) const override;
+  std::shared_ptr<const Operation> on_part(const SharedPart& part) const override;
 
   const AttentionSettings settings;
 };

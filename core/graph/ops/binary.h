@@ -27,6 +27,8 @@ class Binary final : public Operation {
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override { return {{{kA, kB}}}; }
+  std::vector<size_t> row_inputs(std::span<const TensorSpec>) const override { return {kA, kB}; }
 
   const Kind kind;
   const bool relu;

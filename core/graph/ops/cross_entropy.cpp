@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace trainer {
 
 void expect_classification(std::span<const TensorSpec> inputs) {
@@ -54,8 +56,28 @@ LogitSizes::LogitSizes(const Shape& logits) : samples(logits[0]), positions(1), 
   if (logits.size() == 4) positions = logits[2] * logits[3];
 }
 
+OwnClasses::OwnClasses(const std::optional<ClassCut>& cut, int64_t held, int64_t position)
+    : first(held * position), valid(held), all(cut ? cut->classes : held) {
+  if (cut) valid = std::clamp<int64_t>(all - first, 0, held);
+}
+
+namespace {
+
+void describe_cut(AttributeVisitor& visit, const std::optional<ClassCut>& cut) {
+  if (!cut) return;
+  describe(visit, cut->along);
+  visit("classes", cut->classes);
+}
+
+}  // namespace
+
 void CrossEntropy::describe(AttributeVisitor& visit) const {
   visit("label_smoothing", label_smoothing, {.hidden = label_smoothing == 0});
+  describe_cut(visit, cut);
+}
+
+std::shared_ptr<const Operation> CrossEntropy::on_part(const SharedPart& part) const {
+  return std::make_shared<CrossEntropy>(label_smoothing, ClassCut{part.along, part.whole.back()});
 }
 
 std::vector<TensorSpec> CrossEntropy::infer(std::span<const TensorSpec> inputs) const {
@@ -69,7 +91,7 @@ std::vector<TensorId> CrossEntropy::gradient(const Backward& backward) const {
   std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
   inputs.insert(inputs.begin(), backward.dy[kLoss]);
   inputs.insert(inputs.end(), {backward.node.outputs[kLargest], backward.node.outputs[kExpSum]});
-  gradients[kLogits] = backward.build.emit<CrossEntropyBackward>(inputs, label_smoothing);
+  gradients[kLogits] = backward.build.emit<CrossEntropyBackward>(inputs, label_smoothing, cut);
   return gradients;
 }
 
@@ -79,6 +101,7 @@ double CrossEntropy::flops(std::span<const TensorSpec> inputs, std::span<const T
 
 void CrossEntropyBackward::describe(AttributeVisitor& visit) const {
   visit("label_smoothing", label_smoothing, {.hidden = label_smoothing == 0});
+  describe_cut(visit, cut);
 }
 
 std::vector<TensorSpec> CrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {

@@ -41,13 +41,25 @@ struct SoftmaxTarget {
   }
 };
 
+/// The classes that one of several ranks has, in their order along an axis; the last ranks may have padding.
+struct ClassCut {
+  Along along;
+  int64_t classes = 0;  ///< of all ranks
+};
+
+/// Of these the rank's own: logit c of `valid` is that of class `first + c` of `all`.
+struct OwnClasses {
+  OwnClasses(const std::optional<ClassCut>& cut, int64_t held, int64_t position);
+  int64_t first, valid, all;
+};
+
 /// logits (N, C), labels i32 (N), weights (N) -> loss (1), the weighted sum over samples of
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
 /// With weights 1 / N it is the mean. The gradient reads two more outputs of the labels' shape: the largest
 /// logit of each row (NaN if it has one), and the row's sum of exp(x - largest). Other labels i32 (N) and mix
 /// weights m (N), if given, replace log p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, T,
 /// C) and labels (N, T), or logits (N, C, H, W) and labels (N, H, W): l is replaced by its mean over a
-/// sample's positions.
+/// sample's positions. Ranks that share the classes cannot compute it: exchange_logits replaces it then.
 class CrossEntropy final : public Operation {
  public:
   enum : size_t {
@@ -60,7 +72,8 @@ class CrossEntropy final : public Operation {
   };
   enum : size_t { kLoss, kLargest, kExpSum };
 
-  explicit CrossEntropy(double smoothing) : label_smoothing(smoothing) {}
+  explicit CrossEntropy(double smoothing, std::optional<ClassCut> classes = {})
+      : label_smoothing(smoothing), cut(classes) {}
   std::string_view name() const override { return "cross_entropy"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -71,8 +84,11 @@ class CrossEntropy final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   std::optional<size_t> judged_input() const override { return kLogits; }
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override { return {{{kLogits}}}; }
+  std::shared_ptr<const Operation> on_part(const SharedPart& part) const override;
 
   const double label_smoothing;
+  const std::optional<ClassCut> cut;  ///< of the logits
 };
 
 /// dloss (1), then cross_entropy's inputs, then its second and third output -> dlogits = dloss * weight /
@@ -82,7 +98,8 @@ class CrossEntropyBackward final : public Operation {
   enum : size_t { kDloss, kLogits, kLabels, kWeights, kOtherLabels, kMixWeights, kLargest, kExpSum, kInputs };
   enum : size_t { kDlogits };
 
-  explicit CrossEntropyBackward(double smoothing) : label_smoothing(smoothing) {}
+  explicit CrossEntropyBackward(double smoothing, std::optional<ClassCut> classes = {})
+      : label_smoothing(smoothing), cut(classes) {}
   std::string_view name() const override { return "cross_entropy_backward"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -91,6 +108,7 @@ class CrossEntropyBackward final : public Operation {
   bool in_place(size_t input, size_t) const override { return input == kLogits; }
 
   const double label_smoothing;
+  const std::optional<ClassCut> cut;  ///< of the logits; the gradient of padding is zero
 };
 
 /// logits (N, C), labels (N), weights (N) -> (1), the weighted number of samples with their label among the k

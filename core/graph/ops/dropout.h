@@ -26,6 +26,16 @@ struct DropoutSettings {
   TRAINER_HD float factor(uint32_t word) const { return drops(word) ? 0.0f : kept(); }
 };
 
+/// The elements of samples that one of several ranks has: some of their rows, or some columns of each.
+struct DropoutPart {
+  Along along;
+  int64_t rows_of_sample = 1, width = 1;  ///< of all ranks
+  int64_t rows = 0;                       ///< of each rank; 0: it has all
+  int64_t columns = 0;                    ///< of each rank; 0: it has all
+
+  void describe(AttributeVisitor& visit) const;
+};
+
 /// x (N, …), sample indices i32 (N), step i32 (1) -> y. The gradient is the same operation on dy: the mask is
 /// drawn again, not stored.
 class Dropout final : public Operation {
@@ -33,7 +43,7 @@ class Dropout final : public Operation {
   enum : size_t { kX, kSample, kStep, kInputs };
   enum : size_t { kY };
 
-  explicit Dropout(DropoutSettings r) : settings(r) {}
+  explicit Dropout(DropoutSettings r, std::optional<DropoutPart> of = {}) : settings(r), part(of) {}
   std::string_view name() const override { return "dropout"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -41,8 +51,12 @@ class Dropout final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == kX; }
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override { return {{{kX}}}; }
+  std::vector<size_t> row_inputs(std::span<const TensorSpec>) const override { return {kX}; }
+  std::shared_ptr<const Operation> on_part(const SharedPart& shared) const override;
 
   const DropoutSettings settings;
+  const std::optional<DropoutPart> part;  ///< of x; absent: x has whole samples
 };
 
 }  // namespace trainer

@@ -23,7 +23,7 @@ std::vector<TensorId> Embedding::gradient(const Backward& backward) const {
   std::vector<TensorId> gradients(kInputs, kNone);
   if (backward.wanted[kTable]) {
     gradients[kTable] = backward.build.emit<EmbeddingBackward>({backward.x(kIds), backward.dy[kY]},
-                                                               backward.shape(kTable)[0]);
+                                                               backward.shape(kTable)[0], along);
   }
   return gradients;
 }

@@ -47,6 +47,10 @@ class Gated final : public Operation {
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override {
+    return {{{kGate, kX}}};
+  }
+  std::vector<size_t> row_inputs(std::span<const TensorSpec>) const override { return {kGate, kX}; }
 
   const elementwise::Function function;
 

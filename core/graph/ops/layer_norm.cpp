@@ -61,6 +61,10 @@ std::vector<TensorId> LayerNorm::gradient(const Backward& backward) const {
   return {dx, all[LayerNormBackward::kDgamma], all[LayerNormBackward::kDbeta], dx};
 }
 
+std::vector<size_t> LayerNorm::row_inputs(std::span<const TensorSpec> inputs) const {
+  return is_given(inputs[kResidual]) ? std::vector<size_t>{kX, kResidual} : std::vector<size_t>{kX};
+}
+
 std::vector<TensorId> LayerNorm::inputs_again(const Node& node) const {
   if (node.inputs[kResidual] == kNone || node.outputs[sum_output()] == kNone) return node.inputs;
   return {node.outputs[sum_output()], node.inputs[kGamma], node.inputs[kBeta], kNone};

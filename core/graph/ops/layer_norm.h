@@ -43,6 +43,7 @@ class LayerNorm final : public Operation {
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }
+  std::vector<size_t> row_inputs(std::span<const TensorSpec> inputs) const override;
 
   /// The sum needs no summands.
   std::vector<TensorId> inputs_again(const Node& node) const override;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace trainer {
@@ -40,6 +41,21 @@ std::vector<TensorId> Rotary::gradient(const Backward& backward) const {
        backward.x(position_input::kStart)},
       back);
   return gradients;
+}
+
+std::shared_ptr<const Operation> Rotary::on_part(const SharedPart& part) const {
+  RotarySettings own = settings;
+  own.heads = 0;
+  int64_t begin = 0;
+  for (const int64_t section : part.sections) {
+    const int64_t turned = std::clamp<int64_t>(settings.heads * settings.size - begin, 0, section);
+    expect((turned == 0 || turned == section) && section % (settings.size * part.along.ranks) == 0,
+           fmt::format("{} heads of {} features cannot be shared by {} ranks", section / settings.size,
+                       settings.size, part.along.ranks));
+    own.heads += turned / settings.size / part.along.ranks;
+    begin += section;
+  }
+  return std::make_shared<Rotary>(own);
 }
 
 /// Two products and a sum for each feature that is turned.

@@ -39,6 +39,10 @@ class Rotary final : public Operation {
     return true;
   }
   std::optional<size_t> table_input() const override { return position_input::kTable; }
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override {
+    return {{{position_input::kX}}};
+  }
+  std::shared_ptr<const Operation> on_part(const SharedPart& part) const override;
 
   const RotarySettings settings;
 };

@@ -23,6 +23,8 @@ class Unary final : public Operation {
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override { return {{{kX}}}; }
+  std::vector<size_t> row_inputs(std::span<const TensorSpec>) const override { return {kX}; }
 
   const elementwise::Function function;
 };

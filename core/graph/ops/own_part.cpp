@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/own_part.h"
+
+#include "core/graph/ops/all_gather.h"
+#include "core/graph/ops/cast.h"
+
+namespace trainer {
+namespace {
+
+std::vector<TensorSpec> as_input(std::span<const TensorSpec> inputs) {
+  expect_count(inputs, 1, "needs one tensor");
+  expect(is_floating(inputs[0].dtype), "takes floating point numbers");
+  return {inputs[0]};
+}
+
+}  // namespace
+
+void OwnPart::describe(AttributeVisitor& visit) const {
+  trainer::describe(visit, along);
+  visit("part", part, {.hidden = true});
+}
+
+std::vector<TensorSpec> OwnPart::infer(std::span<const TensorSpec> inputs) const {
+  const TensorSpec whole = as_input(inputs)[0];
+  expect(numel(whole.shape) <= along.ranks * numel(part), "the parts of all ranks hold less than the whole");
+  return {{.shape = part, .dtype = whole.dtype}};
+}
+
+std::vector<TensorId> OwnPart::gradient(const Backward& backward) const {
+  return {
+      backward.build.emit<AllGather>({backward.dy[kPart]}, along, backward.shape(kWhole), Work::repeated)};
+}
+
+void OnFirstRank::describe(AttributeVisitor& visit) const {
+  trainer::describe(visit, along);
+}
+
+std::vector<TensorSpec> OnFirstRank::infer(std::span<const TensorSpec> inputs) const {
+  return as_input(inputs);
+}
+
+std::vector<TensorId> OnFirstRank::gradient(const Backward& backward) const {
+  return {backward.dy[kY]};
+}
+
+void SharedWork::describe(AttributeVisitor& visit) const {
+  trainer::describe(visit, along);
+}
+
+std::vector<TensorSpec> SharedWork::infer(std::span<const TensorSpec> inputs) const {
+  return as_input(inputs);
+}
+
+/// In f32, whatever type x has.
+std::vector<TensorId> SharedWork::gradient(const Backward& backward) const {
+  TensorId dy = backward.dy[kY];
+  if (backward.build.program().spec(dy).dtype != DType::f32) dy = backward.build.emit<Cast>({dy}, DType::f32);
+  return {backward.build.emit<AllReduce>({dy}, along)};
+}
+
+}  // namespace trainer
