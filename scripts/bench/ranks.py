@@ -3,7 +3,8 @@
 """Two ranks with one thread each against one rank with two threads, with the same global batch: prints the ratio.
 
   scripts/bench/ranks.py [mlp | cnn | resnet18]...
-  scripts/bench/ranks.py --splits    # a GPT of 6 blocks: ranks that divide the network against ranks that each hold all of it
+  scripts/bench/ranks.py --splits [shards | tensor]...    # a GPT of 6 blocks, divided among ranks: shards of the parameters against
+                                                          # whole ones, shared operations against one rank with two threads
 
 The two alternate, each turn a fresh process. A ratio above 1 means that the ranks are faster. Refuses to measure while other
 processes use the machine.
@@ -25,12 +26,13 @@ WINDOWS = 6
 LEAST_PAIRS = 5
 PARTS = ("data_wait_ms", "forward_ms", "backward_ms", "communication_ms", "update_ms")
 TWO = ["parallelism.data=2", "device.threads=1"]
-RANKS = {"2 ranks x 1 thread": TWO, "1 rank x 2 threads": ["device.threads=2"]}
-SPLITS = {"2 ranks with parts of the parameters": [*TWO, "parallelism.shard_parameters=true"], "2 ranks with whole parameters": TWO}
+ONE = {"1 rank x 2 threads": ["device.threads=2"]}
+SPLITS = {"shards": {"2 ranks with parts of the parameters": [*TWO, "parallelism.shard_parameters=true"], "2 ranks with whole parameters": TWO},
+          "tensor": {"2 ranks that share operations": ["parallelism.tensor=2", "device.threads=1"], **ONE}}
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 arguments.add_argument("networks", nargs="*", choices=[*NETWORKS, []], help="default: all")
-arguments.add_argument("--splits", action="store_true", help="compare divisions of one network")
+arguments.add_argument("--splits", nargs="*", choices=[*SPLITS, []], help="compare divisions of one network; default: all")
 arguments.add_argument("--pairs", type=int, default=7, help=f"turns of each, at least {LEAST_PAIRS}")
 arguments.add_argument("--steps", type=int, help="steps of one window; default: about a second's worth")
 arguments.add_argument("--batch", type=int, help="samples of a step, of all ranks together; default: 128, of the GPT 16")
@@ -39,7 +41,7 @@ arguments.add_argument("--set", action="append", default=[], help="an override f
 arguments.add_argument("--most-foreign", type=float, default=MOST_FOREIGN_CPU, metavar="CORES",
                        help="cores that the rest of the machine may use; more only to try this script")
 options = arguments.parse_args()
-options.batch = options.batch or (16 if options.splits else 128)
+options.batch = options.batch or (128 if options.splits is None else 16)
 if options.pairs < LEAST_PAIRS:
     arguments.error(f"--pairs must be at least {LEAST_PAIRS}: a median of fewer says little")
 
@@ -83,10 +85,12 @@ def main():
     _, foreign = timed(["sleep", "1"], os.environ)
     if foreign > options.most_foreign:
         sys.exit(f"the rest of the machine uses {foreign:.2f} cores: measure when it is idle")
-    if options.splits:
-        return compare(SPLIT, SPLITS)
+    if options.splits is not None:
+        for split in options.splits or SPLITS:
+            compare(SPLIT, SPLITS[split])
+        return
     for network in options.networks or NETWORKS:
-        compare(network, RANKS)
+        compare(network, {"2 ranks x 1 thread": TWO, **ONE})
 
 
 main()
