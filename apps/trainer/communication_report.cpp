@@ -35,7 +35,8 @@ std::vector<SumRow> sum_rows(const Job& job, const PlannedEntry& entry) {
     const Node& node = planned.node;
     if (node.op->name() == "batch_norm_moments" || node.op->name() == "batch_norm_sums")
       tables.insert(node.outputs[0]);
-    if (const auto* op = dynamic_cast<const AllReduceStart*>(node.op.get())) {
+    const auto* op = dynamic_cast<const AllReduceStart*>(node.op.get());
+    if (op != nullptr && op->axis != Axis::tensor) {
       SumRow row{.number = op->number, .tensors = node.inputs.size(), .after = before};
       row.is_of_copies = op->axis == Axis::replicas;
       row.is_of_statistics = tables.contains(node.inputs[0]);
@@ -99,10 +100,12 @@ Shares shares_of(const Job& job) {
   return found;
 }
 
-/// What ranks exchange of parameters in parts (parallelism.shard_parameters), in a step.
+/// What ranks along an axis exchange in a step: of parameters in parts (parallelism.shard_parameters), or of
+/// operations that they share (parallelism.tensor).
 struct PartsVolume {
-  int64_t gathers = 0, gathered = 0;    ///< parameters, and their bytes
-  int64_t scatters = 0, scattered = 0;  ///< gradients, and their bytes
+  int64_t gathers = 0, gathered = 0;    ///< tensors, and their bytes
+  int64_t scatters = 0, scattered = 0;  ///< tensors that are added up, and their bytes
+  int64_t bytes() const { return gathered + scattered; }
 };
 
 /// How often a step runs an entry.
@@ -111,36 +114,47 @@ int64_t runs_of(const std::string& entry, int64_t micro_batches) {
   return entry == entry_name::kEvaluate || entry == entry_name::kEvaluateAverages ? 0 : 1;
 }
 
-PartsVolume parts_of(const Job& job) {
+PartsVolume parts_of(const Job& job, Axis axis) {
   PartsVolume found;
   for (const PlannedEntry& entry : job.plan.entries) {
     const int64_t runs = runs_of(entry.name, job.spec.batch().micro_batches());
     for (const PlannedNode& planned : entry.nodes) {
-      const auto bytes = [&](TensorId id) {
-        return runs * job.plan.placements[static_cast<size_t>(id)].bytes;
-      };
-      const std::vector<TensorId>&from = planned.node.inputs, &to = planned.node.outputs;
-      if (dynamic_cast<const AllGatherStart*>(planned.node.op.get()) != nullptr) {
-        found.gathers += runs * static_cast<int64_t>(to.size());
-        for (const TensorId id : to) found.gathered += bytes(id);
-      }
-      if (dynamic_cast<const ReduceScatterStart*>(planned.node.op.get()) != nullptr) {
-        found.scatters += runs * static_cast<int64_t>(from.size());
-        for (const TensorId id : from) found.scattered += bytes(id);
-      }
+      const auto* op = dynamic_cast<const CollectiveStart*>(planned.node.op.get());
+      if (op == nullptr || op->axis != axis) continue;
+      const bool gathers = dynamic_cast<const AllGatherStart*>(op) != nullptr;
+      const std::vector<TensorId>& wholes = gathers ? planned.node.outputs : planned.node.inputs;
+      (gathers ? found.gathers : found.scatters) += runs * static_cast<int64_t>(wholes.size());
+      for (const TensorId id : wholes)
+        (gathers ? found.gathered : found.scattered) +=
+            runs * job.plan.placements[static_cast<size_t>(id)].bytes;
     }
   }
   return found;
 }
 
+std::string parts_text(const char* name, const PartsVolume& parts, const char* key) {
+  if (parts.bytes() == 0) return "";
+  return fmt::format("  {:<10} {:>10} gathered in {} tensors, and {} added up in {} ({})\n", name,
+                     human_bytes(parts.gathered), parts.gathers, human_bytes(parts.scattered), parts.scatters,
+                     key);
+}
+
+Json parts_json(const PartsVolume& parts) {
+  return {{"gathers", parts.gathers},
+          {"gathered_bytes", parts.gathered},
+          {"scatters", parts.scatters},
+          {"scattered_bytes", parts.scattered}};
+}
+
 }  // namespace
 
 std::string communication_text(const Job& job) {
+  if (job.spec.ranks() == 1) return "";
   const CommunicationVolume all = volume_of(job);
-  if (all.buckets.empty()) return "";
   const Shares shares = shares_of(job);
-  const PartsVolume parts = parts_of(job);
-  int64_t bytes = parts.gathered + parts.scattered + all.statistics.bytes * job.spec.batch().micro_batches();
+  const PartsVolume parts = parts_of(job, Axis::shards), operations = parts_of(job, Axis::tensor);
+  int64_t bytes =
+      parts.bytes() + operations.bytes() + all.statistics.bytes * job.spec.batch().micro_batches();
   for (const SumRow& row : all.buckets) bytes += row.bytes;
   std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n", job.spec.ranks(),
                                  human_bytes(bytes));
@@ -154,11 +168,11 @@ std::string communication_text(const Job& job) {
         fmt::format("  statistics {:>10} in {:>3} sums of each micro-batch (parallelism.sync_batch_norm)\n",
                     human_bytes(all.statistics.bytes), all.statistics.number);
   }
-  if (parts.gathers > 0) {
-    text += fmt::format(
-        "  parts      {:>10} gathered in {} tensors, and {} added up in {} (parallelism.shard_parameters)\n",
-        human_bytes(parts.gathered), parts.gathers, human_bytes(parts.scattered), parts.scatters);
-  }
+  text += parts_text("parts", parts, "parallelism.shard_parameters");
+  text += parts_text("operations", operations, "parallelism.tensor");
+  if (operations.bytes() > 0)
+    text += fmt::format("each rank repeats {:.1f} % of the forward part's operations\n",
+                        100 * job.program.repeated);
   if (shares.moments > 0) {
     text += fmt::format(
         "  parameters {:>10} in {:>3} tensors to each, after the update (parallelism.shard_optimizer)\n",
@@ -175,12 +189,10 @@ void add_communication(const Job& job, Json& report) {
     report["buckets"].push_back({{"tensors", row.tensors}, {"bytes", row.bytes}, {"after", row.after}});
   if (all.statistics.number > 0)
     report["statistics"] = {{"sums", all.statistics.number}, {"bytes", all.statistics.bytes}};
-  if (const PartsVolume parts = parts_of(job); parts.gathers > 0) {
-    report["parts"] = {{"gathers", parts.gathers},
-                       {"gathered_bytes", parts.gathered},
-                       {"scatters", parts.scatters},
-                       {"scattered_bytes", parts.scattered}};
-  }
+  if (const PartsVolume parts = parts_of(job, Axis::shards); parts.bytes() > 0)
+    report["parts"] = parts_json(parts);
+  if (const PartsVolume shared = parts_of(job, Axis::tensor); shared.bytes() > 0)
+    report["operations"] = parts_json(shared), report["repeated"] = job.program.repeated;
   if (const Shares shares = shares_of(job); shares.moments > 0) {
     report["shards"] = {{"parameter_bytes", shares.bytes},
                         {"largest_moment_bytes", shares.largest},

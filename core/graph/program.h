@@ -165,6 +165,8 @@ struct Program {
   std::map<std::string, TensorId, std::less<>> by_name = {};
   /// For the program's readers, a sentence each: what passes could not do, and why.
   std::vector<std::string> remarks = {};
+  /// Of ranks that share operations the share of the forward part that each does as a whole.
+  double repeated = 0;
 
   const TensorSpec& spec(TensorId id) const { return tensors[static_cast<size_t>(id)].spec; }
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }

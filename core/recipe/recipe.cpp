@@ -217,12 +217,19 @@ void Recipe::check(Diagnostics& diagnostics) const {
                                   "parallelism.shard_optimizer, or choose another optimizer",
                                   optimizer->chosen_as));
   }
-  if (parallelism.shard_parameters.flag && !optimizer->updates_each_element()) {
+  const auto require_elementwise = [&](bool is_asked, const char* key) {
+    if (!is_asked || optimizer->updates_each_element()) return;
+    diagnostics.error(origin_of("optimizer.name"),
+                      fmt::format("{} reads each parameter as a whole; remove parallelism.{}, or choose an "
+                                  "optimizer that updates each element by itself, such as adamw",
+                                  optimizer->chosen_as, key));
+  };
+  require_elementwise(parallelism.shard_parameters.flag, "shard_parameters");
+  require_elementwise(parallelism.tensor > 1, "tensor");
+  if (parallelism.tensor > 1 && parallelism.shard_optimizer) {
     diagnostics.error(
-        origin_of("optimizer.name"),
-        fmt::format("{} reads each parameter as a whole; remove parallelism.shard_parameters, or choose an "
-                    "optimizer that updates each element by itself, such as adamw",
-                    optimizer->chosen_as));
+        origin_of("parallelism.shard_optimizer"),
+        "is not for ranks that share operations (parallelism.tensor); use shard_parameters instead");
   }
   if (parallelism.shard_parameters.flag && parallelism.shard_optimizer) {
     diagnostics.error(origin_of("parallelism.shard_optimizer"),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -173,11 +174,15 @@ class EntryCuts {
 
   /// Whether the parts are equal, and no parameter is cut in another way or was refused. The classes of
   /// logits have padding.
-  bool is_possible(const Region& region) const {
+  bool is_possible(const Region& region) {
     for (const auto& [id, sections] : region.sections) {
       for (const size_t n : region.inside) require_divisible(node(n), id, sections);
       const bool divides = std::ranges::all_of(sections, [&](int64_t each) { return each % ranks_ == 0; });
-      if (!divides && !region.is_judged) return false;
+      if (divides || region.is_judged) continue;
+      const Node& first = node(region.entering.front());
+      if (!cuts_.uneven)
+        cuts_.uneven = {first.origin.path, program_.spec(first.outputs[Linear::kY]).shape.back()};
+      return false;
     }
     TensorCuts cuts = cuts_;
     return put(region, cuts);
@@ -282,6 +287,7 @@ TensorCuts find_tensor_cuts(const Program& program, int64_t ranks) {
       }
       all.parameters.merge(cuts.parameters);
       all.features.merge(cuts.features);
+      if (!all.uneven) all.uneven = cuts.uneven;
     }
     const size_t before = refused.size();
     for (const auto& [id, of] : ways) {

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <map>
-#include <set>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/graph/program.h"
@@ -17,6 +18,13 @@ struct TensorCuts {
   std::map<TensorId, Sections> parameters;
   /// Of these products' outputs in any entry the sections, and of the tensors up to the next products.
   std::map<TensorId, std::vector<int64_t>> features;
+
+  /// A product that could be cut if the ranks divided its features.
+  struct Uneven {
+    std::string layer;
+    int64_t features;
+  };
+  std::optional<Uneven> uneven = {};
 
   bool has(TensorId parameter) const { return parameters.contains(parameter); }
 };

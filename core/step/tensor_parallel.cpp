@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/graph/builder.h"
 #include "core/graph/operation.h"
@@ -200,13 +204,44 @@ class Sharing {
   Cached rows_, wholes_, shared_, on_first_;
 };
 
-void require_cuts(const TensorCuts& cuts, const Origin& origin) {
+void require_cuts(const TensorCuts& cuts, int64_t ranks, const Origin& origin) {
   if (!cuts.parameters.empty()) return;
+  if (cuts.uneven) {
+    fail_at(origin,
+            fmt::format("{} ranks cannot share the {} features of {} evenly, nor anything else in this "
+                        "network; choose a divisor of them, or use parallelism.shard_parameters",
+                        ranks, cuts.uneven->features, cuts.uneven->layer));
+  }
   fail_at(
       origin,
       "the ranks can share nothing in this network: no linear layer follows another with only attention or "
-      "element-wise functions between them, and no loss reads a linear layer; use "
+      "element-wise functions between them, and no loss reads a linear layer alone; use "
       "parallelism.shard_parameters instead");
+}
+
+double flops_of(const Program& program, const Entry& entry) {
+  double sum = 0;
+  for (const Node& node : entry.nodes) {
+    const auto [inputs, outputs] = node_specs(program, node);
+    sum += node.op->flops(inputs, outputs);
+  }
+  return sum;
+}
+
+/// The layers with products that every rank computes as a whole.
+std::vector<std::string> repeated_products(const Entry& entry, const TensorCuts& cuts) {
+  std::vector<std::string> found;
+  for (const Node& node : entry.nodes) {
+    if (dynamic_cast<const Linear*>(node.op.get()) != nullptr && !cuts.has(node.inputs[Linear::kWeight]))
+      found.push_back(node.origin.path);
+  }
+  return found;
+}
+
+/// The share of the forward part that every rank repeats. If it is f, and the rest is shared, each rank
+/// computes (1 - f) / ranks + f of all.
+double repeated_share(double whole, double own, double ranks) {
+  return whole > 0 ? std::max(0.0, (ranks * own / whole - 1) / (ranks - 1)) : 0;
 }
 
 }  // namespace
@@ -214,13 +249,24 @@ void require_cuts(const TensorCuts& cuts, const Origin& origin) {
 Pass tensor_parallel(const Mesh& mesh, const Origin& origin) {
   auto run = [mesh, origin](Program& program) {
     const TensorCuts cuts = find_tensor_cuts(program, mesh.tensor);
-    require_cuts(cuts, origin);
+    require_cuts(cuts, mesh.tensor, origin);
+    const Entry& step = program.entries.front();
+    const double whole = flops_of(program, step);
+    const std::vector<std::string> products = repeated_products(step, cuts);
     for (const auto& [id, sections] : cuts.parameters) {
       Tensor& tensor = program.tensors[static_cast<size_t>(id)];
       tensor.part = Part{.whole = tensor.spec.shape, .mesh = mesh, .sections = sections};
       tensor.spec.shape = tensor.part->shape();
     }
     for (Entry& entry : program.entries) Sharing(program, entry, cuts, mesh.tensor).run();
+    program.repeated =
+        repeated_share(whole, flops_of(program, program.entries.front()), static_cast<double>(mesh.tensor));
+    if (products.empty()) return;
+    program.remarks.push_back(fmt::format(
+        "parallelism.tensor: every rank computes {}{} as a whole, {:.1f} % of the "
+        "forward part",
+        products.front(), products.size() > 1 ? fmt::format(" and {} more", products.size() - 1) : "",
+        100 * program.repeated));
   };
   return {.name = "tensor_parallel",
           .help = "share operations among ranks, by features and by rows (parallelism.tensor)",

@@ -109,6 +109,10 @@ TEST_CASE("tensor_parallel: a network without pairs is refused") {
       "global_avg_pool2d, flatten, softmax]}");
   CHECK_THROWS_WITH(run_passes(program, {tensor_parallel({.tensor = 2}, {})}),
                     ContainsSubstring("can share nothing") && ContainsSubstring("shard_parameters"));
+  Program uneven =
+      program_of("{input: [1, 2, 3], layers: [flatten, {linear: 8}, relu, {linear: 4}, softmax]}");
+  CHECK_THROWS_WITH(run_passes(uneven, {tensor_parallel({.tensor = 3}, {})}),
+                    ContainsSubstring("3 ranks cannot share the 8 features of"));
 }
 
 TEST_CASE("tensor_parallel: activations are rows or parts of features, and logits never whole") {
