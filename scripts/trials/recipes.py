@@ -57,6 +57,69 @@ lr_scheduler: {name: cosine, warmup: 7ba}
 validation: {interval: 10ba, metrics: [top1]}
 logging: {interval: 1ba}
 checkpoint: {interval: 4ba}
+''', 'gpt': '''version: 1
+run: {name: gpt, seed: 3, output_dir: run}
+device: {type: cpu}
+model:
+  input: [13]
+  input_kind: tokens
+  layers:
+    - embedding: {name: wte, vocab_size: 53, features: 24, init: normal, init_std: 0.02}
+    - positions: {name: wpe, max_positions: 13, init: normal, init_std: 0.01}
+    - dropout: {name: d0, p: 0.1}
+    - layer_norm: {name: ln_1}
+    - linear: {name: qkv, out_features: 72, transposed: true, init: normal, init_std: 0.05}
+    - attention: {heads: 4, causal: true, dropout: 0.1}
+    - linear: {name: proj, out_features: 24, init: normal, init_std: 0.05}
+    - dropout: {name: d1, p: 0.1}
+    - add: {name: res_1, inputs: [d0, d1]}
+    - layer_norm: {name: ln_2}
+    - linear: {name: fc, out_features: 96, init: normal, init_std: 0.05}
+    - gelu_tanh
+    - dropout: {name: d2, p: 0.1}
+    - linear: {name: out, out_features: 24, init: normal, init_std: 0.05}
+    - add: {inputs: [res_1, out]}
+    - layer_norm: {name: ln_f}
+    - linear: {name: head, out_features: 53, bias: false, weight_of: wte}
+data: {format: synthetic, synthetic: {train_samples: 320, val_samples: 37}}
+training: {max_duration: 50ba, global_batch_size: 8, micro_batch_size: 2}
+loss: {name: cross_entropy, label_smoothing: 0.1}
+optimizer: {name: adamw, lr: 0.003}
+validation: {interval: 20ba, metrics: [perplexity]}
+logging: {interval: 3ba}
+checkpoint: {interval: 5ba}
+''', 'llama': '''version: 1
+run: {name: llama, seed: 3, output_dir: run}
+device: {type: cpu}
+model:
+  input: [11]
+  input_kind: tokens
+  layers:
+    - embedding: {name: wte, vocab_size: 51, features: 24, init: normal, init_std: 0.02}
+    - rms_norm: {name: n_1}
+    - linear: {name: q, out_features: 48, bias: false}
+    - rotary: {name: queries, heads: 8}
+    - linear: {name: k, inputs: [n_1], out_features: 24, bias: false}
+    - rotary: {name: keys, heads: 4}
+    - linear: {name: v, inputs: [n_1], out_features: 24, bias: false}
+    - attention: {inputs: [queries, keys, v], heads: 8, kv_heads: 4, causal: true}
+    - linear: {name: o, out_features: 24, bias: false}
+    - add: {name: attended, inputs: [wte, o]}
+    - rms_norm: {name: n_2}
+    - linear: {name: gate, out_features: 64, bias: false}
+    - silu: {name: open}
+    - linear: {name: up, inputs: [n_2], out_features: 64, bias: false}
+    - mul: {inputs: [open, up]}
+    - linear: {name: down, out_features: 24, bias: false}
+    - add: {inputs: [attended, down]}
+    - rms_norm: {name: n_3}
+    - linear: {name: head, out_features: 51, bias: false}
+data: {format: synthetic, synthetic: {train_samples: 320, val_samples: 37}}
+training: {max_duration: 50ba, global_batch_size: 8, micro_batch_size: 2}
+optimizer: {name: adamw, lr: 0.003}
+validation: {interval: 20ba, metrics: [perplexity]}
+logging: {interval: 3ba}
+checkpoint: {interval: 5ba}
 ''', 'resnet': f'''version: 1
 run: {{name: resnet, seed: 3, output_dir: run}}
 device: {{type: cpu}}

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 SOURCES = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCES / 'scripts/trials'))
 from ranks.processes import Ranks  # noqa: E402
-from recipes import write_images  # noqa: E402
+from recipes import RECIPES, write_images  # noqa: E402
 from run import PEER_LOST, SAVED, Failure, preload  # noqa: E402
 
 PROGRAMS = Path(sys.argv[1]).resolve()
@@ -115,6 +115,35 @@ def parts(scratch):
     long = Run(scratch, 'parts_undisturbed', MLP, *words, key, 'training.max_duration=100ba').train(2)
     require(stopped.went_on_from() and stopped.parameters() == long.parameters() and stopped.losses() == long.losses(),
             'stopped and resumed, ranks with parts have the bits of an undisturbed run')
+
+
+def apart(one, other):
+    """The largest difference of two runs' losses, relative to the loss."""
+    require(len(one.losses()) == len(other.losses()), f'{len(one.losses())} losses, as many of both runs')
+    return max(abs(a / b - 1) for a, b in zip(one.losses(), other.losses()))
+
+
+def operations(scratch):
+    """Ranks that share operations against one, of a network with attention and tied logits of 53 classes too."""
+    gpt = scratch / 'gpt'
+    gpt.with_suffix('.yaml').write_text(RECIPES['gpt'])
+    tokens = [str(gpt), 'training.max_duration=4ba', 'training.global_batch_size=8', 'validation.interval=2ba', 'validation.metrics=[]']
+    words = ['optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}', 'guards.nonfinite=skip', 'training.micro_batch_size=2']
+    exact = {}
+    for recipe, name, precision in (MLP, 'mlp', 'fp32'), (MLP, 'mlp', 'amp_fp16'), (tokens, 'gpt', 'fp32'), (tokens, 'gpt', 'amp_fp16'):
+        both = [*words, f'training.precision={precision}']
+        alone = Run(scratch, f'operations_{name}_{precision}', recipe, *both).train(1)
+        # Each rank rounds its part of a sum: no more than the precision itself changes.
+        allowed = max(1e-5, apart(exact.setdefault(name, alone), alone))
+        for data, more in (1, []), (2, ['parallelism.shard_parameters=true']):
+            shared = Run(scratch, f'operations_{name}_{precision}_{data}', recipe, *both, 'parallelism.tensor=2', *more).train(data)
+            found = apart(alone, shared)
+            require(found < allowed, f'{name}: two ranks that share operations in {precision}, {data} times: losses differ by {found:.1e}, '
+                                     f'allowed are {allowed:.1e}')
+    captured = Run(scratch, 'operations_captured', tokens, *words, 'parallelism.tensor=2').train(1)
+    single = Run(scratch, 'operations_single', tokens, *words, 'parallelism.tensor=2', 'runtime.cuda_graph=false').train(1, order='copies_first')
+    require(captured.losses() == single.losses() and captured.parameters() == single.parameters(),
+            'ranks that share operations: captured or not, in any order: the same bits')
 
 
 def counts(scratch):
@@ -247,6 +276,7 @@ with tempfile.TemporaryDirectory() as folder:
         compare(scratch, 'resnet', RESNET)
         sharded(scratch)
         parts(scratch)
+        operations(scratch)
         counts(scratch)
         killed(scratch)
         hangs(scratch)

@@ -3,6 +3,7 @@
 
 equal: losses and weights of 1, 2 and 4 ranks; equal bits where they are promised, in bf16 too, and where one rank alone finds a NaN; runs that
 go on with another number of ranks.
+model: one network that several ranks divide: losses against those of one process, files of each division, and a NaN that all skip.
 faults: each rank killed, stopped or ended at several moments and in each phase; the others leave and name it, and the run resumes to an
 undisturbed run's bits. --short takes a sample of the phases that --seed draws.
 port: strangers send garbage to rank 0's port for --seconds, hold connections half open, dribble, and replay a recorded request to join;
@@ -17,9 +18,10 @@ import sys
 from ranks.agree import agree
 from ranks.equal import equal
 from ranks.faults import faults
+from ranks.model import model
 from ranks.port import port
 
-PARTS = {'equal': equal, 'faults': faults, 'port': port, 'agree': agree}
+PARTS = {'equal': equal, 'model': model, 'faults': faults, 'port': port, 'agree': agree}
 PATIENCE, SEED = 120, 1
 AT_ONCE = 4  # since a run that is struck mostly waits
 

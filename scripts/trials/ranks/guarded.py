@@ -59,3 +59,17 @@ def nan_of_one_rank(trials):
             pair.require((pair.output / weights).read_bytes() == (other.output / weights).read_bytes(), f'{weights} has other bits than {name}')
     return (f'a NaN of rank {RANK} alone in step {STEP}: all skip it; weights and averages have the bits of one process with two micro-batches, '
             'and of two ranks with that step in guards.skip_steps; ranks with parts of the parameters skip it too, and name the rank')
+
+
+def nan_in_shared_operations(trials):
+    """Of ranks that share operations all have the sample."""
+    images = write_images(trials.work / 'shared-images', train=10)
+    (images / 'train/bright/white.png').write_bytes(pixel(255))
+    recipe = RECIPE.format(seed=SEED, images=images)
+    alone = Ranks(trials, 'nan_alone', recipe).train(1)
+    shared = Ranks(trials, 'nan_shared', recipe, ['parallelism.tensor=2']).train(1)
+    for run in alone, shared:
+        run.require(skipped_steps(run) == [STEP], f'skipped are steps {skipped_steps(run)}')
+    first, own = (re.search(r'first non-finite value: (.*)', run.errors) for run in (alone, shared))
+    shared.require(own and first and own[1].split(', on rank')[0] == first[1], f'the search finds {own and own[1]}, not {first and first[1]}')
+    return f'a NaN in step {STEP}: ranks that share operations skip it too, and find it where one process does'
