@@ -253,6 +253,34 @@ ON_ONE_GPU = ("for rank in $(seq 0 $(({0} - 1))); do env RANK=$rank LOCAL_RANK=$
               "MASTER_PORT=29411 NCCL_MULTI_RANK_GPU_ENABLE=1 {1} & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid || exit $?; done")
 
 
+def on_one_gpu(check, name, ranks, recipe, *words):
+    directory = check.results / "runs" / name
+    shutil.rmtree(directory, ignore_errors=True)
+    command = [check.bin / "trainer", "--config", ROOT / f"configs/{recipe}.yaml", "device.type=cuda", f"run.output_dir={directory}", *words]
+    check.run(name, ["sh", "-c", ON_ONE_GPU.format(ranks, shlex.join(map(str, command)))])
+    return evidence.Run(directory)
+
+
+@row("ranks", 80)
+def model_equal(check):
+    """A GPT divided among ranks on one GPU, against one process with the same micro-batches."""
+    words = ("gpt_char_bible", *steps(12, 8, "run.deterministic=true"), "training.micro_batch_size=4")
+    shards, tensor, told, exact = "parallelism.shard_parameters=true", "parallelism.tensor=2", [], None
+    for precision in "fp32", "amp_bf16":
+        same = (*words, f"training.precision={precision}")
+        alone = check.train(f"model_{precision}", *same)
+        exact = exact or alone
+        # In bf16 no more than the precision itself changes.
+        allowed = max(1e-5, distance(exact.losses(), alone.losses()))
+        for way, ranks, keys in ("shards 2", 2, [shards]), ("tensor 2", 2, [tensor]), ("tensor 2 x shards 2", 4, [tensor, shards]):
+            run = on_one_gpu(check, f"model_{precision}_{way.replace(' ', '_')}", ranks, *same, *keys)
+            apart = distance(run.losses(), alone.losses())
+            if apart > allowed:
+                raise Failed(f"{way} in {precision}: losses differ by {apart:.1e} from one process, allowed are {allowed:.1e}")
+            told.append(f"{way} in {precision} {apart:.1e}")
+    return "losses beside one process: " + ", ".join(told)
+
+
 @row("ranks", 270, "nccl_two_ranks", "nccl_graph", "nccl_shards", "nccl_parts", "nccl_split")
 def nccl(check):
     words = ("resnet18_cifar10", *steps(20, 64, "run.deterministic=true"), "training.micro_batch_size=32")
@@ -262,12 +290,7 @@ def nccl(check):
     for way, ranks, *keys in (("graph", 2, "runtime.cuda_graph=true"), ("single", 2, single), ("shards", 2, "parallelism.shard_optimizer=true"),
                               ("parts", 2, parts), ("parts_single", 2, parts, single),
                               ("four", 4, four), ("pairs", 4, pairs, four), ("pairs_single", 4, pairs, four, single)):
-        directory = check.results / "runs" / f"nccl_{way}"
-        shutil.rmtree(directory, ignore_errors=True)
-        command = [check.bin / "trainer", "--config", ROOT / f"configs/{words[0]}.yaml", "device.type=cuda", f"run.output_dir={directory}",
-                   *words[1:], *keys]
-        check.run(f"nccl_{way}", ["sh", "-c", ON_ONE_GPU.format(ranks, shlex.join(map(str, command)))])
-        runs[way] = evidence.Run(directory)
+        runs[way] = on_one_gpu(check, f"nccl_{way}", ranks, *words, *keys)
     same_files(runs["graph"].weights(), runs["single"].weights())
     same_files(runs["graph"].weights(), runs["shards"].weights())
     same_files(runs["parts"].weights(), runs["parts_single"].weights())

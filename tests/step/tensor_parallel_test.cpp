@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/step/tensor_cuts.h"
 
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "core/step/stages.h"
 #include "core/step/step.h"
 #include "tests/catch.h"
@@ -101,6 +108,54 @@ TEST_CASE("tensor_parallel: heads that ranks cannot share are named with the num
       shares_heads ? "2 ranks cannot share 6 heads and 3 of keys and values: parallelism.tensor may be 3"
                    : "3 ranks cannot share 4 heads: parallelism.tensor may be 2 or 4";
   CHECK_THROWS_WITH(find_tensor_cuts(program, shares_heads ? 2 : 3), ContainsSubstring(expected));
+}
+
+/// Bytes of what the forward part of a block keeps for the backward part.
+int64_t kept_bytes(int64_t ranks) {
+  const std::string block =
+      "{layer_norm: {name: ln1_X}}, {linear: {name: qkv_X, out_features: 192}}, {attention: {heads: 8, "
+      "causal: true}}, "
+      "{linear: {name: proj_X, out_features: 64}}, {add: {name: mid_X, inputs: [end_Y, proj_X]}}, "
+      "{layer_norm: {name: ln2_X}}, {linear: {name: fc_X, out_features: 256}}, gelu_tanh, "
+      "{linear: {name: out_X, out_features: 64}}, {add: {name: end_X, inputs: [mid_X, out_X]}}";
+  std::string layers =
+      "{embedding: {name: wte, vocab_size: 97, features: 64}}, {positions: {name: end_0, max_positions: 32}}";
+  for (const char* const numbers : {"10", "21", "32"}) {
+    std::string one = block;
+    for (const auto& [mark, number] : {std::pair{'X', numbers[0]}, std::pair{'Y', numbers[1]}}) {
+      for (char& c : one) c = c == mark ? number : c;
+    }
+    layers += ", " + one;
+  }
+  Program program =
+      program_of("{input: [32], input_kind: tokens, layers: [" + layers + ", {linear: 97}]}", 4);
+  std::vector<Pass> passes = {autodiff()};
+  if (ranks > 1)
+    passes = {tensor_parallel({.tensor = ranks}, {}), autodiff(), exchange_logits(), gather_again()};
+  run_passes(program, passes);
+  const Entry& entry = program.entry(entry_name::kTrainStep);
+  std::set<TensorId> read;
+  for (const Node& node : entry.nodes) {
+    if (node.phase == Phase::backward) read.insert(node.inputs.begin(), node.inputs.end());
+  }
+  int64_t bytes = 0;
+  for (const Node& node : entry.nodes) {
+    // The second of three blocks has the layers 12 to 21.
+    const size_t at = node.origin.path.find('[');
+    const int layer = at == std::string::npos ? -1 : std::atoi(node.origin.path.c_str() + at + 1);
+    if (node.phase != Phase::forward || layer < 12 || layer > 21) continue;
+    for (const TensorId id : node.outputs) {
+      if (id != kNone && read.contains(id)) bytes += numel(program.spec(id).shape) * int64_t{sizeof(float)};
+    }
+  }
+  return bytes;
+}
+
+TEST_CASE("tensor_parallel: four ranks keep at most 0.30 of a block's activations each") {
+  const int64_t whole = kept_bytes(1), shared = kept_bytes(4);
+  INFO(shared << " of " << whole << " bytes");
+  CHECK(whole > 0);
+  CHECK(static_cast<double>(shared) <= 0.30 * static_cast<double>(whole));
 }
 
 TEST_CASE("tensor_parallel: a network without pairs is refused") {
