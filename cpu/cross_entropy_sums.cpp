@@ -6,6 +6,7 @@
 #include "core/base/math.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/cross_entropy_sums.h"
+#include "core/graph/ops/logit_sums.h"
 #include "cpu/loss_rows.h"
 #include "cpu/parallel.h"
 #include "cpu/pixel_loss.h"
@@ -119,8 +120,9 @@ struct GradientFactors {
 };
 
 /// By rows, neighbours being classes; without a valid target dx is 0 whatever the values of x.
-TRAINER_MULTIVERSION void gradient_by_rows(const TargetRun& run, const GradientFactors& f, const float* w,
-                                           float* dx) {
+TRAINER_MULTIVERSION void gradient_by_rows(const TargetRun& run, const OwnClasses& own,
+                                           const GradientFactors& f, const float* w, float* dx) {
+  const int64_t valid = own.valid;
   for (int64_t i = 0; i < run.count; ++i) {
     const float* x = run.x + i * run.stride_i;
     float* out = dx + i * run.stride_i;
@@ -130,7 +132,8 @@ TRAINER_MULTIVERSION void gradient_by_rows(const TargetRun& run, const GradientF
       continue;
     }
 #pragma omp simd
-    for (int64_t c = 0; c < run.classes; ++c) out[c] = share * math::exp(x[c] - largest) - even * w[c];
+    for (int64_t c = 0; c < valid; ++c) out[c] = share * math::exp(x[c] - largest) - even * w[c];
+    std::fill(out + valid, out + run.classes, 0.0f);
   }
 }
 
@@ -157,13 +160,14 @@ float gradient_focus(const TargetRun& run, int64_t i, double gamma, float larges
 }
 
 /// dx may be the logits' own memory.
-void write_gradient(const TargetRun& run, const SoftmaxSlots& softmax, const CrossEntropySettings& settings,
-                    const ClassWeights& weights, float scale, float* dx) {
+void write_gradient(const TargetRun& run, const OwnClasses& own_classes, const SoftmaxSlots& softmax,
+                    const CrossEntropySettings& settings, const ClassWeights& weights, float scale,
+                    float* dx) {
   GradientFactors f{.largest = at<const float>(softmax.largest) + run.position, .share = {}, .even = {}};
   const float* sum = at<const float>(softmax.sum) + run.position;
   TileFloats sharp{};
   const auto smoothing = static_cast<float>(settings.label_smoothing);
-  const float even = smoothing / static_cast<float>(run.classes);
+  const float even = smoothing / static_cast<float>(own_classes.all);
   for (int64_t i = 0; i < run.count; ++i) {
     const bool is_valid = run.label[i] != settings.ignored();
     const WeightedTarget<float> target{is_valid ? weights.of[run.label[i]] : 0.0f, smoothing, even};
@@ -175,10 +179,20 @@ void write_gradient(const TargetRun& run, const SoftmaxSlots& softmax, const Cro
   if (run.stride_i == 1) {
     gradient_by_classes(run, f, weights.of, dx);
   } else {
-    gradient_by_rows(run, f, weights.of, dx);
+    gradient_by_rows(run, own_classes, f, weights.of + own_classes.first, dx);
   }
   for (int64_t i = 0; i < run.count; ++i) {
-    if (run.label[i] != settings.ignored()) dx[run.label[i] * run.stride_c + i * run.stride_i] -= sharp[i];
+    const int64_t label = run.label[i] - own_classes.first;
+    if (run.label[i] != settings.ignored() && label >= 0 && label < own_classes.valid)
+      dx[label * run.stride_c + i * run.stride_i] -= sharp[i];
+  }
+}
+
+void put_sums(const LossOfTargets& sums, int64_t positions, const Slots& slots) {
+  const double values[] = {sums.loss, sums.weight, sums.valid_targets};
+  for (size_t i = 0; i < std::size(values); ++i) {
+    if (slots.outputs[i] != nullptr)
+      *at<float>(slots.outputs[i]) = static_cast<float>(values[i] / static_cast<double>(positions));
   }
 }
 
@@ -213,23 +227,19 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums(const OpContext& context, con
       sums.weight += weight * parts[r].weight;
       sums.valid_targets += weight * parts[r].valid_targets;
     }
-    const double values[] = {sums.loss, sums.weight, sums.valid_targets};
-    for (size_t i = 0; i < std::size(values); ++i) {
-      if (slots.outputs[i] != nullptr)
-        *at<float>(slots.outputs[i]) =
-            static_cast<float>(values[i] / static_cast<double>(runs.sizes.positions));
-    }
+    put_sums(sums, runs.sizes.positions, slots);
   });
 }
 
-std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& context, const Choice&,
-                                                            const Slots& slots) {
+std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const ProcessGroup* group,
+                                                            const OpContext& context, const Slots& slots) {
+  const int64_t held = LogitSizes(context.inputs[CrossEntropySumsBackward::kLogits].shape).classes;
+  const OwnClasses own =
+      own_classes(static_cast<const CrossEntropySumsBackward&>(context.op).cut, held, group);
   return kernel([=, settings = static_cast<const CrossEntropySumsBackward&>(context.op).settings,
                  runs = TargetRuns(context.inputs[CrossEntropySumsBackward::kLogits].shape),
                  softmax = SoftmaxSlots::of<CrossEntropySumsBackward>(slots.inputs),
-                 classes = ClassWeightSlot(
-                     slots.inputs[CrossEntropySumsBackward::kClassWeights],
-                     LogitSizes(context.inputs[CrossEntropySumsBackward::kLogits].shape).classes)] {
+                 classes = ClassWeightSlot(slots.inputs[CrossEntropySumsBackward::kClassWeights], own.all)] {
     const ClassWeights class_weights = classes.now();
     const float scale = *at<const float>(slots.inputs[CrossEntropySumsBackward::kDloss]) /
                         static_cast<float>(runs.sizes.positions);
@@ -238,11 +248,42 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const OpContext& con
         const TargetRun run = runs.at(r, at<const float>(slots.inputs[CrossEntropySumsBackward::kLogits]),
                                       at<const int32_t>(slots.inputs[CrossEntropySumsBackward::kLabels]));
         write_gradient(
-            run, softmax, settings, class_weights,
+            run, own, softmax, settings, class_weights,
             scale * at<const float>(slots.inputs[CrossEntropySumsBackward::kWeights])[runs.sample(r)],
             at<float>(slots.outputs[CrossEntropySumsBackward::kDlogits]) + run.first);
       }
     });
+  });
+}
+
+/// As compile_cross_entropy_sums, from all ranks' sums of each position.
+std::unique_ptr<Kernel> compile_cross_entropy_sums_of_ranks(const OpContext& context, const Choice&,
+                                                            const Slots& slots) {
+  using Op = CrossEntropySumsOfRanks;
+  const auto& op = static_cast<const Op&>(context.op);
+  const Shape& labels = context.inputs[Op::kLabels].shape;
+  return kernel([=, settings = op.settings, cut = op.cut, samples = labels[0], rows = numel(labels),
+                 kept = SoftmaxSlots::of<CrossEntropySums>(slots.outputs),
+                 classes = ClassWeightSlot(slots.inputs[Op::kClassWeights], op.cut.classes)] {
+    const ClassWeights class_weights = classes.now();
+    const double smoothing = settings.label_smoothing;
+    LossOfTargets sums;
+    for (int64_t row = 0; row < rows; ++row) {
+      const LogitSum whole =
+          of_all_ranks(at<const float>(slots.inputs[Op::kSums]), rows, cut.along.ranks, row);
+      kept.put(row, {whole.largest, whole.exp_sum});
+      const int32_t label = at<const int32_t>(slots.inputs[Op::kLabels])[row];
+      const double weight = at<const float>(slots.inputs[Op::kWeights])[row / (rows / samples)];
+      if (label == settings.ignored() || weight == 0) continue;
+      const WeightedTarget<double> target{class_weights.of[label], smoothing,
+                                          smoothing / static_cast<double>(cut.classes)};
+      const double log_sum = std::log(static_cast<double>(whole.exp_sum)) + whole.largest;
+      sums.loss +=
+          weight * target.loss(log_sum, whole.own, class_weights.sum, smoothing > 0 ? whole.all : 0.0);
+      sums.weight += weight * target.own;
+      sums.valid_targets += weight;
+    }
+    put_sums(sums, rows / samples, slots);
   });
 }
 
@@ -266,12 +307,19 @@ Choice select_cross_entropy_sums(const OpContext& context, const OpenLayouts& in
   return choice;
 }
 
+/// What one rank judges; exchange_logits makes that of several.
+std::optional<std::string> why_not_sums(const OpContext& context) {
+  if (static_cast<const CrossEntropySums&>(context.op).cut) return "the ranks share its classes";
+  return why_not_low(context);
+}
+
 }  // namespace
 
 void add_cross_entropy_sums(Handlers& handlers) {
-  handlers[typeid(CrossEntropySums)] = {select_cross_entropy_sums, compile_cross_entropy_sums, why_not_low};
-  handlers[typeid(CrossEntropySumsBackward)] = {select_row_major, compile_cross_entropy_sums_backward,
-                                                why_not_low};
+  handlers[typeid(CrossEntropySums)] = {select_cross_entropy_sums, compile_cross_entropy_sums, why_not_sums};
+  handlers[typeid(CrossEntropySumsBackward)] = {
+      select_row_major, for_rank(handlers.group(), compile_cross_entropy_sums_backward), why_not_low};
+  handlers[typeid(CrossEntropySumsOfRanks)] = {select_row_major, compile_cross_entropy_sums_of_ranks, {}};
   handlers[typeid(MeanOverTargets)] = {select_row_major, compile_mean, {}};
 }
 

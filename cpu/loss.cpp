@@ -26,6 +26,10 @@ TRAINER_MULTIVERSION float exp_sum(const float* row, float largest, int64_t clas
   return sum;
 }
 
+OwnClasses own_classes(const std::optional<ClassCut>& cut, int64_t held, const ProcessGroup* group) {
+  return {cut, held, cut ? position_along(group, cut->along) : 0};
+}
+
 namespace {
 
 /// The slots of a call's targets; without others each row has its label alone.
@@ -89,17 +93,15 @@ TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const 
   if (target.mix_weight != 1 && other >= 0 && other < valid) dx[other] -= sharp * (1.0f - target.mix_weight);
 }
 
-OwnClasses own_classes(const std::optional<ClassCut>& cut, int64_t held, const ProcessGroup* group) {
-  return {cut, held, cut ? position_along(group, cut->along) : 0};
-}
-
-/// Of one row on this rank; `label` and `other` count all ranks' classes.
-LogitSum logit_sum(const float* row, const OwnClasses& own, int64_t label, int64_t other) {
+/// Of one row on this rank; labels and weights are of all ranks' classes.
+LogitSum logit_sum(const float* row, const OwnClasses& own, int64_t label, int64_t other,
+                   const float* weights) {
   if (own.valid == 0) return {.largest = -std::numeric_limits<float>::infinity()};
   LogitSum sum{.largest = row_max(row, own.valid)};
   sum.exp_sum = exp_sum(row, sum.largest, own.valid);
   double all = 0;
-  for (int64_t c = 0; c < own.valid; ++c) all += row[c];
+  for (int64_t c = 0; c < own.valid; ++c)
+    all += weights == nullptr ? row[c] : static_cast<double>(weights[own.first + c]) * row[c];
   sum.all = static_cast<float>(all);
   const auto logit = [&](int64_t c) {
     return c >= own.first && c < own.first + own.valid ? row[c - own.first] : 0.0f;
@@ -117,11 +119,14 @@ std::unique_ptr<Kernel> compile_logit_sums(const ProcessGroup* group, const OpCo
   const auto given_other = slots.inputs[LogitSums::kOtherLabels];
   return kernel([=, x = slots.inputs[LogitSums::kLogits], labels = slots.inputs[LogitSums::kLabels],
                  others = given_other == nullptr ? slots.inputs[LogitSums::kLabels] : given_other,
+                 class_weights = slots.inputs[LogitSums::kClassWeights],
                  y = slots.outputs[LogitSums::kSums]] {
+    const float* weights = class_weights == nullptr ? nullptr : at<const float>(class_weights);
     parallel_rows(rows, classes, [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const LogitSum sum = logit_sum(at<const float>(x) + row * classes, own,
-                                       at<const int32_t>(labels)[row], at<const int32_t>(others)[row]);
+        const LogitSum sum =
+            logit_sum(at<const float>(x) + row * classes, own, at<const int32_t>(labels)[row],
+                      at<const int32_t>(others)[row], weights);
         const float fields[] = {sum.largest, sum.exp_sum, sum.own, sum.other, sum.all};
         static_assert(std::size(fields) == LogitSum::kFields);
         std::ranges::copy(fields, at<float>(y) + row * LogitSum::kFields);
@@ -131,9 +136,9 @@ std::unique_ptr<Kernel> compile_logit_sums(const ProcessGroup* group, const OpCo
 }
 
 /// Without a mix each label has all weight.
-std::unique_ptr<Kernel> compile_cross_entropy_of_sums(const OpContext& context, const Choice&,
-                                                      const Slots& slots) {
-  using Op = CrossEntropyOfSums;
+std::unique_ptr<Kernel> compile_cross_entropy_of_ranks(const OpContext& context, const Choice&,
+                                                       const Slots& slots) {
+  using Op = CrossEntropyOfRanks;
   const auto& op = static_cast<const Op&>(context.op);
   const Shape& labels = context.inputs[Op::kLabels].shape;
   LogitSizes sizes({labels[0], numel(labels) / labels[0], op.cut.classes});
@@ -147,20 +152,22 @@ std::unique_ptr<Kernel> compile_cross_entropy_of_sums(const OpContext& context, 
         weighted_sum(sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row, bool counts) {
           const LogitSum whole = of_all_ranks(at<const float>(sums), rows, ranks, row);
           kept.put(row, {whole.largest, whole.exp_sum});
-          return counts ? loss_of_sums(whole, targets.row(row), sizes.classes, smoothing) : 0.0;
+          return counts ? loss_of_ranks(whole, targets.row(row), sizes.classes, smoothing) : 0.0;
         });
   });
 }
 
-Choice select_cross_entropy_of_sums(const OpContext& context, const OpenLayouts& inputs) {
+template <class Op>
+Choice select_of_ranks(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  choice.workspace_bytes = numel(context.inputs[CrossEntropyOfSums::kLabels].shape) * int64_t{sizeof(double)};
+  choice.workspace_bytes = numel(context.inputs[Op::kLabels].shape) * int64_t{sizeof(double)};
   return choice;
 }
 
-/// The loss of a program for one rank; that of several is made of their sums.
-std::optional<std::string> why_not_loss(const OpContext& context) {
-  if (static_cast<const CrossEntropy&>(context.op).cut) return "the ranks share its classes";
+/// What one rank judges; exchange_logits makes that of several.
+template <class Op>
+std::optional<std::string> why_not_judged(const OpContext& context) {
+  if (static_cast<const Op&>(context.op).cut) return "the ranks share its classes";
   return why_not_low(context);
 }
 
@@ -210,13 +217,55 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const ProcessGroup* group
   });
 }
 
+/// Classes that come before the label, which has this logit and may be one of another rank's classes.
+int64_t classes_before(const float* row, int64_t classes, float of_label, int64_t label) {
+  int64_t before = 0;
+  for (int64_t c = 0; c < classes; ++c) before += row[c] > of_label || (row[c] == of_label && c < label);
+  return before;
+}
+
 /// Whether the label is among the k largest; of equal logits the lower class comes first.
 bool among_largest(const float* row, int64_t classes, int32_t label, int64_t k) {
-  const float own = row[label];
-  if (std::isnan(own)) return false;
-  int64_t before = 0;
-  for (int64_t c = 0; c < classes; ++c) before += row[c] > own || (row[c] == own && c < label);
-  return before < k;
+  return !std::isnan(row[label]) && classes_before(row, classes, row[label], label) < k;
+}
+
+std::unique_ptr<Kernel> compile_classes_before(const ProcessGroup* group, const OpContext& context,
+                                               const Slots& slots) {
+  using Op = ClassesBefore;
+  const ClassCut& cut = static_cast<const Op&>(context.op).cut;
+  const int64_t rows = context.outputs[Op::kCounts].shape[0], held = context.inputs[Op::kLogits].shape.back();
+  return kernel([=, own = own_classes(cut, held, group), ranks = cut.along.ranks,
+                 x = slots.inputs[Op::kLogits], labels = slots.inputs[Op::kLabels],
+                 sums = slots.inputs[Op::kSums], y = slots.outputs[Op::kCounts]] {
+    parallel_rows(rows, held, [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float of_label = of_all_ranks(at<const float>(sums), rows, ranks, row).own;
+        const int64_t label = at<const int32_t>(labels)[row] - own.first;
+        at<float>(y)[row] =
+            static_cast<float>(classes_before(at<const float>(x) + row * held, own.valid, of_label, label));
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> compile_top_k_of_ranks(const OpContext& context, const Choice&, const Slots& slots) {
+  using Op = TopKOfRanks;
+  const auto& op = static_cast<const Op&>(context.op);
+  const Shape& labels = context.inputs[Op::kLabels].shape;
+  const LogitSizes sizes({labels[0], numel(labels) / labels[0], op.cut.classes});
+  return kernel(
+      [=, k = op.k, ignored = op.ignored, ranks = op.cut.along.ranks, rows = sizes.samples * sizes.positions,
+       before = slots.inputs[Op::kCounts], sums = slots.inputs[Op::kSums], label = slots.inputs[Op::kLabels],
+       weight = slots.inputs[Op::kWeights], hits = slots.outputs[Op::kHits], workspace = slots.workspace] {
+        *at<float>(hits) = weighted_sum(
+            sizes, at<const float>(weight), at<double>(workspace), [=](int64_t row, bool counts) {
+              const float of_label = of_all_ranks(at<const float>(sums), rows, ranks, row).own;
+              const bool is_hit = counts && at<const int32_t>(label)[row] != ignored &&
+                                  !std::isnan(of_label) &&
+                                  at<const float>(before)[row] < static_cast<float>(k);
+              return is_hit ? 1.0 : 0.0;
+            });
+      });
 }
 
 std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, const Slots& slots) {
@@ -256,12 +305,15 @@ std::optional<std::string> why_not_low(const OpContext& context) {
 
 void add_loss(Handlers& handlers) {
   const ProcessGroup* const group = handlers.group();
-  handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, why_not_loss};
+  handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, why_not_judged<CrossEntropy>};
   handlers[typeid(CrossEntropyBackward)] = {select_row_major, for_rank(group, compile_cross_entropy_backward),
                                             why_not_low};
   handlers[typeid(LogitSums)] = {select_row_major, for_rank(group, compile_logit_sums), why_not_low};
-  handlers[typeid(CrossEntropyOfSums)] = {select_cross_entropy_of_sums, compile_cross_entropy_of_sums, {}};
-  handlers[typeid(TopK)] = {select_sum, compile_top_k, why_not_low};
+  handlers[typeid(CrossEntropyOfRanks)] = {
+      select_of_ranks<CrossEntropyOfRanks>, compile_cross_entropy_of_ranks, {}};
+  handlers[typeid(TopK)] = {select_sum, compile_top_k, why_not_judged<TopK>};
+  handlers[typeid(ClassesBefore)] = {select_row_major, for_rank(group, compile_classes_before), why_not_low};
+  handlers[typeid(TopKOfRanks)] = {select_of_ranks<TopKOfRanks>, compile_top_k_of_ranks, {}};
 }
 
 }  // namespace trainer::cpu

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/engine/planner.h"
+#include "core/graph/ops/cross_entropy.h"
 #include "cpu/handler.h"
 
 namespace trainer::cpu {
@@ -35,6 +36,9 @@ struct SoftmaxSlots {
   }
   RowSoftmax at_row(int64_t row) const { return {at<const float>(largest)[row], at<const float>(sum)[row]}; }
 };
+
+/// The classes of logits that this rank has.
+OwnClasses own_classes(const std::optional<ClassCut>& cut, int64_t held, const ProcessGroup* group);
 
 /// Mixed precision gives losses f32; other types are refused.
 std::optional<std::string> why_not_low(const OpContext& context);

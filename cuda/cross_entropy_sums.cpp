@@ -2,6 +2,7 @@
 #include "cuda/cross_entropy_sums.h"
 
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/logit_sums.h"
 #include "cuda/table.h"
 
 namespace trainer::cuda {
@@ -53,13 +54,49 @@ std::unique_ptr<Kernel> compile_cross_entropy_sums(const Gpu& gpu, const OpConte
   });
 }
 
+OwnClasses own_classes(const Gpu& gpu, const OpContext& context) {
+  const auto& cut = static_cast<const CrossEntropySumsBackward&>(context.op).cut;
+  return {cut, LogitSizes(context.inputs[CrossEntropySumsBackward::kLogits].shape).classes,
+          cut ? gpu.position_along(cut->along) : 0};
+}
+
+/// The logits of all ranks, as they were judged.
+Shape whole_logits(const OpContext& context) {
+  Shape shape = context.inputs[CrossEntropySumsOfRanks::kLabels].shape;
+  shape.push_back(static_cast<const CrossEntropySumsOfRanks&>(context.op).cut.classes);
+  return shape;
+}
+
+Choice select_of_ranks(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = row_major(context, "rows");
+  choice.workspace_bytes =
+      targets_of_ranks_workspace_bytes(numel(context.inputs[CrossEntropySumsOfRanks::kLabels].shape));
+  choice.kernels = 2;
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_of_ranks(const Gpu& gpu, const OpContext& context, const Choice&,
+                                         const Slots& slots) {
+  using Op = CrossEntropySumsOfRanks;
+  const auto& op = static_cast<const Op&>(context.op);
+  return kernel(context, [=, settings = op.settings, ranks = op.cut.along.ranks,
+                          logits = whole_logits(context), stream = gpu.stream.get()] {
+    return launch_cross_entropy_sums_of_ranks(target_rows<Op>(logits, settings, slots), ranks,
+                                              at<const float>(slots.inputs[Op::kSums]),
+                                              {optional_at<float>(slots.outputs[CrossEntropySums::kLargest]),
+                                               optional_at<float>(slots.outputs[CrossEntropySums::kExpSum])},
+                                              *slots.workspace, outputs_at(slots), stream);
+  });
+}
+
 std::unique_ptr<Kernel> compile_cross_entropy_sums_backward(const Gpu& gpu, const OpContext& context,
                                                             const Choice&, const Slots& slots) {
   return kernel(context,
                 [=, settings = static_cast<const CrossEntropySumsBackward&>(context.op).settings,
-                 logits = context.inputs[CrossEntropySumsBackward::kLogits], stream = gpu.stream.get()] {
+                 own = own_classes(gpu, context), logits = context.inputs[CrossEntropySumsBackward::kLogits],
+                 stream = gpu.stream.get()] {
                   return launch_cross_entropy_sums_backward(
-                      target_rows<CrossEntropySumsBackward>(logits.shape, settings, slots), logits.dtype,
+                      target_rows<CrossEntropySumsBackward>(logits.shape, settings, slots), own, logits.dtype,
                       *slots.inputs[CrossEntropySumsBackward::kLogits],
                       {at<const float>(slots.inputs[CrossEntropySumsBackward::kLargest]),
                        at<const float>(slots.inputs[CrossEntropySumsBackward::kExpSum])},
@@ -88,6 +125,7 @@ void add_cross_entropy_sums(Handlers& handlers) {
   handlers[typeid(CrossEntropySums)] = {select_cross_entropy_sums, compile_cross_entropy_sums, floats_only};
   handlers[typeid(CrossEntropySumsBackward)] = {select_rows, compile_cross_entropy_sums_backward,
                                                 floats_only};
+  handlers[typeid(CrossEntropySumsOfRanks)] = {select_of_ranks, compile_of_ranks, floats_only};
   handlers[typeid(MeanOverTargets)] = {select_mean, compile_mean, floats_only};
 }
 

@@ -21,10 +21,10 @@ __device__ inline Octet class_weights(const TargetRows& rows, int64_t first, int
 
 /// The sum of all class weights; by one team.
 template <class Team>
-__device__ inline double all_class_weights(const TargetRows& rows) {
-  if (rows.class_weights == nullptr) return static_cast<double>(rows.rows.classes);
+__device__ inline double all_class_weights(const TargetRows& rows, int64_t classes) {
+  if (rows.class_weights == nullptr) return static_cast<double>(classes);
   double sum = 0;
-  for (int64_t c = Team::member(); c < rows.rows.classes; c += Team::kSize) sum += rows.class_weights[c];
+  for (int64_t c = Team::member(); c < classes; c += Team::kSize) sum += rows.class_weights[c];
   return Team::sum(sum);
 }
 
@@ -45,7 +45,8 @@ __device__ inline double target_loss(const TargetRows& rows, const T* logits, in
   keep<Team>(of_row, kept, index);
   if (!counts) return 0;
   double all_weights = 0;
-  if (kSmooths) all_weights = all_class_weights<Team>(rows), weighted = Team::sum(weighted);
+  if (kSmooths)
+    all_weights = all_class_weights<Team>(rows, rows.rows.classes), weighted = Team::sum(weighted);
   const int32_t label = rows.rows.label[index];
   const WeightedTarget<double> target{class_weight(rows, label), rows.smoothing,
                                       rows.smoothing / static_cast<double>(rows.rows.classes)};
@@ -99,7 +100,8 @@ __global__ void __launch_bounds__(kThreads)
 /// Focal or not at compile time: this saves cross entropy registers.
 template <class Team, class T, bool kFocal>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    target_gradient_rows(TargetRows rows, const T* logits, KeptSoftmax kept, const float* dloss, T* dx) {
+    target_gradient_rows(TargetRows rows, OwnClasses own, const T* logits, KeptSoftmax kept,
+                         const float* dloss, T* dx) {
   wait_for_previous_kernels();
   const int64_t index = Team::row(), classes = rows.rows.classes;
   if (index >= rows.rows.samples * rows.rows.positions) return;
@@ -112,10 +114,10 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     return;
   }
   const float largest = kept.largest[index], exp_sum = kept.sum[index];
-  const double all_weights = rows.smoothing > 0 ? all_class_weights<Team>(rows) : 0;
+  const double all_weights = rows.smoothing > 0 ? all_class_weights<Team>(rows, own.all) : 0;
   const auto smoothing = static_cast<float>(rows.smoothing);
   const WeightedTarget<float> target{class_weight(rows, label), smoothing,
-                                     smoothing / static_cast<float>(classes)};
+                                     smoothing / static_cast<float>(own.all)};
   float scale =
       *dloss / static_cast<float>(rows.rows.positions) * rows.rows.weight[index / rows.rows.positions];
   if constexpr (kFocal) {
@@ -125,16 +127,53 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   }
   const float share = target.share(static_cast<float>(all_weights)) / exp_sum;
   visit_logits<Team>(row, classes, [&](int64_t first, const Octet& x, int count) {
-    const Octet weights = class_weights(rows, first, count);
+    const int64_t left = own.valid - first;  // padding has no weights
+    const Octet weights =
+        class_weights(rows, own.first + first, static_cast<int>(left < count ? left : count));
     Octet d;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
       d.v[i] = share * math::exp(x.v[i] - largest) - target.even * weights.v[i];
-      if (first + i == label) d.v[i] -= target.sharp();
-      d.v[i] *= scale;
+      if (own.first + first + i == label) d.v[i] -= target.sharp();
+      d.v[i] = first + i < own.valid ? d.v[i] * scale : 0.0f;  // the rest is padding
     }
     store(d, count, out + first);
   });
+}
+
+/// The parts of blocks, as sum_targets's; a thread for each row.
+__global__ void __launch_bounds__(kThreads)
+    sum_targets_of_ranks(TargetRows rows, int64_t ranks, const float* sums, SoftmaxOfRows kept,
+                         double* partial) {
+  wait_for_previous_kernels();
+  const int64_t count = rows.rows.samples * rows.rows.positions;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  double own[kSums] = {};
+  if (row < count) {
+    const LogitSum whole = of_all_ranks(sums, count, ranks, row);
+    if (kept.largest != nullptr) kept.largest[row] = whole.largest;
+    if (kept.sum != nullptr) kept.sum[row] = whole.exp_sum;
+    const double weight = rows.rows.weight[row / rows.rows.positions];
+    const int32_t label = rows.rows.label[row];
+    if (label != rows.ignored && weight != 0) {
+      double all_weights = 0;
+      if (rows.smoothing > 0) {
+        for (int64_t c = 0; c < rows.rows.classes; ++c) all_weights += class_weight(rows, c);
+      }
+      const WeightedTarget<double> target{class_weight(rows, label), rows.smoothing,
+                                          rows.smoothing / static_cast<double>(rows.rows.classes)};
+      const double log_sum = ::log(static_cast<double>(whole.exp_sum)) + whole.largest;
+      const double weighted = rows.smoothing > 0 ? whole.all : 0.0;
+      own[0] = weight * target.loss(log_sum, static_cast<double>(whole.own), all_weights, weighted);
+      own[1] = weight * target.own;
+      own[2] = weight;
+    }
+  }
+  for (unsigned o = 0; o < kSums; ++o) {
+    const double sum = block_sum(own[o]);
+    if (threadIdx.x == 0) partial[o * gridDim.x + blockIdx.x] = sum;
+    __syncthreads();
+  }
 }
 
 __global__ void __launch_bounds__(1)
@@ -174,16 +213,32 @@ cudaError_t launch_cross_entropy_sums(const TargetRows& rows, DType dtype, const
   });
 }
 
-cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, DType dtype, const void* logits,
-                                               const KeptSoftmax& softmax, const float* dloss, void* dlogits,
-                                               cudaStream_t stream) {
+int64_t targets_of_ranks_workspace_bytes(int64_t rows) {
+  return (rows + kThreads - 1) / kThreads * static_cast<int64_t>(kSums * sizeof(double));
+}
+
+cudaError_t launch_cross_entropy_sums_of_ranks(const TargetRows& rows, int64_t ranks, const float* sums,
+                                               const SoftmaxOfRows& softmax, void* workspace,
+                                               const TargetSums& y, cudaStream_t stream) {
+  const int64_t blocks = (rows.rows.count() + kThreads - 1) / kThreads;
+  auto* partial = static_cast<double*>(workspace);
+  const cudaError_t status = launch(sum_targets_of_ranks, dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
+                                    stream, rows, ranks, sums, softmax, partial);
+  if (status != cudaSuccess) return status;
+  return launch(finish_target_sums, dim3(kSums), dim3(kThreads), stream, partial, blocks,
+                static_cast<double>(rows.rows.positions), y);
+}
+
+cudaError_t launch_cross_entropy_sums_backward(const TargetRows& rows, const OwnClasses& own, DType dtype,
+                                               const void* logits, const KeptSoftmax& softmax,
+                                               const float* dloss, void* dlogits, cudaStream_t stream) {
   return with_team(rows.rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
       const auto kernel =
           rows.gamma == 0 ? target_gradient_rows<Team, T, false> : target_gradient_rows<Team, T, true>;
-      return launch(kernel, Team::grid(rows.rows.count()), dim3(kThreads), stream, rows,
+      return launch(kernel, Team::grid(rows.rows.count()), dim3(kThreads), stream, rows, own,
                     static_cast<const T*>(logits), softmax, dloss, static_cast<T*>(dlogits));
     });
   });

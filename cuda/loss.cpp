@@ -82,19 +82,20 @@ std::unique_ptr<Kernel> compile_logit_sums(const Gpu& gpu, const OpContext& cont
                    .step = step};
     rows.other = optional_at<const int32_t>(slots.inputs[Op::kOtherLabels]);
     return launch_logit_sums(rows, own, dtype, *slots.inputs[Op::kLogits],
+                             optional_at<const float>(slots.inputs[Op::kClassWeights]),
                              at<float>(slots.outputs[Op::kSums]), stream);
   });
 }
 
-std::unique_ptr<Kernel> compile_cross_entropy_of_sums(const Gpu& gpu, const OpContext& context, const Choice&,
-                                                      const Slots& slots) {
-  using Op = CrossEntropyOfSums;
+std::unique_ptr<Kernel> compile_cross_entropy_of_ranks(const Gpu& gpu, const OpContext& context,
+                                                       const Choice&, const Slots& slots) {
+  using Op = CrossEntropyOfRanks;
   const auto& op = static_cast<const Op&>(context.op);
   const Shape& labels = context.inputs[Op::kLabels].shape;
   const LogitSizes sizes({labels[0], numel(labels) / labels[0], op.cut.classes});
   return kernel(context, [=, smoothing = op.label_smoothing, ranks = op.cut.along.ranks,
                           counters = gpu.counters.get(), stream = gpu.stream.get()] {
-    return launch_cross_entropy_of_sums(
+    return launch_cross_entropy_of_ranks(
         mixed_rows_of<Op>(sizes, LogitSum::kFields, slots), ranks, at<const float>(slots.inputs[Op::kSums]),
         smoothing,
         {optional_at<float>(slots.outputs[Op::kLargest]), optional_at<float>(slots.outputs[Op::kExpSum])},
@@ -102,13 +103,53 @@ std::unique_ptr<Kernel> compile_cross_entropy_of_sums(const Gpu& gpu, const OpCo
   });
 }
 
+std::unique_ptr<Kernel> compile_classes_before(const Gpu& gpu, const OpContext& context, const Choice& choice,
+                                               const Slots& slots) {
+  using Op = ClassesBefore;
+  const TensorSpec& logits = context.inputs[Op::kLogits];
+  const LogitSizes sizes(logits.shape);
+  const ClassCut& cut = static_cast<const Op&>(context.op).cut;
+  return kernel(context, [=, own = own_classes(gpu, cut, logits), ranks = cut.along.ranks,
+                          step = step_in(choice.inputs[Op::kLogits], logits), dtype = logits.dtype,
+                          stream = gpu.stream.get()] {
+    const LogitRows rows{.samples = sizes.samples,
+                         .positions = sizes.positions,
+                         .classes = sizes.classes,
+                         .label = at<const int32_t>(slots.inputs[Op::kLabels]),
+                         .weight = nullptr,
+                         .other = nullptr,
+                         .mix_weight = nullptr,
+                         .step = step};
+    return launch_classes_before(rows, own, ranks, dtype, *slots.inputs[Op::kLogits],
+                                 at<const float>(slots.inputs[Op::kSums]),
+                                 at<float>(slots.outputs[Op::kCounts]), stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_top_k_of_ranks(const Gpu& gpu, const OpContext& context, const Choice&,
+                                               const Slots& slots) {
+  using Op = TopKOfRanks;
+  const auto& op = static_cast<const Op&>(context.op);
+  const Shape& labels = context.inputs[Op::kLabels].shape;
+  const LogitSizes sizes({labels[0], numel(labels) / labels[0], op.cut.classes});
+  return kernel(context, [=, ranks = op.cut.along.ranks, k = op.k, ignored = op.ignored,
+                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
+    return launch_top_k_of_ranks(rows_of<Op>(sizes, LogitSum::kFields, slots), ranks,
+                                 at<const float>(slots.inputs[Op::kSums]),
+                                 at<const float>(slots.inputs[Op::kCounts]), k, ignored,
+                                 {*slots.workspace, counters}, at<float>(slots.outputs[Op::kHits]), stream);
+  });
+}
+
 Choice select_logit_sums(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   return rows_choice(context, inputs, LogitSums::kLogits);
 }
+static_assert(size_t{LogitSums::kLogits} == size_t{ClassesBefore::kLogits});
 
-Choice select_cross_entropy_of_sums(const Gpu&, const OpContext& context, const OpenLayouts&) {
+template <class Op>
+Choice select_of_ranks(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "rows");
-  choice.workspace_bytes = sums_workspace_bytes(numel(context.inputs[CrossEntropyOfSums::kLabels].shape));
+  choice.workspace_bytes = sums_workspace_bytes(numel(context.inputs[Op::kLabels].shape));
   return choice;
 }
 
@@ -168,8 +209,10 @@ void add_loss(Handlers& handlers) {
   handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, floats_only};
   handlers[typeid(CrossEntropyBackward)] = {select_backward, compile_cross_entropy_backward, floats_only};
   handlers[typeid(LogitSums)] = {select_logit_sums, compile_logit_sums, floats_only};
-  handlers[typeid(CrossEntropyOfSums)] = {select_cross_entropy_of_sums, compile_cross_entropy_of_sums,
-                                          floats_only};
+  handlers[typeid(CrossEntropyOfRanks)] = {select_of_ranks<CrossEntropyOfRanks>,
+                                           compile_cross_entropy_of_ranks, floats_only};
+  handlers[typeid(ClassesBefore)] = {select_logit_sums, compile_classes_before, floats_only};
+  handlers[typeid(TopKOfRanks)] = {select_of_ranks<TopKOfRanks>, compile_top_k_of_ranks, floats_only};
   handlers[typeid(TopK)] = {select_sum, compile_top_k, floats_only};
 }
 

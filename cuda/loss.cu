@@ -109,18 +109,20 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 /// What a rank finds in its part of each row.
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    sum_logits(LogitRows rows, OwnClasses own, const T* logits, float* sums) {
+    sum_logits(LogitRows rows, OwnClasses own, const T* logits, const float* class_weights, float* sums) {
   wait_for_previous_kernels();
   const int64_t index = Team::row();
   if (index >= rows.samples * rows.positions) return;
   const T* row = logits + index * rows.step;
   double all = 0;
-  const Softmax of_row = softmax<Team>(row, own.valid, [&](int64_t, const Octet& x, int count) {
-    for (int i = 0; i < count; ++i) all += x.v[i];
+  const Softmax of_row = softmax<Team>(row, own.valid, [&](int64_t first, const Octet& x, int count) {
+    for (int i = 0; i < count; ++i) {
+      const double weight = class_weights == nullptr ? 1.0 : class_weights[own.first + first + i];
+      all += weight * x.v[i];
+    }
   });
   all = Team::sum(all);
   if (Team::member() != 0) return;
-  const SoftmaxTarget t = target(rows, index);
   const auto logit = [&](int64_t label) {
     const int64_t c = label - own.first;
     return c >= 0 && c < own.valid ? to_float(row[c]) : 0.0f;
@@ -128,21 +130,53 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   float* const to = sums + index * LogitSum::kFields;
   to[LogitSum::kLargest] = of_row.largest;
   to[LogitSum::kExpSum] = of_row.sum;
-  to[LogitSum::kOwn] = logit(t.label);
-  to[LogitSum::kOther] = logit(t.other);
+  to[LogitSum::kOwn] = logit(rows.label[index]);
+  to[LogitSum::kOther] = rows.other == nullptr ? to[LogitSum::kOwn] : logit(rows.other[index]);
   to[LogitSum::kAll] = static_cast<float>(all);
 }
 
+template <class Team, class T>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    count_classes_before(LogitRows rows, OwnClasses own, int64_t ranks, const T* logits, const float* sums,
+                         float* counts) {
+  wait_for_previous_kernels();
+  const int64_t index = Team::row();
+  if (index >= rows.samples * rows.positions) return;
+  const float of_label = of_all_ranks(sums, rows.samples * rows.positions, ranks, index).own;
+  const int64_t label = rows.label[index] - own.first;
+  int before = 0;
+  visit_logits<Team>(logits + index * rows.step, own.valid, [&](int64_t first, const Octet& x, int count) {
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i)
+      before += i < count && (x.v[i] > of_label || (x.v[i] == of_label && first + i < label));
+  });
+  before = Team::sum(before);
+  if (Team::member() == 0) counts[index] = static_cast<float>(before);
+}
+
+/// 1 if fewer than k classes of all ranks come before the label.
+struct HitOfRanks {
+  int64_t ranks, k;
+  int32_t ignored;
+  const float* before;
+  __device__ double operator()(const LogitRows& rows, const float* sums, int64_t index, bool counts) const {
+    const float of_label = of_all_ranks(sums, rows.samples * rows.positions, ranks, index).own;
+    const bool is_hit = counts && rows.label[index] != ignored && of_label == of_label &&
+                        before[index] < static_cast<float>(k);
+    return is_hit ? 1.0 : 0.0;
+  }
+};
+
 /// The loss of a row from all ranks' sums of it.
 template <class Team>
-struct LossOfSums {
+struct LossOfRanks {
   int64_t ranks;
   double smoothing;
   SoftmaxOfRows kept;
   __device__ double operator()(const LogitRows& rows, const float* sums, int64_t index, bool counts) const {
     const LogitSum whole = of_all_ranks(sums, rows.samples * rows.positions, ranks, index);
     keep<Team>(Softmax{whole.largest, whole.exp_sum}, kept, index);
-    return counts ? loss_of_sums(whole, target(rows, index), rows.classes, smoothing) : 0.0;
+    return counts ? loss_of_ranks(whole, target(rows, index), rows.classes, smoothing) : 0.0;
   }
 };
 
@@ -176,25 +210,43 @@ cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void*
 }
 
 cudaError_t launch_logit_sums(const LogitRows& rows, const OwnClasses& own, DType dtype, const void* logits,
-                              float* sums, cudaStream_t stream) {
+                              const float* class_weights, float* sums, cudaStream_t stream) {
   return with_team(rows.classes, [=](auto team) {
     return with_storage(dtype, [=](auto type) {
       using Team = decltype(team);
       using T = decltype(type);
       return launch(sum_logits<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows, own,
-                    static_cast<const T*>(logits), sums);
+                    static_cast<const T*>(logits), class_weights, sums);
     });
   });
+}
+
+cudaError_t launch_classes_before(const LogitRows& rows, const OwnClasses& own, int64_t ranks, DType dtype,
+                                  const void* logits, const float* sums, float* counts, cudaStream_t stream) {
+  return with_team(rows.classes, [=](auto team) {
+    return with_storage(dtype, [=](auto type) {
+      using Team = decltype(team);
+      using T = decltype(type);
+      return launch(count_classes_before<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows,
+                    own, ranks, static_cast<const T*>(logits), sums, counts);
+    });
+  });
+}
+
+cudaError_t launch_top_k_of_ranks(const LogitRows& rows, int64_t ranks, const float* sums,
+                                  const float* counts, int64_t k, int32_t ignored, const BlockSums& memory,
+                                  float* hits, cudaStream_t stream) {
+  return launch_sum<WarpTeam>(rows, sums, HitOfRanks{ranks, k, ignored, counts}, memory, hits, stream);
 }
 
 int64_t sums_workspace_bytes(int64_t rows) {
   return blocks_of_rows<WarpTeam>(rows) * static_cast<int64_t>(sizeof(double));
 }
 
-cudaError_t launch_cross_entropy_of_sums(const LogitRows& rows, int64_t ranks, const float* sums,
-                                         double smoothing, const SoftmaxOfRows& softmax,
-                                         const BlockSums& memory, float* loss, cudaStream_t stream) {
-  return launch_sum<WarpTeam>(rows, sums, LossOfSums<WarpTeam>{ranks, smoothing, softmax}, memory, loss,
+cudaError_t launch_cross_entropy_of_ranks(const LogitRows& rows, int64_t ranks, const float* sums,
+                                          double smoothing, const SoftmaxOfRows& softmax,
+                                          const BlockSums& memory, float* loss, cudaStream_t stream) {
+  return launch_sum<WarpTeam>(rows, sums, LossOfRanks<WarpTeam>{ranks, smoothing, softmax}, memory, loss,
                               stream);
 }
 

@@ -45,14 +45,21 @@ cudaError_t launch_cross_entropy_backward(const LogitRows& rows, const OwnClasse
                                           const void* logits, const KeptSoftmax& softmax, double smoothing,
                                           const float* dloss, void* dlogits, int64_t dlogits_step,
                                           cudaStream_t stream);
-/// sums (rows, LogitSum::kFields)
+/// sums (rows, LogitSum::kFields); class_weights of all ranks' classes, or null.
 cudaError_t launch_logit_sums(const LogitRows& rows, const OwnClasses& own, DType dtype, const void* logits,
-                              float* sums, cudaStream_t stream);
+                              const float* class_weights, float* sums, cudaStream_t stream);
+/// counts (rows) of ClassesBefore, from the sums of all ranks.
+cudaError_t launch_classes_before(const LogitRows& rows, const OwnClasses& own, int64_t ranks, DType dtype,
+                                  const void* logits, const float* sums, float* counts, cudaStream_t stream);
+/// The hits of the counts of all ranks.
+cudaError_t launch_top_k_of_ranks(const LogitRows& rows, int64_t ranks, const float* sums,
+                                  const float* counts, int64_t k, int32_t ignored, const BlockSums& memory,
+                                  float* hits, cudaStream_t stream);
 /// The loss of the ranks' sums (ranks, rows, LogitSum::kFields). `rows.classes` are those of all ranks.
 int64_t sums_workspace_bytes(int64_t rows);
-cudaError_t launch_cross_entropy_of_sums(const LogitRows& rows, int64_t ranks, const float* sums,
-                                         double smoothing, const SoftmaxOfRows& softmax,
-                                         const BlockSums& memory, float* loss, cudaStream_t stream);
+cudaError_t launch_cross_entropy_of_ranks(const LogitRows& rows, int64_t ranks, const float* sums,
+                                          double smoothing, const SoftmaxOfRows& softmax,
+                                          const BlockSums& memory, float* loss, cudaStream_t stream);
 cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
                          const BlockSums& memory, float* correct, cudaStream_t stream);
 

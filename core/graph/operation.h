@@ -46,13 +46,14 @@ struct FeatureCut {
   /// Of each of these inputs, and of the output. Empty: all have the same sections, whatever these are.
   std::vector<std::vector<int64_t>> of_inputs = {};
   std::vector<int64_t> of_output = {};
+  bool ends = false;  ///< the outputs have no features: of losses and metrics, whose classes are shared
 };
 
 /// What one of several ranks computes: some features of each row, or some rows, all dimensions but the last
 /// counting these.
 struct SharedPart {
   Along along;
-  Shape whole;                    ///< of the operation's first output
+  Shape whole;                    ///< of the operation's first output, or of its features if it ends them
   std::vector<int64_t> sections;  ///< of its features; empty: rows are shared
   int64_t rows = 0;               ///< of each rank, if rows are shared
 };

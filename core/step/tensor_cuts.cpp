@@ -103,7 +103,7 @@ class EntryCuts {
         const auto cut = node(n).op->feature_cut(specs_of(program_.tensors, node(n).inputs));
         if (!cut) return std::nullopt;
         for (const size_t i : cut->inputs) reach(node(n).inputs[i]);
-        if (node(n).op->judged_input()) {
+        if (cut->ends) {
           region.is_judged = true;
         } else {
           region.inside.push_back(n);

@@ -13,7 +13,7 @@ namespace trainer {
 /// The parameters that ranks along Axis::tensor share, and how each is cut. A product is cut by its outputs,
 /// and the one that reads them, perhaps after attention or element-wise functions, by its inputs: so neither
 /// exchanges anything in between (Shoeybi et al., "Megatron-LM", 2019). Logits are cut by classes if a loss
-/// alone reads them; embeddings by the vocabulary.
+/// or metrics alone read them; embeddings by the vocabulary.
 struct TensorCuts {
   std::map<TensorId, Sections> parameters;
   /// Of these products' outputs in any entry the sections, and of the tensors up to the next products.

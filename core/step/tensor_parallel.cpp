@@ -88,8 +88,8 @@ class Sharing {
   }
 
   void share_features(Node node) {
-    const auto judged = node.op->judged_input();
-    const TensorId of = judged ? node.inputs[*judged] : node.outputs[0];
+    const auto cut = node.op->feature_cut(specs_of(program_.tensors, node.inputs));
+    const TensorId of = cut->ends ? node.inputs[cut->inputs.front()] : node.outputs[0];
     const SharedPart part{.along = along_, .whole = original(of), .sections = cuts_.features.at(of)};
     for (TensorId& id : node.inputs) {
       if (!cuts_.features.contains(id)) id = whole(id);

@@ -61,19 +61,14 @@ OwnClasses::OwnClasses(const std::optional<ClassCut>& cut, int64_t held, int64_t
   if (cut) valid = std::clamp<int64_t>(all - first, 0, held);
 }
 
-namespace {
-
-void describe_cut(AttributeVisitor& visit, const std::optional<ClassCut>& cut) {
-  if (!cut) return;
-  describe(visit, cut->along);
-  visit("classes", cut->classes);
+void ClassCut::describe(AttributeVisitor& visit) const {
+  trainer::describe(visit, along);
+  visit("classes", classes);
 }
-
-}  // namespace
 
 void CrossEntropy::describe(AttributeVisitor& visit) const {
   visit("label_smoothing", label_smoothing, {.hidden = label_smoothing == 0});
-  describe_cut(visit, cut);
+  if (cut) cut->describe(visit);
 }
 
 std::shared_ptr<const Operation> CrossEntropy::on_part(const SharedPart& part) const {
@@ -101,7 +96,7 @@ double CrossEntropy::flops(std::span<const TensorSpec> inputs, std::span<const T
 
 void CrossEntropyBackward::describe(AttributeVisitor& visit) const {
   visit("label_smoothing", label_smoothing, {.hidden = label_smoothing == 0});
-  describe_cut(visit, cut);
+  if (cut) cut->describe(visit);
 }
 
 std::vector<TensorSpec> CrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {
@@ -117,6 +112,11 @@ double CrossEntropyBackward::flops(std::span<const TensorSpec> inputs, std::span
 void TopK::describe(AttributeVisitor& visit) const {
   visit("k", k);
   if (ignored != kNoLabel) visit("ignored", int64_t{ignored});
+  if (cut) cut->describe(visit);
+}
+
+std::shared_ptr<const Operation> TopK::on_part(const SharedPart& part) const {
+  return std::make_shared<TopK>(k, ignored, ClassCut{part.along, part.whole.back()});
 }
 
 std::vector<TensorSpec> TopK::infer(std::span<const TensorSpec> inputs) const {

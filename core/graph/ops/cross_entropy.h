@@ -41,18 +41,6 @@ struct SoftmaxTarget {
   }
 };
 
-/// The classes that one of several ranks has, in their order along an axis; the last ranks may have padding.
-struct ClassCut {
-  Along along;
-  int64_t classes = 0;  ///< of all ranks
-};
-
-/// Of these the rank's own: logit c of `valid` is that of class `first + c` of `all`.
-struct OwnClasses {
-  OwnClasses(const std::optional<ClassCut>& cut, int64_t held, int64_t position);
-  int64_t first, valid, all;
-};
-
 /// logits (N, C), labels i32 (N), weights (N) -> loss (1), the weighted sum over samples of
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
 /// With weights 1 / N it is the mean. The gradient reads two more outputs of the labels' shape: the largest
@@ -84,7 +72,9 @@ class CrossEntropy final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   std::optional<size_t> judged_input() const override { return kLogits; }
-  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override { return {{{kLogits}}}; }
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override {
+    return FeatureCut{.inputs = {kLogits}, .ends = true};
+  }
   std::shared_ptr<const Operation> on_part(const SharedPart& part) const override;
 
   const double label_smoothing;
@@ -120,7 +110,8 @@ class TopK final : public Operation {
   enum : size_t { kLogits, kLabels, kWeights, kInputs };
   enum : size_t { kHits };
 
-  explicit TopK(int64_t count, int32_t ignored_label = kNoLabel) : k(count), ignored(ignored_label) {}
+  explicit TopK(int64_t count, int32_t ignored_label = kNoLabel, std::optional<ClassCut> classes = {})
+      : k(count), ignored(ignored_label), cut(classes) {}
   std::string_view name() const override { return "top_k"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -129,8 +120,14 @@ class TopK final : public Operation {
     return input == kLogits ? InputType::as_made : InputType::f32;
   }
 
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override {
+    return FeatureCut{.inputs = {kLogits}, .ends = true};
+  }
+  std::shared_ptr<const Operation> on_part(const SharedPart& part) const override;
+
   const int64_t k;
   const int32_t ignored;
+  const std::optional<ClassCut> cut;  ///< of the logits: exchange_logits replaces it then
 };
 
 }  // namespace trainer

@@ -25,12 +25,17 @@ double flops_of_sums(const TensorSpec& logits) {
 
 void CrossEntropySums::describe(AttributeVisitor& visit) const {
   describe_settings(settings, visit);
+  if (cut) cut->describe(visit);
+}
+
+std::shared_ptr<const Operation> CrossEntropySums::on_part(const SharedPart& part) const {
+  return std::make_shared<CrossEntropySums>(settings, ClassCut{part.along, part.whole.back()});
 }
 
 std::vector<TensorSpec> CrossEntropySums::infer(std::span<const TensorSpec> inputs) const {
   expect_count(inputs, kInputs);
   expect_classification(inputs);
-  const int64_t classes = LogitSizes(inputs[kLogits].shape).classes;
+  const int64_t classes = cut ? cut->classes : LogitSizes(inputs[kLogits].shape).classes;
   const Shape& weights = inputs[kClassWeights].shape;
   expect(weights.empty() || weights == Shape{classes},
          fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));
@@ -43,7 +48,7 @@ std::vector<TensorId> CrossEntropySums::gradient(const Backward& backward) const
   std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
   inputs.insert(inputs.begin(), backward.dy[kLoss]);
   inputs.insert(inputs.end(), {backward.node.outputs[kLargest], backward.node.outputs[kExpSum]});
-  gradients[kLogits] = backward.build.emit<CrossEntropySumsBackward>(inputs, settings);
+  gradients[kLogits] = backward.build.emit<CrossEntropySumsBackward>(inputs, settings, cut);
   return gradients;
 }
 
@@ -53,6 +58,7 @@ double CrossEntropySums::flops(std::span<const TensorSpec> inputs, std::span<con
 
 void CrossEntropySumsBackward::describe(AttributeVisitor& visit) const {
   describe_settings(settings, visit);
+  if (cut) cut->describe(visit);
 }
 
 std::vector<TensorSpec> CrossEntropySumsBackward::infer(std::span<const TensorSpec> inputs) const {

@@ -14,6 +14,20 @@ namespace trainer {
 /// A label that never occurs: for losses and metrics that leave nothing out.
 constexpr int32_t kNoLabel = std::numeric_limits<int32_t>::min();
 
+/// The classes that one of several ranks has, in their order along an axis; the last ranks may have padding.
+struct ClassCut {
+  Along along;
+  int64_t classes = 0;  ///< of all ranks
+
+  void describe(AttributeVisitor& visit) const;
+};
+
+/// Of these the rank's own: logit c of `valid` is that of class `first + c` of `all`.
+struct OwnClasses {
+  OwnClasses(const std::optional<ClassCut>& cut, int64_t held, int64_t position);
+  int64_t first, valid, all;
+};
+
 /// The loss of a row of logits with class weights w: as in PyTorch's cross_entropy, smoothing s is weighted
 /// as well. W is the sum of all w, C their number.
 template <class T>
@@ -77,7 +91,8 @@ class CrossEntropySums final : public Operation {
   };
   enum Output : size_t { kLoss, kWeight, kValidTargets, kLargest, kExpSum };
 
-  explicit CrossEntropySums(const CrossEntropySettings& how) : settings(how) {}
+  explicit CrossEntropySums(const CrossEntropySettings& how, std::optional<ClassCut> classes = {})
+      : settings(how), cut(classes) {}
   std::string_view name() const override { return "cross_entropy_sums"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -88,8 +103,15 @@ class CrossEntropySums final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   std::optional<size_t> judged_input() const override { return kLogits; }
+  /// The focal loss's gradient reads the label's logit, which another rank may have.
+  std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override {
+    if (settings.gamma != 0) return std::nullopt;
+    return FeatureCut{.inputs = {kLogits}, .ends = true};
+  }
+  std::shared_ptr<const Operation> on_part(const SharedPart& part) const override;
 
   const CrossEntropySettings settings;
+  const std::optional<ClassCut> cut;  ///< of the logits: exchange_logits replaces it then
 };
 
 /// dloss (1), then cross_entropy_sums's inputs, then its last two outputs -> dlogits, the gradient of its
@@ -99,7 +121,8 @@ class CrossEntropySumsBackward final : public Operation {
   enum : size_t { kDloss, kLogits, kLabels, kWeights, kClassWeights, kLargest, kExpSum, kInputs };
   enum : size_t { kDlogits };
 
-  explicit CrossEntropySumsBackward(const CrossEntropySettings& how) : settings(how) {}
+  explicit CrossEntropySumsBackward(const CrossEntropySettings& how, std::optional<ClassCut> classes = {})
+      : settings(how), cut(classes) {}
   std::string_view name() const override { return "cross_entropy_sums_backward"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
@@ -108,6 +131,7 @@ class CrossEntropySumsBackward final : public Operation {
   bool in_place(size_t input, size_t) const override { return input == kLogits; }
 
   const CrossEntropySettings settings;
+  const std::optional<ClassCut> cut;  ///< of the logits; the gradient of padding is zero
 };
 
 /// sum (1), weight (1), scale (1) -> mean (1) = sum / weight, and factor (1) = 1 / (scale * weight), by which

@@ -16,14 +16,14 @@ struct LogitSum {
   float exp_sum = 0;  ///< of exp(x - largest)
   float own = 0;      ///< the label's logit, or 0 if another rank has that
   float other = 0;    ///< the other label's
-  float all = 0;      ///< the sum of the logits
+  float all = 0;      ///< the sum of the logits, each by the weight of its class
 };
 
-/// logits (N, C) or (N, T, C) of this rank, labels and other labels as cross_entropy's -> f32 (rows,
-/// kFields).
+/// logits (N, C) or (N, T, C) of this rank, labels and other labels as cross_entropy's, weights of all
+/// classes or absent -> f32 (rows, kFields). A label may be one to ignore, which no rank has.
 class LogitSums final : public Operation {
  public:
-  enum : size_t { kLogits, kLabels, kOtherLabels, kInputs };
+  enum : size_t { kLogits, kLabels, kOtherLabels, kClassWeights, kInputs };
   enum : size_t { kSums };
 
   explicit LogitSums(const ClassCut& classes) : cut(classes) {}
@@ -38,13 +38,13 @@ class LogitSums final : public Operation {
 
 /// The sums of all ranks, f32 (ranks, rows, kFields), and labels, weights, other labels and mix weights as
 /// cross_entropy's -> its outputs. Adds up in the order of the ranks, so that each gets the same bits.
-class CrossEntropyOfSums final : public Operation {
+class CrossEntropyOfRanks final : public Operation {
  public:
   enum : size_t { kSums, kLabels, kWeights, kOtherLabels, kMixWeights, kInputs };
   enum : size_t { kLoss, kLargest, kExpSum };
 
-  CrossEntropyOfSums(double smoothing, const ClassCut& classes) : label_smoothing(smoothing), cut(classes) {}
-  std::string_view name() const override { return "cross_entropy_of_sums"; }
+  CrossEntropyOfRanks(double smoothing, const ClassCut& classes) : label_smoothing(smoothing), cut(classes) {}
+  std::string_view name() const override { return "cross_entropy_of_ranks"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -55,12 +55,62 @@ class CrossEntropyOfSums final : public Operation {
 };
 
 /// The loss of a row, from all ranks' sums of it. An infinite logit counts only where smoothing reads it.
-TRAINER_HD double loss_of_sums(const LogitSum& whole, const SoftmaxTarget& target, int64_t classes,
-                               double smoothing) {
+TRAINER_HD double loss_of_ranks(const LogitSum& whole, const SoftmaxTarget& target, int64_t classes,
+                                double smoothing) {
   const double log_sum = std::log(static_cast<double>(whole.exp_sum)) + whole.largest;
   const double mean = smoothing > 0 ? whole.all / static_cast<double>(classes) : 0;
   return target.loss<double>(log_sum, whole.own, whole.other, mean, smoothing);
 }
+
+/// The same for cross_entropy_sums without gamma: inputs and outputs are its own, but for the logits.
+class CrossEntropySumsOfRanks final : public Operation {
+ public:
+  enum : size_t { kSums, kLabels, kWeights, kClassWeights, kInputs };
+
+  CrossEntropySumsOfRanks(const CrossEntropySettings& how, const ClassCut& classes)
+      : settings(how), cut(classes) {}
+  std::string_view name() const override { return "cross_entropy_sums_of_ranks"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+
+  const CrossEntropySettings settings;
+  const ClassCut cut;
+};
+
+/// logits and labels as logit_sums's, the sums of all ranks -> f32 (rows): how many of this rank's classes
+/// come before the label, as top_k orders them.
+class ClassesBefore final : public Operation {
+ public:
+  enum : size_t { kLogits, kLabels, kSums, kInputs };
+  enum : size_t { kCounts };
+
+  explicit ClassesBefore(const ClassCut& classes) : cut(classes) {}
+  std::string_view name() const override { return "classes_before"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
+  void describe(AttributeVisitor& visit) const override { cut.describe(visit); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+
+  const ClassCut cut;
+};
+
+/// Those of all ranks, f32 (rows), the sums of all ranks, labels and weights -> top_k's output.
+class TopKOfRanks final : public Operation {
+ public:
+  enum : size_t { kCounts, kSums, kLabels, kWeights, kInputs };
+  enum : size_t { kHits };
+
+  TopKOfRanks(int64_t count, int32_t ignored_label, const ClassCut& classes)
+      : k(count), ignored(ignored_label), cut(classes) {}
+  std::string_view name() const override { return "top_k_of_ranks"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+
+  const int64_t k;
+  const int32_t ignored;
+  const ClassCut cut;
+};
 
 /// Rank `r`'s sums of a row, of `rows`.
 TRAINER_HD const float* sums_at(const float* sums, int64_t rows, int64_t r, int64_t row) {
