@@ -100,7 +100,7 @@ class RankTable {
   }
   /// A rank that computes by itself represents all others.
   void put(float* table, int64_t c, double first, double second) const {
-    const int64_t own = group_ == nullptr ? 0 : group_->rank();
+    const int64_t own = group_ == nullptr ? 0 : group_->mesh().coordinate(Axis::data, group_->rank());
     const bool is_alone = group_ != nullptr && group_->skips_collectives();
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       const bool is_mine = rank == own || is_alone;

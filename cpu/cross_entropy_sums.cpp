@@ -176,7 +176,7 @@ void write_gradient(const TargetRun& run, const OwnClasses& own_classes, const S
     f.even[i] = own * even;
     sharp[i] = own * target.sharp();
   }
-  if (run.stride_i == 1) {
+  if (run.stride_c != 1) {  // an image's
     gradient_by_classes(run, f, weights.of, dx);
   } else {
     gradient_by_rows(run, own_classes, f, weights.of + own_classes.first, dx);

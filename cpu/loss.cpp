@@ -96,9 +96,11 @@ TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const 
 /// Of one row on this rank; labels and weights are of all ranks' classes.
 LogitSum logit_sum(const float* row, const OwnClasses& own, int64_t label, int64_t other,
                    const float* weights) {
-  if (own.valid == 0) return {.largest = -std::numeric_limits<float>::infinity()};
+  if (own.valid == 0) return {.largest = LogitSum::kNone};
   LogitSum sum{.largest = row_max(row, own.valid)};
-  sum.exp_sum = exp_sum(row, sum.largest, own.valid);
+  // Classes of which none is possible add nothing to those of other ranks.
+  const bool is_possible = sum.largest != -std::numeric_limits<float>::infinity();
+  sum.exp_sum = is_possible ? exp_sum(row, sum.largest, own.valid) : 0.0f;
   double all = 0;
   for (int64_t c = 0; c < own.valid; ++c)
     all += weights == nullptr ? row[c] : static_cast<double>(weights[own.first + c]) * row[c];

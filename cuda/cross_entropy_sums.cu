@@ -126,19 +126,20 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     Team::wait();  // dx may be the logits' own memory, and every member reads the label's
   }
   const float share = target.share(static_cast<float>(all_weights)) / exp_sum;
-  visit_logits<Team>(row, classes, [&](int64_t first, const Octet& x, int count) {
-    const int64_t left = own.valid - first;  // padding has no weights
-    const Octet weights =
-        class_weights(rows, own.first + first, static_cast<int>(left < count ? left : count));
+  const int64_t own_label = label - own.first;
+  if (rows.class_weights != nullptr) rows.class_weights += own.first;
+  visit_logits<Team>(row, own.valid, [&](int64_t first, const Octet& x, int count) {
+    const Octet weights = class_weights(rows, first, count);
     Octet d;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
       d.v[i] = share * math::exp(x.v[i] - largest) - target.even * weights.v[i];
-      if (own.first + first + i == label) d.v[i] -= target.sharp();
-      d.v[i] = first + i < own.valid ? d.v[i] * scale : 0.0f;  // the rest is padding
+      if (first + i == own_label) d.v[i] -= target.sharp();
+      d.v[i] *= scale;
     }
     store(d, count, out + first);
   });
+  for (int64_t c = own.valid + Team::member(); c < classes; c += Team::kSize) put(0.0f, out[c]);  // padding
 }
 
 /// The parts of blocks, as sum_targets's; a thread for each row.
@@ -156,9 +157,10 @@ __global__ void __launch_bounds__(kThreads)
     const double weight = rows.rows.weight[row / rows.rows.positions];
     const int32_t label = rows.rows.label[row];
     if (label != rows.ignored && weight != 0) {
-      double all_weights = 0;
-      if (rows.smoothing > 0) {
-        for (int64_t c = 0; c < rows.rows.classes; ++c) all_weights += class_weight(rows, c);
+      double all_weights = static_cast<double>(rows.rows.classes);
+      if (rows.smoothing > 0 && rows.class_weights != nullptr) {
+        all_weights = 0;
+        for (int64_t c = 0; c < rows.rows.classes; ++c) all_weights += rows.class_weights[c];
       }
       const WeightedTarget<double> target{class_weight(rows, label), rows.smoothing,
                                           rows.smoothing / static_cast<double>(rows.rows.classes)};

@@ -89,21 +89,22 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   const T* row = logits + index * rows.step;
   T* out = dx + index * dx_step;
   const float largest = kept.largest[index], inverse = 1.0f / kept.sum[index];
-  const SoftmaxTarget t = target(rows, index);
+  SoftmaxTarget t = target(rows, index);
+  t.label -= static_cast<int32_t>(own.first), t.other -= static_cast<int32_t>(own.first);
   const float scale = *dloss / static_cast<float>(rows.positions) * rows.weight[index / rows.positions];
   const float even = smoothing / static_cast<float>(own.all);
-  visit_logits<Team, kAtOnce>(row, rows.classes, [&](int64_t first, const Octet& x, int count) {
+  visit_logits<Team, kAtOnce>(row, own.valid, [&](int64_t first, const Octet& x, int count) {
     Octet d;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
       const float p = math::exp(x.v[i] - largest) * inverse;
-      d.v[i] = scale * t.gradient(static_cast<int32_t>(own.first + first) + i, p, even, smoothing);
-      if (first + i >= own.valid) d.v[i] = 0;  // padding
+      d.v[i] = scale * t.gradient(static_cast<int32_t>(first) + i, p, even, smoothing);
     }
     store(d, count, out + first);
   });
-  if (index + 1 == rows.samples * rows.positions) return;  // no gap follows
-  for (int64_t i = rows.classes + Team::member(); i < dx_step; i += Team::kSize) put(0.0f, out[i]);
+  // Padding, and the gap that follows all rows but the last.
+  const int64_t end = index + 1 == rows.samples * rows.positions ? rows.classes : dx_step;
+  for (int64_t i = own.valid + Team::member(); i < end; i += Team::kSize) put(0.0f, out[i]);
 }
 
 /// What a rank finds in its part of each row.
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     return c >= 0 && c < own.valid ? to_float(row[c]) : 0.0f;
   };
   float* const to = sums + index * LogitSum::kFields;
-  to[LogitSum::kLargest] = of_row.largest;
+  to[LogitSum::kLargest] = own.valid == 0 ? LogitSum::kNone : of_row.largest;
   to[LogitSum::kExpSum] = of_row.sum;
   to[LogitSum::kOwn] = logit(rows.label[index]);
   to[LogitSum::kOther] = rows.other == nullptr ? to[LogitSum::kOwn] : logit(rows.other[index]);

@@ -20,9 +20,9 @@ double samples_per_second(const Job& job, const Cost& step) {
   return static_cast<double>(job.spec.batch().global_batch) / step.seconds();
 }
 
-/// Of one rank.
+/// Of one rank; those that several compute together count in part.
 double samples_of_step(const Job& job) {
-  return static_cast<double>(job.spec.batch().rank_batch());
+  return static_cast<double>(job.spec.batch().rank_batch()) / static_cast<double>(job.spec.mesh().tensor);
 }
 
 /// Of a described GPU, in watts.

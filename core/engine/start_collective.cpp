@@ -22,9 +22,10 @@ std::vector<int64_t> row_major_bytes(std::span<const TensorSpec> specs) {
 
 /// start(collectives, numbers) over the outputs, unless it is skipped.
 template <class Start>
-StartCollective over_outputs(const std::vector<int64_t>& bytes, const Slots& slots, const Start& start) {
+StartCollective over_outputs(const std::vector<int64_t>& bytes, const Slots& slots, Axis axis,
+                             const Start& start) {
   return [=, numbers = std::vector<std::span<float>>(bytes.size())](Collectives& all, bool skips) mutable {
-    if (skips) return;
+    if (skips && axis != Axis::tensor) return;
     for (size_t i = 0; i < bytes.size(); ++i) numbers[i] = memory<float>(slots.outputs[i], bytes[i]);
     start(all, numbers);
   };
@@ -69,13 +70,13 @@ StartCollective start_of(const OpContext& context, const Choice& choice, const S
     return scatter(*op, context, slots);
   const std::vector<int64_t> bytes = output_bytes(context, choice);
   if (const auto* op = dynamic_cast<const AllReduceStart*>(&context.op)) {
-    return over_outputs(bytes, slots,
+    return over_outputs(bytes, slots, op->axis,
                         [number = op->number, axis = op->axis](Collectives& all, auto& numbers) {
                           all.start_all_reduce(number, axis, numbers);
                         });
   }
   if (const auto* op = dynamic_cast<const BroadcastStart*>(&context.op)) {
-    return over_outputs(bytes, slots,
+    return over_outputs(bytes, slots, op->axis,
                         [number = op->number, root = op->root](Collectives& all, auto& numbers) {
                           all.start_broadcast(number, root, numbers);
                         });

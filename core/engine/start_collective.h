@@ -16,7 +16,7 @@ std::vector<int64_t> output_bytes(const OpContext& context, const Choice& choice
 
 /// Of a node that starts a collective: starts it on the memory that the slots point to by then. With
 /// `skips` (ProcessGroup::skips_collectives) it does so only if no rank can compute without the others'
-/// numbers, as without their parts of a parameter.
+/// numbers, as without their parts of a parameter, or of operations that they share.
 using StartCollective = std::function<void(Collectives& all, bool skips)>;
 StartCollective start_of(const OpContext& context, const Choice& choice, const Slots& slots);
 

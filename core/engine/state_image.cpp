@@ -106,7 +106,9 @@ const Tensor& StateImage::tensor_of(TensorId id) const {
 }
 
 void StateImage::read(TensorId id, const Sink& sink) const {
-  const auto [shape, layout] = executable_.form(id);
+  const Executable::Form form = executable_.form(id);
+  const Shape& shape = form.shape;
+  const Layout& layout = form.layout;
   const int64_t element = executable_.plan().stored_type(id).bytes;
   const std::byte* stored = at(id);
   if (layout.row_major()) return sink({stored, static_cast<size_t>(numel(shape) * element)});
@@ -117,7 +119,9 @@ void StateImage::read(TensorId id, const Sink& sink) const {
 }
 
 void StateImage::write(TensorId id, std::span<const std::byte> bytes) {
-  const auto [shape, layout] = executable_.form(id);
+  const Executable::Form form = executable_.form(id);
+  const Shape& shape = form.shape;
+  const Layout& layout = form.layout;
   const int64_t element = executable_.plan().stored_type(id).bytes;
   if (static_cast<int64_t>(bytes.size()) != numel(shape) * element)
     throw std::logic_error("write: wrong number of bytes");

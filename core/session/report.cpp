@@ -27,7 +27,8 @@ int64_t parameter_count(const Program& program) {
 /// unless the recipe fixes it.
 std::optional<std::string> statistics_note(const Job& job) {
   const Recipe& recipe = job.spec.recipe();
-  if (job.spec.ranks() == 1 || recipe.training.micro_batch_size || recipe.parallelism.sync_batch_norm)
+  if (job.spec.batch().share.ranks == 1 || recipe.training.micro_batch_size ||
+      recipe.parallelism.sync_batch_norm)
     return std::nullopt;
   if (std::ranges::none_of(job.program.entries.front().nodes,
                            [](const Node& node) { return node.op->has_batch_statistics(); }))

@@ -175,8 +175,8 @@ class EntryCuts {
   /// Whether the parts are equal, and no parameter is cut in another way or was refused. The classes of
   /// logits have padding.
   bool is_possible(const Region& region) {
+    if (!can_share_inside(region)) return false;
     for (const auto& [id, sections] : region.sections) {
-      for (const size_t n : region.inside) require_divisible(node(n), id, sections);
       const bool divides = std::ranges::all_of(sections, [&](int64_t each) { return each % ranks_ == 0; });
       if (divides || region.is_judged) continue;
       const Node& first = node(region.entering.front());
@@ -188,17 +188,23 @@ class EntryCuts {
     return put(region, cuts);
   }
 
-  /// Lets the operation that makes the tensor say why it cannot be cut.
-  void require_divisible(const Node& at, TensorId id, const std::vector<int64_t>& sections) const {
-    if (at.outputs[0] != id) return;
-    const auto cut = at.op->feature_cut(specs_of(program_.tensors, at.inputs));
-    if (cut->of_output.empty()) return;
-    try {
-      at.op->on_part(
-          {.along = {Axis::tensor, ranks_}, .whole = program_.spec(id).shape, .sections = sections});
-    } catch (const std::invalid_argument& problem) {
-      fail_at(at.origin, problem.what());
+  /// Whether the operations inside can be shared in these sections. One that has sections of its own says why
+  /// not: a network with attention is meant to be shared.
+  bool can_share_inside(const Region& region) const {
+    for (const size_t n : region.inside) {
+      const Node& each = node(n);
+      const TensorId y = each.outputs[0];
+      const auto cut = each.op->feature_cut(specs_of(program_.tensors, each.inputs));
+      try {
+        each.op->on_part({.along = {Axis::tensor, ranks_},
+                          .whole = program_.spec(y).shape,
+                          .sections = region.sections.at(y)});
+      } catch (const std::invalid_argument& problem) {
+        if (!cut->of_output.empty()) fail_at(each.origin, problem.what());
+        return false;
+      }
     }
+    return true;
   }
 
   void take(const Region& region) {

@@ -261,12 +261,13 @@ Pass tensor_parallel(const Mesh& mesh, const Origin& origin) {
     for (Entry& entry : program.entries) Sharing(program, entry, cuts, mesh.tensor).run();
     program.repeated =
         repeated_share(whole, flops_of(program, program.entries.front()), static_cast<double>(mesh.tensor));
-    if (products.empty()) return;
+    constexpr double kNoticed = 0.1;
+    if (program.repeated < kNoticed) return;
     program.remarks.push_back(fmt::format(
-        "parallelism.tensor: every rank computes {}{} as a whole, {:.1f} % of the "
-        "forward part",
-        products.front(), products.size() > 1 ? fmt::format(" and {} more", products.size() - 1) : "",
-        100 * program.repeated));
+        "parallelism.tensor: {:.0f} % of the forward part is computed by every rank as a whole{}; "
+        "parallelism.data or shard_parameters would use the ranks better",
+        100 * program.repeated,
+        products.empty() ? std::string() : fmt::format(", {} among others", products.front())));
   };
   return {.name = "tensor_parallel",
           .help = "share operations among ranks, by features and by rows (parallelism.tensor)",

@@ -139,6 +139,8 @@ class Search {
     scattered_.erase(start.number);
     if (dynamic_cast<const ReduceScatterStart*>(&start) != nullptr) scattered_.insert(start.number);
     if (dynamic_cast<const AllGatherStart*>(&start) == nullptr) return;
+    // What ranks compute together was checked by the rank that it comes from.
+    if (start.axis == Axis::tensor) scattered_.insert(start.number);
     for (size_t i = 0; i < node.outputs.size(); ++i) gathered_[node.outputs[i]] = node.inputs[i];
   }
 

@@ -181,12 +181,26 @@ TEST_CASE("ranks that share operations train as one") {
   for (const Trained& one : found) CHECK(one.persistent_bytes < whole[0].persistent_bytes);
 }
 
+/// What comes before the pair every rank computes as a whole.
+const char* const kPairsBehindConvolution =
+    "{input: [3, 9, 9], layers: [{conv2d: {out_channels: 4, kernel_size: 3, bias: false}}, batch_norm, relu, "
+    "flatten, {linear: 16}, gelu_tanh, {linear: 13}, relu, {linear: 10}]}";
+
+TEST_CASE("ranks that share operations take batch statistics of ranks with samples of their own") {
+  Division division{.ranks = 2, .rows = 3, .sync_batch_norm = GENERATE(false, true)};
+  const std::vector<Trained> whole = train_all(kPairsBehindConvolution, division, kAdamW);
+  division.ranks = 4;
+  division.tensor = 2;
+  check_close(whole[0], train_all(kPairsBehindConvolution, division, kAdamW), 5e-6);
+}
+
 TEST_CASE("ranks that share operations train in bf16 as one") {
   if (!can_train_in_bf16()) return;
+  const char* const network = GENERATE(kPairs, kPairsBehindConvolution);
   Division division{.ranks = 1, .rows = 3, .precision = Precision::amp_bf16};
-  const Trained whole = train_all(kPairs, division, kWithMomentum)[0];
+  const Trained whole = train_all(network, division, kWithMomentum)[0];
   division.ranks = division.tensor = 2;
-  check_close(whole, train_all(kPairs, division, kWithMomentum), 5e-3);
+  check_close(whole, train_all(network, division, kWithMomentum), 5e-3);
 }
 
 }  // namespace trainer::test

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/all_gather.h"
 
-#include "core/graph/ops/cast.h"
 #include "core/graph/ops/own_part.h"
 
 namespace trainer {
@@ -10,12 +9,6 @@ namespace {
 void expect_parts(const Along& along, const Shape& part, const Shape& whole) {
   expect(along.ranks > 0 && numel(part) > 0 && numel(whole) <= along.ranks * numel(part),
          "the parts of all ranks hold less than the whole");
-}
-
-/// Gradients are added up in f32, whatever type was gathered.
-TensorId in_f32(const Backward& backward, TensorId dy) {
-  if (backward.build.program().spec(dy).dtype == DType::f32) return dy;
-  return backward.build.emit<Cast>({dy}, DType::f32);
 }
 
 }  // namespace
@@ -36,7 +29,14 @@ std::vector<TensorSpec> AllGather::infer(std::span<const TensorSpec> inputs) con
 std::vector<TensorId> AllGather::gradient(const Backward& backward) const {
   const Shape part = backward.shape(kPart);
   if (work == Work::repeated) return {backward.build.emit<OwnPart>({backward.dy[kWhole]}, along, part)};
-  return {backward.build.emit<ReduceScatter>({in_f32(backward, backward.dy[kWhole])}, along, part)};
+  const TensorId dy = as_type(backward.build, backward.dy[kWhole], DType::f32);
+  const TensorId sum = backward.build.emit<ReduceScatter>({dy}, along, part);
+  // Of a parameter's part, which was cast before it travelled, the sum stays f32: Cast::gradient passes it
+  // on.
+  const bool is_parameter = along.axis == Axis::shards;
+  return {is_parameter
+              ? sum
+              : as_type(backward.build, sum, backward.build.program().spec(backward.x(kPart)).dtype)};
 }
 
 void ReduceScatter::describe(AttributeVisitor& visit) const {

@@ -161,8 +161,10 @@ std::shared_ptr<const Operation> Attention::on_part(const SharedPart& part) cons
         settings.kv_heads == settings.heads
             ? fmt::format("{} heads", settings.heads)
             : fmt::format("{} heads and {} of keys and values", settings.heads, settings.kv_heads);
-    expect(false, fmt::format("{} ranks cannot share {}: parallelism.tensor may be {}", ranks, heads,
-                              possible.empty() ? "1" : fmt::format("{}", fmt::join(possible, " or "))));
+    const std::string remedy = possible.empty()
+                                   ? "use parallelism.shard_parameters"
+                                   : fmt::format("parallelism.tensor may be {}", fmt::join(possible, " or "));
+    expect(false, fmt::format("{} ranks cannot share {}: {}", ranks, heads, remedy));
   }
   AttentionSettings own = settings;
   own.heads /= ranks;

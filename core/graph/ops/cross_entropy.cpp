@@ -121,7 +121,7 @@ std::shared_ptr<const Operation> TopK::on_part(const SharedPart& part) const {
 
 std::vector<TensorSpec> TopK::infer(std::span<const TensorSpec> inputs) const {
   expect_classification(inputs);
-  const int64_t classes = LogitSizes(inputs[kLogits].shape).classes;
+  const int64_t classes = cut ? cut->classes : LogitSizes(inputs[kLogits].shape).classes;
   expect(k <= classes, fmt::format("top{} needs at least {} classes, got {}", k, k, classes));
   return {{.shape = {1}, .dtype = DType::f32}};
 }

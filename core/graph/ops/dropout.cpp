@@ -46,7 +46,7 @@ std::shared_ptr<const Operation> Dropout::on_part(const SharedPart& shared) cons
   if (shared.sections.empty()) {
     own.rows = shared.rows;
   } else {
-    own.columns = whole.back() / shared.along.ranks;
+    own.columns = (whole.back() + shared.along.ranks - 1) / shared.along.ranks;
   }
   return std::make_shared<Dropout>(settings, own);
 }

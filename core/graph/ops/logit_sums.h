@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "core/base/math.h"
 #include "core/graph/ops/cross_entropy.h"
@@ -11,8 +12,9 @@ namespace trainer {
 /// What a rank finds in its part of a row of logits for the cross entropy of the whole row.
 struct LogitSum {
   enum Field : int { kLargest, kExpSum, kOwn, kOther, kAll, kFields };
+  static constexpr float kNone = -std::numeric_limits<float>::max();  ///< the largest of no logits
 
-  float largest = 0;  ///< of the logits; NaN if one is; minus infinity without any
+  float largest = 0;  ///< of the logits; NaN if one is; kNone without any
   float exp_sum = 0;  ///< of exp(x - largest)
   float own = 0;      ///< the label's logit, or 0 if another rank has that
   float other = 0;    ///< the other label's

@@ -15,6 +15,10 @@ std::vector<TensorSpec> as_input(std::span<const TensorSpec> inputs) {
 
 }  // namespace
 
+TensorId as_type(Builder& build, TensorId x, DType dtype) {
+  return build.program().spec(x).dtype == dtype ? x : build.emit<Cast>({x}, dtype);
+}
+
 void OwnPart::describe(AttributeVisitor& visit) const {
   trainer::describe(visit, along);
   visit("part", part, {.hidden = true});
@@ -51,11 +55,11 @@ std::vector<TensorSpec> SharedWork::infer(std::span<const TensorSpec> inputs) co
   return as_input(inputs);
 }
 
-/// In f32, whatever type x has.
+/// Added up in f32, whatever type x has.
 std::vector<TensorId> SharedWork::gradient(const Backward& backward) const {
-  TensorId dy = backward.dy[kY];
-  if (backward.build.program().spec(dy).dtype != DType::f32) dy = backward.build.emit<Cast>({dy}, DType::f32);
-  return {backward.build.emit<AllReduce>({dy}, along)};
+  const DType dtype = backward.build.program().spec(backward.x(kX)).dtype;
+  const TensorId dy = as_type(backward.build, backward.dy[kY], DType::f32);
+  return {as_type(backward.build, backward.build.emit<AllReduce>({dy}, along), dtype)};
 }
 
 }  // namespace trainer

@@ -5,6 +5,9 @@
 
 namespace trainer {
 
+/// x, or a cast of it.
+TensorId as_type(Builder& build, TensorId x, DType dtype);
+
 /// A tensor that all ranks have -> this rank's part of it, as all_gather has it: elements in row-major order,
 /// zeros beyond the whole. The ranks compute the tensor alike, and each needs its whole gradient.
 class OwnPart final : public Operation {
