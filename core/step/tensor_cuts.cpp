@@ -63,11 +63,11 @@ class EntryCuts {
   /// Parameters that something reads that is not cut with them.
   std::vector<TensorId> read_whole(const TensorCuts& cuts) const {
     std::vector<TensorId> found;
-    for (const auto& [id, cut] : cuts.parameters) {
-      const auto readers = readers_.find(id);
-      if (readers != readers_.end() &&
-          !std::ranges::all_of(readers->second, [&](size_t n) { return reads_cut(n, id, cut); }))
-        found.push_back(id);
+    for (const auto& cut : cuts.parameters) {
+      const auto readers = readers_.find(cut.first);
+      if (readers == readers_.end()) continue;
+      const auto is_cut_too = [&](size_t n) { return reads_cut(n, cut.first, cut.second); };
+      if (!std::ranges::all_of(readers->second, is_cut_too)) found.push_back(cut.first);
     }
     return found;
   }

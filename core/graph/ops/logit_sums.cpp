@@ -55,7 +55,8 @@ std::vector<TensorSpec> CrossEntropyOfRanks::infer(std::span<const TensorSpec> i
 }
 
 double CrossEntropyOfRanks::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return kRowFlops * static_cast<double>(numel(inputs[kSums].shape) / LogitSum::kFields);
+  const Shape& sums = inputs[kSums].shape;
+  return kRowFlops * static_cast<double>(sums[0] * sums[1]);
 }
 
 void CrossEntropySumsOfRanks::describe(AttributeVisitor& visit) const {
