@@ -35,11 +35,10 @@ std::unique_ptr<Kernel> compile_part(const Gpu& gpu, const OpContext& context, c
   const auto& op = static_cast<const Dropout&>(context.op);
   const TensorSpec& x = context.inputs[Dropout::kX];
   const int64_t position = gpu.position_along(op.part->along);
-  const SampleRows rows{.samples = {.count = context.inputs[Dropout::kSample].shape[0],
-                                    .width = op.part->rows_of_sample * op.part->width,
-                                    .dtype = x.dtype,
-                                    .index = nullptr,
-                                    .step = nullptr},
+  const SampleRows rows{.samples = context.inputs[Dropout::kSample].shape[0],
+                        .dtype = x.dtype,
+                        .index = nullptr,
+                        .step = nullptr,
                         .rows = numel(x.shape) / x.shape.back(),
                         .width = x.shape.back(),
                         .of_sample = op.part->rows_of_sample,
@@ -48,8 +47,8 @@ std::unique_ptr<Kernel> compile_part(const Gpu& gpu, const OpContext& context, c
                         .first_column = op.part->columns * position};
   return kernel(context, [=, settings = op.settings, stream = gpu.stream.get()] {
     SampleRows now = rows;
-    now.samples.index = at<const int32_t>(slots.inputs[Dropout::kSample]);
-    now.samples.step = at<const int32_t>(slots.inputs[Dropout::kStep]);
+    now.index = at<const int32_t>(slots.inputs[Dropout::kSample]);
+    now.step = at<const int32_t>(slots.inputs[Dropout::kStep]);
     return launch_dropout(settings, now, *slots.inputs[Dropout::kX], *slots.outputs[Dropout::kY], stream);
   });
 }

@@ -57,15 +57,15 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_previous_kernels();
   const int64_t octets = (rows.width + Octet::kSize - 1) / Octet::kSize;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
-  const int32_t step = *rows.samples.step;
+  const int32_t step = *rows.step;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < rows.rows * octets;
        i += stride) {
     const int64_t row = i / octets, first = i % octets * Octet::kSize, left = rows.width - first;
     const int64_t whole = rows.first_row + row, sample = whole / rows.of_sample;
     const int64_t element = whole % rows.of_sample * rows.whole_width + rows.first_column + first;
     Octet factor{};
-    if (sample < rows.samples.count) {
-      const int32_t index = rows.samples.index[sample];
+    if (sample < rows.samples) {
+      const int32_t index = rows.index[sample];
       Words words = settings.block(element / 4, index, step);
 #pragma unroll
       for (int k = 0; k < Octet::kSize; ++k) {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     const int64_t place = row * rows.width + first;
-    const Octet given = sample < rows.samples.count ? load(x + place, left) : Octet{};
+    const Octet given = sample < rows.samples ? load(x + place, left) : Octet{};
     store(each(Times{}, given, factor), left, y + place);
   }
 }
@@ -103,7 +103,7 @@ cudaError_t launch_dropout(const DropoutSettings& settings, const Samples& sampl
 cudaError_t launch_dropout(const DropoutSettings& settings, const SampleRows& rows, const void* x, void* y,
                            cudaStream_t stream) {
   const int64_t octets = (rows.width + Octet::kSize - 1) / Octet::kSize;
-  return with_storage(rows.samples.dtype, [=](auto type) {
+  return with_storage(rows.dtype, [=](auto type) {
     using T = decltype(type);
     return launch(drop_in_rows<T>, blocks_for(rows.rows * octets * Octet::kSize), dim3(kThreads), stream,
                   settings, rows, static_cast<const T*>(x), static_cast<T*>(y));

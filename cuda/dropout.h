@@ -20,7 +20,9 @@ struct Samples {
 /// Rows of `width` elements, of one of several ranks, and their places in whole samples: see DropoutPart.
 /// Rows beyond the samples are padding.
 struct SampleRows {
-  Samples samples;  ///< of all ranks; count: of indices
+  int64_t samples;  ///< of all ranks
+  DType dtype;
+  const int32_t *index, *step;
   int64_t rows, width;
   int64_t of_sample, whole_width, first_row, first_column;
 };

@@ -64,6 +64,19 @@ OwnClasses own_classes(const Gpu& gpu, const std::optional<ClassCut>& cut, const
   return {cut, LogitSizes(logits.shape).classes, cut ? gpu.position_along(cut->along) : 0};
 }
 
+/// For operations that read labels and no weights.
+template <class Op>
+LogitRows labelled_rows_of(const LogitSizes& sizes, int64_t step, const Slots& slots) {
+  return {.samples = sizes.samples,
+          .positions = sizes.positions,
+          .classes = sizes.classes,
+          .label = at<const int32_t>(slots.inputs[Op::kLabels]),
+          .weight = nullptr,
+          .other = nullptr,
+          .mix_weight = nullptr,
+          .step = step};
+}
+
 std::unique_ptr<Kernel> compile_logit_sums(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                            const Slots& slots) {
   using Op = LogitSums;
@@ -72,14 +85,7 @@ std::unique_ptr<Kernel> compile_logit_sums(const Gpu& gpu, const OpContext& cont
   return kernel(context, [=, own = own_classes(gpu, static_cast<const Op&>(context.op).cut, logits),
                           step = step_in(choice.inputs[Op::kLogits], logits), dtype = logits.dtype,
                           stream = gpu.stream.get()] {
-    LogitRows rows{.samples = sizes.samples,
-                   .positions = sizes.positions,
-                   .classes = sizes.classes,
-                   .label = at<const int32_t>(slots.inputs[Op::kLabels]),
-                   .weight = nullptr,
-                   .other = nullptr,
-                   .mix_weight = nullptr,
-                   .step = step};
+    LogitRows rows = labelled_rows_of<Op>(sizes, step, slots);
     rows.other = optional_at<const int32_t>(slots.inputs[Op::kOtherLabels]);
     return launch_logit_sums(rows, own, dtype, *slots.inputs[Op::kLogits],
                              optional_at<const float>(slots.inputs[Op::kClassWeights]),
@@ -112,14 +118,7 @@ std::unique_ptr<Kernel> compile_classes_before(const Gpu& gpu, const OpContext& 
   return kernel(context, [=, own = own_classes(gpu, cut, logits), ranks = cut.along.ranks,
                           step = step_in(choice.inputs[Op::kLogits], logits), dtype = logits.dtype,
                           stream = gpu.stream.get()] {
-    const LogitRows rows{.samples = sizes.samples,
-                         .positions = sizes.positions,
-                         .classes = sizes.classes,
-                         .label = at<const int32_t>(slots.inputs[Op::kLabels]),
-                         .weight = nullptr,
-                         .other = nullptr,
-                         .mix_weight = nullptr,
-                         .step = step};
+    const LogitRows rows = labelled_rows_of<Op>(sizes, step, slots);
     return launch_classes_before(rows, own, ranks, dtype, *slots.inputs[Op::kLogits],
                                  at<const float>(slots.inputs[Op::kSums]),
                                  at<float>(slots.outputs[Op::kCounts]), stream);

@@ -191,8 +191,10 @@ void add_communication(const Job& job, Json& report) {
     report["statistics"] = {{"sums", all.statistics.number}, {"bytes", all.statistics.bytes}};
   if (const PartsVolume parts = parts_of(job, Axis::shards); parts.bytes() > 0)
     report["parts"] = parts_json(parts);
-  if (const PartsVolume shared = parts_of(job, Axis::tensor); shared.bytes() > 0)
-    report["operations"] = parts_json(shared), report["repeated"] = job.program.repeated;
+  if (const PartsVolume shared = parts_of(job, Axis::tensor); shared.bytes() > 0) {
+    report["operations"] = parts_json(shared);
+    report["repeated"] = job.program.repeated;
+  }
   if (const Shares shares = shares_of(job); shares.moments > 0) {
     report["shards"] = {{"parameter_bytes", shares.bytes},
                         {"largest_moment_bytes", shares.largest},

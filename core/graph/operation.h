@@ -99,8 +99,8 @@ class Operation {
   virtual bool has_batch_statistics() const { return false; }
   /// Whether ranks can share it by features; nothing: they cannot.
   virtual std::optional<FeatureCut> feature_cut(std::span<const TensorSpec> /*inputs*/) const { return {}; }
-  /// Inputs of the first output's shape, of which each row alone makes that row of it; whole on every rank
-  /// are those that it does not name. Empty: ranks cannot share it by rows.
+  /// Inputs with the rows of the first output, each row of which depends on the same row of these alone.
+  /// Every rank needs the whole of the other inputs. Empty: ranks cannot share it by rows.
   virtual std::vector<size_t> row_inputs(std::span<const TensorSpec> /*inputs*/) const { return {}; }
   /// The operation that computes this part. Null: this one, on the inputs' parts. Throws
   /// std::invalid_argument if the features cannot be cut in such parts.

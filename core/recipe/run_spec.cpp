@@ -44,12 +44,14 @@ int64_t shards_of(const Recipe& recipe, int64_t ranks) {
 Mesh mesh_of(const Recipe& recipe, int64_t ranks) {
   const int64_t tensor = recipe.parallelism.tensor;
   if (ranks % tensor != 0) {
-    fail_at(recipe.origin_of("parallelism.tensor"),
-            ranks == 1
-                ? fmt::format("{} ranks cannot share each operation: there is one rank", tensor)
-                : fmt::format("{} ranks cannot be divided into groups of {} that share each operation; "
-                              "write {}",
-                              ranks, tensor, divisors_of(ranks)));
+    fail_at(
+        recipe.origin_of("parallelism.tensor"),
+        ranks == 1
+            ? fmt::format("{0} ranks cannot share each operation: there is one rank; start a multiple of {0}",
+                          tensor)
+            : fmt::format("{} ranks cannot be divided into groups of {} that share each operation; "
+                          "write {}, or start a multiple of {}",
+                          ranks, tensor, divisors_of(ranks), tensor));
   }
   const int64_t shards = shards_of(recipe, ranks / tensor);
   return {.replicas = ranks / tensor / shards, .shards = shards, .tensor = tensor};

@@ -160,9 +160,9 @@ void ParallelismSection::declare(Fields& fields) {
              "compute batch normalisation's statistics over the micro-batches of all ranks");
   fields
       .add("tensor", &tensor,
-           "tensor parallelism: this many ranks compute each sample together; attention and the layers after "
-           "it "
-           "are cut by heads and features, embedding and logits by the vocabulary")
+           "tensor parallelism: number of ranks that compute each sample together; attention is split by "
+           "heads, "
+           "linear layers by features, the embedding and the logits along the vocabulary")
       .at_least(1)
       .at_most(1024)
       .does_not_affect_results();

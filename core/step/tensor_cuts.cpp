@@ -2,7 +2,6 @@
 #include "core/step/tensor_cuts.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -30,8 +29,10 @@ struct Region {
   std::vector<size_t> entering;  ///< products that make the features
   std::vector<size_t> leaving;   ///< products that read them
   std::vector<size_t> inside;    ///< nodes between
-  bool is_judged = false;        ///< a loss reads them
+  std::vector<size_t> judging;   ///< losses and metrics that read them
   std::map<TensorId, std::vector<int64_t>> sections;
+
+  bool is_judged() const { return !judging.empty(); }
 };
 
 /// Finds the cuts of one entry.
@@ -78,48 +79,52 @@ class EntryCuts {
   /// The region of the features that product `first` makes; nothing if ranks cannot share it.
   std::optional<Region> explore(size_t first) {
     Region region;
-    std::vector<TensorId> open = {node(first).outputs[Linear::kY]};
-    std::set<TensorId> seen(open.begin(), open.end());
-    std::set<size_t> nodes;
-    const auto reach = [&](TensorId id) {
-      if (id != kNone && seen.insert(id).second) open.push_back(id);
+    std::set<TensorId> features = {node(first).outputs[Linear::kY]};
+    if (!follow(region, features)) return std::nullopt;
+    const auto reads_others = [&](size_t n) { return !reads_by_features(n, features); };
+    if (std::ranges::any_of(region.inside, reads_others) || std::ranges::any_of(region.judging, reads_others))
+      return std::nullopt;
+    const auto leaves_too = [&](size_t n) {
+      return std::ranges::find(region.leaving, n) != region.leaving.end();
     };
+    if (std::ranges::any_of(region.entering, leaves_too)) return std::nullopt;
+    if (region.is_judged() != region.leaving.empty()) return std::nullopt;
+    if (!find_sections(region, features) || !is_possible(region)) return std::nullopt;
+    return region;
+  }
+
+  /// Adds all features that nodes connect with these, and the nodes; false if something else makes or reads
+  /// them.
+  bool follow(Region& region, std::set<TensorId>& features) {
+    std::vector<TensorId> open(features.begin(), features.end());
+    const auto reach = [&](TensorId id) {
+      if (id != kNone && features.insert(id).second) open.push_back(id);
+    };
+    std::set<size_t> visited;
     while (!open.empty()) {
       const TensorId id = open.back();
       open.pop_back();
       const auto made = maker_.find(id);
-      if (made == maker_.end() || put_out_.contains(id)) return std::nullopt;
+      if (made == maker_.end() || put_out_.contains(id)) return false;
       std::vector<size_t> around = readers_[id];
       around.push_back(made->second);
       for (const size_t n : around) {
         if (is_product(program_, node(n))) {
           const bool makes = n == made->second;
-          if (used_.contains(n) || (!makes && node(n).inputs[Linear::kX] != id)) return std::nullopt;
+          if (used_.contains(n) || (!makes && node(n).inputs[Linear::kX] != id)) return false;
           std::vector<size_t>& list = makes ? region.entering : region.leaving;
           if (std::ranges::find(list, n) == list.end()) list.push_back(n);
           continue;
         }
-        if (!nodes.insert(n).second) continue;
+        if (!visited.insert(n).second) continue;
         const auto cut = node(n).op->feature_cut(specs_of(program_.tensors, node(n).inputs));
-        if (!cut) return std::nullopt;
+        if (!cut) return false;
         for (const size_t i : cut->inputs) reach(node(n).inputs[i]);
-        if (cut->ends) {
-          region.is_judged = true;
-        } else {
-          region.inside.push_back(n);
-          reach(node(n).outputs[0]);
-        }
+        (cut->ends ? region.judging : region.inside).push_back(n);
+        if (!cut->ends) reach(node(n).outputs[0]);
       }
     }
-    for (const size_t n : nodes) {
-      if (!reads_by_features(n, seen)) return std::nullopt;
-    }
-    for (const size_t n : region.entering) {
-      if (std::ranges::find(region.leaving, n) != region.leaving.end()) return std::nullopt;
-    }
-    if (region.is_judged != region.leaving.empty()) return std::nullopt;
-    if (!find_sections(region, seen)) return std::nullopt;
-    return is_possible(region) ? std::optional(std::move(region)) : std::nullopt;
+    return true;
   }
 
   /// Whether the region's tensors are inputs that the operation cuts.
@@ -178,14 +183,14 @@ class EntryCuts {
     if (!can_share_inside(region)) return false;
     for (const auto& [id, sections] : region.sections) {
       const bool divides = std::ranges::all_of(sections, [&](int64_t each) { return each % ranks_ == 0; });
-      if (divides || region.is_judged) continue;
+      if (divides || region.is_judged()) continue;
       const Node& first = node(region.entering.front());
       if (!cuts_.uneven)
         cuts_.uneven = {first.origin.path, program_.spec(first.outputs[Linear::kY]).shape.back()};
       return false;
     }
-    TensorCuts cuts = cuts_;
-    return put(region, cuts);
+    TensorCuts with_region = cuts_;
+    return add_cuts(region, with_region);
   }
 
   /// Whether the operations inside can be shared in these sections. One that has sections of its own says why
@@ -208,13 +213,13 @@ class EntryCuts {
   }
 
   void take(const Region& region) {
-    put(region, cuts_);
+    add_cuts(region, cuts_);
     used_.insert(region.entering.begin(), region.entering.end());
     used_.insert(region.leaving.begin(), region.leaving.end());
   }
 
-  /// Adds the region's cuts; false if one does not fit.
-  bool put(const Region& region, TensorCuts& cuts) const {
+  /// False if one was refused, or its parameter is cut in another way.
+  bool add_cuts(const Region& region, TensorCuts& cuts) const {
     bool fits = true;
     const auto cut = [&](TensorId parameter, size_t dimension, const std::vector<int64_t>& sections) {
       if (parameter == kNone) return;
@@ -274,8 +279,7 @@ std::set<TensorId> parameters_of(const Program& program, const Entry& entry) {
 TensorCuts find_tensor_cuts(const Program& program, int64_t ranks) {
   std::set<TensorId> refused;
   while (true) {
-    std::map<TensorId, std::set<std::vector<int64_t>>>
-        ways;  // of each parameter those in which entries cut it
+    std::map<TensorId, std::optional<Sections>> first;  // how the first entry that reads it cuts a parameter
     std::set<TensorId> unfit;
     TensorCuts all;
     for (const Entry& entry : program.entries) {
@@ -284,21 +288,15 @@ TensorCuts find_tensor_cuts(const Program& program, int64_t ranks) {
       for (const TensorId id : of_entry.read_whole(cuts)) unfit.insert(id);
       for (const TensorId id : parameters_of(program, entry)) {
         const auto found = cuts.parameters.find(id);
-        std::vector<int64_t> way;
-        if (found != cuts.parameters.end()) {
-          way = found->second.lengths;
-          way.push_back(static_cast<int64_t>(found->second.dimension));
-        }
-        ways[id].insert(way);
+        const std::optional<Sections> cut =
+            found == cuts.parameters.end() ? std::nullopt : std::optional(found->second);
+        if (first.try_emplace(id, cut).first->second != cut) unfit.insert(id);
       }
       all.parameters.merge(cuts.parameters);
       all.features.merge(cuts.features);
       if (!all.uneven) all.uneven = cuts.uneven;
     }
     const size_t before = refused.size();
-    for (const auto& [id, of] : ways) {
-      if (of.size() > 1) unfit.insert(id);
-    }
     refused.merge(unfit);
     // Without a parameter its region is not cut at all.
     if (refused.size() == before) return all;

@@ -186,6 +186,15 @@ const char* const kPairsBehindConvolution =
     "{input: [3, 9, 9], layers: [{conv2d: {out_channels: 4, kernel_size: 3, bias: false}}, batch_norm, relu, "
     "flatten, {linear: 16}, gelu_tanh, {linear: 13}, relu, {linear: 10}]}";
 
+TEST_CASE("ranks that share classes drop the logits that one process drops") {
+  // Ten classes: the last of four ranks has one of them, and padding.
+  const char* const network = "{input: [3, 9, 9], layers: [flatten, {linear: 10}, {dropout: 0.3}]}";
+  Division division{.ranks = 1, .rows = 3, .counts_confusion = false};
+  const Trained whole = train_all(network, division, kAdamW)[0];
+  division.ranks = division.tensor = 4;
+  check_close(whole, train_all(network, division, kAdamW), 5e-6);
+}
+
 TEST_CASE("ranks that share operations take batch statistics of ranks with samples of their own") {
   Division division{.ranks = 2, .rows = 3, .sync_batch_norm = GENERATE(false, true)};
   const std::vector<Trained> whole = train_all(kPairsBehindConvolution, division, kAdamW);
