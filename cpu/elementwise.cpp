@@ -51,9 +51,8 @@ TRAINER_MULTIVERSION void dropout_range(DropoutSettings settings, int32_t sample
   for (int64_t begin = -skipped; begin < count; begin += kDrawnElements) {
     draw_factors(settings, (first + begin) / 4, sample, step, factors);
     const int64_t from = std::max<int64_t>(begin, 0), piece = std::min(kDrawnElements, count - begin);
-    const float* const drawn = factors - begin;
 #pragma omp simd
-    for (int64_t i = from; i < begin + piece; ++i) put(float(x[i]) * drawn[i], y[i]);
+    for (int64_t i = from; i < begin + piece; ++i) put(float(x[i]) * factors[i - begin], y[i]);
   }
 }
 

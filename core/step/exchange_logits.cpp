@@ -13,7 +13,7 @@ namespace {
 
 class Exchange {
  public:
-  Exchange(Program& program, Entry& entry) : program_(program), build_(program, entry) {}
+  Exchange(Program& program, Entry& entry) : build_(program, entry) {}
 
   void run() {
     std::vector<Node> nodes;
@@ -76,7 +76,6 @@ class Exchange {
     return known->second = build_.emit<AllGather>({own}, cut.along, all, Work::repeated);
   }
 
-  Program& program_;
   Builder build_;
   std::map<TensorId, TensorId> same_;
   std::map<std::vector<TensorId>, TensorId> sums_;
