@@ -8,6 +8,7 @@
 #include "core/engine/process_group.h"
 #include "core/engine/start_collective.h"
 #include "core/graph/ops/all_gather.h"
+#include "core/graph/ops/exchange.h"
 #include "core/graph/ops/own_part.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
@@ -121,6 +122,7 @@ void add_all_reduce(Handlers& handlers) {
   handlers[typeid(BroadcastStart)] = {select_each, compiled(start), {}};
   handlers[typeid(AllGatherStart)] = {select_row_major, compiled(start), {}};
   handlers[typeid(ReduceScatterStart)] = {select_row_major, compiled(start), {}};
+  handlers[typeid(ExchangeStart)] = {select_row_major, compiled(start), {}};
   handlers[typeid(CollectiveDone)] = {select_each, compiled(finish), {}};
   handlers[typeid(OwnPart)] = {select_row_major, compiled(take_part), {}};
   handlers[typeid(OnFirstRank)] = {select_each, compiled(keep_on_first), {}};

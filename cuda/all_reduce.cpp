@@ -7,6 +7,7 @@
 
 #include "core/engine/start_collective.h"
 #include "core/graph/ops/all_gather.h"
+#include "core/graph/ops/exchange.h"
 #include "core/graph/ops/own_part.h"
 #include "cuda/nccl_collectives.h"
 #include "cuda/optimizer.h"
@@ -139,6 +140,7 @@ void add_all_reduce(Handlers& handlers) {
   handlers[typeid(BroadcastStart)] = {select_each, start, {}};
   handlers[typeid(AllGatherStart)] = {select_rows, start, {}};
   handlers[typeid(ReduceScatterStart)] = {select_rows, start, {}};
+  handlers[typeid(ExchangeStart)] = {select_rows, start, {}};
   handlers[typeid(CollectiveDone)] = {select_each, finish, {}};
   handlers[typeid(OwnPart)] = {select_own_part, compile_own_part, {}};
   handlers[typeid(OnFirstRank)] = {select_each, compile_on_first_rank, {}};

@@ -48,6 +48,8 @@ Nccl load() {
   find(handle, found.all_gather, "ncclAllGather");
   find(handle, found.reduce_scatter, "ncclReduceScatter");
   find(handle, found.reduce, "ncclReduce");
+  find(handle, found.send, "ncclSend");
+  find(handle, found.receive, "ncclRecv");
   find(handle, found.group_start, "ncclGroupStart");
   find(handle, found.group_end, "ncclGroupEnd");
   find(handle, found.error_string, "ncclGetErrorString");

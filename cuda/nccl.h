@@ -36,6 +36,8 @@ struct Nccl {
                            cudaStream_t) = nullptr;
   Result (*reduce)(const void* from, void* to, size_t count, int type, int operation, int root, Comm*,
                    cudaStream_t) = nullptr;
+  Result (*send)(const void* from, size_t count, int type, int to, Comm*, cudaStream_t) = nullptr;
+  Result (*receive)(void* to, size_t count, int type, int from, Comm*, cudaStream_t) = nullptr;
   Result (*group_start)() = nullptr;
   Result (*group_end)() = nullptr;
   const char* (*error_string)(Result) = nullptr;

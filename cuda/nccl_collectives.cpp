@@ -112,6 +112,18 @@ class NcclCollectives final : public GpuCollectives {
     });
   }
 
+  void start_exchange(int64_t number, std::span<const Sent> sent,
+                      std::span<const Received> received) override {
+    start(number, kExchanging, [&, all = along(Axis::pipeline)](const auto& checked) {
+      for (const Received& each : received)
+        checked(nccl().receive(each.bytes.data(), each.bytes.size(), Nccl::kInt8, static_cast<int>(each.peer),
+                               all, beside_.get()));
+      for (const Sent& each : sent)
+        checked(nccl().send(each.bytes.data(), each.bytes.size(), Nccl::kInt8, static_cast<int>(each.peer),
+                            all, beside_.get()));
+    });
+  }
+
   void wait(int64_t number) override {
     if (started_.erase(number) == 0) return;
     check(cudaStreamWaitEvent(stream_, done_.at(number).get(), 0), "waiting for the ranks' collectives");
@@ -144,6 +156,7 @@ class NcclCollectives final : public GpuCollectives {
   static constexpr const char* kReducing = "adding up over the ranks";
   static constexpr const char* kBroadcasting = "broadcasting to the ranks";
   static constexpr const char* kGathering = "gathering the ranks' parts";
+  static constexpr const char* kExchanging = "exchanging with other stages";
   static constexpr const char* kScattering = "adding up the ranks' parts";
 
   static void require_healthy(Nccl::Comm* comm) {

@@ -87,6 +87,20 @@ int scatter(MPI_Comm all, int64_t ranks, int64_t self, const Scattered& tensor,
   return code;
 }
 
+int irecv(MPI_Comm ranks, const Received& message, std::vector<MPI_Request>& requests) {
+  return in_parts(message.bytes.size(), requests, [&](size_t first, int count, MPI_Request* request) {
+    return MPI_Irecv(message.bytes.data() + first, count, MPI_BYTE, static_cast<int>(message.peer),
+                     static_cast<int>(message.number), ranks, request);
+  });
+}
+
+int isend(MPI_Comm ranks, const Sent& message, std::vector<MPI_Request>& requests) {
+  return in_parts(message.bytes.size(), requests, [&](size_t first, int count, MPI_Request* request) {
+    return MPI_Isend(message.bytes.data() + first, count, MPI_BYTE, static_cast<int>(message.peer),
+                     static_cast<int>(message.number), ranks, request);
+  });
+}
+
 using Start = std::function<int(std::vector<MPI_Request>&)>;
 
 /// Calls start(part, requests) for each until one fails.
@@ -188,6 +202,24 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
                copies = std::vector(tensors.begin(), tensors.end())](std::vector<MPI_Request>& requests) {
                 for (const Scattered& tensor : copies) {
                   const int code = scatter(all, ranks, self, tensor, requests);
+                  if (code != MPI_SUCCESS) return code;
+                }
+                return MPI_SUCCESS;
+              });
+  }
+
+  void start_exchange(int64_t number, std::span<const Sent> sent,
+                      std::span<const Received> received) override {
+    works_[number] =
+        start(fmt::format("the messages of exchange {}", number),
+              [all = along(Axis::pipeline), out = std::vector(sent.begin(), sent.end()),
+               in = std::vector(received.begin(), received.end())](std::vector<MPI_Request>& requests) {
+                for (const Received& each : in) {
+                  const int code = irecv(all, each, requests);
+                  if (code != MPI_SUCCESS) return code;
+                }
+                for (const Sent& each : out) {
+                  const int code = isend(all, each, requests);
                   if (code != MPI_SUCCESS) return code;
                 }
                 return MPI_SUCCESS;

@@ -12,6 +12,7 @@
 #include "core/graph/names.h"
 #include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/all_reduce.h"
+#include "core/graph/ops/exchange.h"
 
 namespace trainer {
 namespace {
@@ -36,7 +37,7 @@ std::vector<SumRow> sum_rows(const Job& job, const PlannedEntry& entry) {
     if (node.op->name() == "batch_norm_moments" || node.op->name() == "batch_norm_sums")
       tables.insert(node.outputs[0]);
     const auto* op = dynamic_cast<const AllReduceStart*>(node.op.get());
-    if (op != nullptr && op->axis != Axis::tensor) {
+    if (op != nullptr && op->axis != Axis::tensor && op->axis != Axis::pipeline) {
       SumRow row{.number = op->number, .tensors = node.inputs.size(), .after = before};
       row.is_of_copies = op->axis == Axis::replicas;
       row.is_of_statistics = tables.contains(node.inputs[0]);
@@ -117,7 +118,7 @@ int64_t runs_of(const std::string& entry, int64_t micro_batches) {
 PartsVolume parts_of(const Job& job, Axis axis) {
   PartsVolume found;
   for (const PlannedEntry& entry : job.plan.entries) {
-    const int64_t runs = runs_of(entry.name, job.spec.batch().micro_batches());
+    const int64_t runs = runs_of(entry.name, job.spec.loaded_batch().micro_batches());
     for (const PlannedNode& planned : entry.nodes) {
       const auto* op = dynamic_cast<const CollectiveStart*>(planned.node.op.get());
       if (op == nullptr || op->axis != axis) continue;
@@ -128,6 +129,23 @@ PartsVolume parts_of(const Job& job, Axis axis) {
         (gathers ? found.gathered : found.scattered) +=
             runs * job.plan.placements[static_cast<size_t>(id)].bytes;
     }
+  }
+  return found;
+}
+
+/// What a rank sends to other stages in a step (parallelism.pipeline).
+struct Messages {
+  int64_t count = 0, bytes = 0;
+};
+
+Messages messages_of(const Job& job) {
+  Messages found;
+  if (!job.plan.has_entry(entry_name::kTrainStep)) return found;
+  for (const PlannedNode& planned : job.plan.entry(entry_name::kTrainStep).nodes) {
+    if (dynamic_cast<const ExchangeStart*>(planned.node.op.get()) == nullptr) continue;
+    found.count += static_cast<int64_t>(planned.node.inputs.size());
+    for (const TensorId id : planned.node.inputs)
+      found.bytes += job.plan.placements[static_cast<size_t>(id)].bytes;
   }
   return found;
 }
@@ -153,8 +171,9 @@ std::string communication_text(const Job& job) {
   const CommunicationVolume all = volume_of(job);
   const Shares shares = shares_of(job);
   const PartsVolume parts = parts_of(job, Axis::shards), operations = parts_of(job, Axis::tensor);
-  int64_t bytes =
-      parts.bytes() + operations.bytes() + all.statistics.bytes * job.spec.batch().micro_batches();
+  const Messages messages = messages_of(job);
+  int64_t bytes = messages.bytes + parts.bytes() + operations.bytes() +
+                  all.statistics.bytes * job.spec.loaded_batch().micro_batches();
   for (const SumRow& row : all.buckets) bytes += row.bytes;
   std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n", job.spec.ranks(),
                                  human_bytes(bytes));
@@ -170,6 +189,9 @@ std::string communication_text(const Job& job) {
   }
   text += parts_text("parts", parts, "parallelism.shard_parameters");
   text += parts_text("operations", operations, "parallelism.tensor");
+  if (messages.count > 0)
+    text += fmt::format("  {:<10} {:>10} sent to other stages in {} messages (parallelism.pipeline)\n",
+                        "messages", human_bytes(messages.bytes), messages.count);
   if (operations.bytes() > 0)
     text += fmt::format("each rank repeats {:.1f} % of the forward part's operations\n",
                         100 * job.program.repeated);
@@ -195,6 +217,8 @@ void add_communication(const Job& job, Json& report) {
     report["operations"] = parts_json(shared);
     report["repeated"] = job.program.repeated;
   }
+  if (const Messages messages = messages_of(job); messages.count > 0)
+    report["messages"] = {{"sent", messages.count}, {"sent_bytes", messages.bytes}};
   if (const Shares shares = shares_of(job); shares.moments > 0) {
     report["shards"] = {{"parameter_bytes", shares.bytes},
                         {"largest_moment_bytes", shares.largest},

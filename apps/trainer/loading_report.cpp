@@ -18,7 +18,9 @@ std::optional<double> loaded_per_second(const Planner& planner, const Job& job) 
   const std::optional<StepCost> step = step_cost(planner, job);
   if (!step || DeviceSamples::device_bytes(job.plan) > 0) return std::nullopt;
   // Ranks that compute a sample together make it each.
-  return static_cast<double>(job.spec.batch().global_batch * job.spec.mesh().tensor) / step->total.seconds();
+  return static_cast<double>(job.spec.batch().global_batch * job.spec.mesh().tensor *
+                             job.spec.mesh().stages) /
+         step->total.seconds();
 }
 
 /// Threads that make samples if the run is started here.

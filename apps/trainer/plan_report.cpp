@@ -9,6 +9,7 @@
 
 #include "apps/trainer/communication_report.h"
 #include "apps/trainer/loading_report.h"
+#include "apps/trainer/pipeline_report.h"
 #include "apps/trainer/time_report.h"
 #include "core/base/json.h"
 #include "core/recipe/step_work.h"
@@ -176,6 +177,7 @@ std::string plan_text(const Planner& planner, const Job& job, const Arguments& a
                       job.plan.entries.front().nodes.size());
   text += recompute_text(job);
   text += communication_text(job);
+  text += pipeline_text(planner, job, arguments.disabled_passes);
   text += time_text(planner, job);
   text += loading_text(planner, job, arguments);
   text += fmt::format("\nmemory\n{}", memory_text(planner, job));
@@ -202,6 +204,7 @@ std::string plan_json(const Planner& planner, const Job& job, const Arguments& a
   report["step_flops"] = step_flops(job);
   report["ranks"] = spec.ranks();
   add_communication(job, report);
+  add_pipeline(planner, job, arguments.disabled_passes, report);
   for (const auto& [kind, bytes] : job.memory.kinds) report["memory"][kind + "_bytes"] = bytes;
   for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();

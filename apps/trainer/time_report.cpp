@@ -22,7 +22,8 @@ double samples_per_second(const Job& job, const Cost& step) {
 
 /// Of one rank; those that several compute together count in part.
 double samples_of_step(const Job& job) {
-  return static_cast<double>(job.spec.batch().rank_batch()) / static_cast<double>(job.spec.mesh().tensor);
+  return static_cast<double>(job.spec.batch().rank_batch()) /
+         static_cast<double>(job.spec.mesh().tensor * job.spec.mesh().stages);
 }
 
 /// Of a described GPU, in watts.

@@ -51,6 +51,7 @@ class Batch {
   void clear_row(int64_t row) const;
 
   int64_t step = 0;   ///< evaluation: number of the batch
+  int64_t part = 0;   ///< training: number among the rank's micro-batches of the step
   int64_t first = 0;  ///< number of the first row within the global batch
   int64_t epoch = 0;  ///< of the first row
   int64_t real = 0;   ///< rows that are not padding; they come first

@@ -53,9 +53,8 @@ void BatchMaker::begin(int64_t number, Batch& batch) const {
   if (training_) {
     batch.real = rows_;
     batch.step = number / parts_;
-    const auto [rank, ranks] = training_->share;
-    const int64_t part = number % parts_;
-    batch.first = (training_->takes_turns ? part * ranks + rank : rank * parts_ + part) * rows_;
+    batch.part = number % parts_;
+    batch.first = index_in_step(batch.part * rows_);
     batch.epoch = training_->order.at(batch.step, batch.first).epoch;
   } else {
     const auto [rank, ranks] = evaluation_.share;
@@ -65,8 +64,18 @@ void BatchMaker::begin(int64_t number, Batch& batch) const {
   }
 }
 
+/// Within the global batch, of row `row` of all that this rank has of a step.
+int64_t BatchMaker::index_in_step(int64_t row) const {
+  const auto [rank, ranks] = training_->share;
+  const int64_t turn = training_->turn;
+  return turn > 0 ? (row / turn * ranks + rank) * turn + row % turn : rank * parts_ * rows_ + row;
+}
+
 RowPlace BatchMaker::place_of(const Batch& batch, int64_t row) const {
-  if (training_) return shuffled_place(training_->seed, training_->order, batch.step, batch.first + row);
+  if (training_) {
+    const int64_t index = index_in_step(batch.part * rows_ + row);
+    return shuffled_place(training_->seed, training_->order, batch.step, index);
+  }
   return {.step = batch.step,
           .index = row,
           .sample = row < batch.real ? evaluation_.first + batch.step * rows_ + row : RowPlace::kPadding,

@@ -53,6 +53,7 @@ class BatchMaker {
 
   BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, int64_t rows);
   void begin(int64_t number, Batch& batch) const;
+  int64_t index_in_step(int64_t row) const;
   RowPlace place_of(const Batch& batch, int64_t row) const;
   bool read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const;
 

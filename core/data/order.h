@@ -71,10 +71,10 @@ struct TrainingBatches {
   int64_t micro_batch;
   int64_t first_step = 0;
   RankShare share = {};
-  /// Whether ranks take micro-batches in turn, so that the samples that all compute at once are adjacent in
-  /// the
-  /// step. Otherwise the first rank makes the first ones, and so on.
-  bool takes_turns = false;
+  /// Of ranks that take turns: the rows of a turn, so that the samples that all compute at once are adjacent
+  /// in the step. A micro-batch may have several turns. 0: the first rank makes the first micro-batches, and
+  /// so on.
+  int64_t turn = 0;
 };
 
 /// Which sample a row of a batch holds.

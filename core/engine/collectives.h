@@ -20,6 +20,17 @@ struct InParts {
 using Gathered = InParts<const std::byte, std::byte>;
 using Scattered = InParts<float, const float>;
 
+/// One end of a message along Axis::pipeline: the position of the other end, and a number. Messages between
+/// two ranks with one number arrive in the order in which they were sent.
+template <class Byte>
+struct Message {
+  int64_t peer = 0;
+  int64_t number = 0;
+  std::span<Byte> bytes;
+};
+using Sent = Message<const std::byte>;
+using Received = Message<std::byte>;
+
 /// What the ranks compute together within a step, on numbers in the memory of their devices. Every rank
 /// starts the same collectives, of as many numbers, in the same order, and gets bitwise identical results.
 /// Until a collective has been waited for, its inputs may not be written and its outputs may not be read.
@@ -36,6 +47,10 @@ class Collectives {
   virtual void start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) = 0;
   /// Starts reduce-scatters: every rank gets its part of the sum over the ranks. Sets padding in it to zero.
   virtual void start_reduce_scatter(int64_t number, Axis axis, std::span<const Scattered> tensors) = 0;
+  /// Starts to send and to receive. The other ends begin theirs in their own collectives; between two ranks
+  /// all messages are begun in one order.
+  virtual void start_exchange(int64_t number, std::span<const Sent> sent,
+                              std::span<const Received> received) = 0;
   /// Waits for the one with this number, if it was started.
   virtual void wait(int64_t number) = 0;
 };

@@ -20,14 +20,6 @@ int64_t position_along(const ProcessGroup* group, const std::optional<Along>& al
 
 namespace {
 
-/// Gives all ranks the text of one.
-void broadcast_text(ProcessGroup& group, std::string& text, int64_t from) {
-  uint64_t size = text.size();
-  group.broadcast(std::as_writable_bytes(std::span(&size, 1)), from);
-  text.resize(size);
-  group.broadcast(std::as_writable_bytes(std::span(text.data(), text.size())), from);
-}
-
 /// The numbers of all ranks, by rank.
 std::vector<double> numbers_of_all(ProcessGroup& group, double own) {
   std::vector<double> numbers(static_cast<size_t>(group.size()), 0);
@@ -37,6 +29,13 @@ std::vector<double> numbers_of_all(ProcessGroup& group, double own) {
 }
 
 }  // namespace
+
+void broadcast_text(ProcessGroup& group, std::string& text, int64_t from) {
+  uint64_t size = text.size();
+  group.broadcast(std::as_writable_bytes(std::span(&size, 1)), from);
+  text.resize(size);
+  group.broadcast(std::as_writable_bytes(std::span(text.data(), text.size())), from);
+}
 
 void run_on_all(ProcessGroup& group, const std::function<void()>& work) {
   std::exception_ptr failure;

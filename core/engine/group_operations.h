@@ -17,6 +17,9 @@ namespace trainer {
 /// PeerError with its exit code.
 std::string broadcast_from_rank_0(ProcessGroup& group, const std::function<std::string()>& make);
 
+/// Gives all ranks the text of one.
+void broadcast_text(ProcessGroup& group, std::string& text, int64_t from);
+
 /// Runs `work` on every rank. If it throws on some, they rethrow it, and all others throw PeerError with
 /// the exit code of the first of them.
 void run_on_all(ProcessGroup& group, const std::function<void()>& work);

@@ -18,7 +18,7 @@ Plan make_plan(const Program& program, const Planner& planner, int64_t rank) {
   plan.rank = rank;
   plan.is_async = planner.is_async();
   choose_layouts(program, planner, plan);
-  place_persistent(planner, plan, rank);
+  place_persistent(planner, plan, rank, program.stage);
   place_storages(planner, plan, rank);
   return plan;
 }

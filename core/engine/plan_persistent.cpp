@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +55,7 @@ void find_transient(Plan& plan) {
 
 }  // namespace
 
-void place_persistent(const Planner& planner, Plan& plan, int64_t rank) {
+void place_persistent(const Planner& planner, Plan& plan, int64_t rank, int64_t stage) {
   find_transient(plan);
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
@@ -66,14 +67,20 @@ void place_persistent(const Planner& planner, Plan& plan, int64_t rank) {
                 : at.is_transient            ? Region::scratch
                                              : Region::persistent;
     if (at.region != Region::persistent) continue;
-    const bool is_here = tensor.rank.value_or(rank) == rank;
+    const bool is_in_stage =
+        tensor.stages.empty() || std::ranges::find(tensor.stages, stage) != tensor.stages.end();
+    const bool is_here = is_in_stage && tensor.rank.value_or(rank) == rank;
     if (!is_here) at.region = Region::elsewhere;
-    int64_t& end = is_here ? plan.persistent_bytes : plan.elsewhere_bytes;
-    at.offset = std::exchange(end, end + align_up(at.bytes));
     if (tensor.part && outlives_step(tensor.role))
       at.whole_offset =
           std::exchange(plan.elsewhere_bytes,
                         plan.elsewhere_bytes + align_up(numel(tensor.part->whole) * at.element_bytes));
+    if (is_in_stage) {
+      int64_t& end = is_here ? plan.persistent_bytes : plan.elsewhere_bytes;
+      at.offset = std::exchange(end, end + align_up(at.bytes));
+    } else {
+      at.offset = at.whole_offset;
+    }
     if (!is_here) continue;
     plan.persistent_by_kind[kind_of(tensor.role)] += align_up(at.bytes);
   }

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "core/graph/ops/all_gather.h"
+#include "core/graph/ops/exchange.h"
 
 namespace trainer {
 namespace {
@@ -25,7 +26,7 @@ template <class Start>
 StartCollective over_outputs(const std::vector<int64_t>& bytes, const Slots& slots, Axis axis,
                              const Start& start) {
   return [=, numbers = std::vector<std::span<float>>(bytes.size())](Collectives& all, bool skips) mutable {
-    if (skips && axis != Axis::tensor) return;
+    if (skips && axis != Axis::tensor && axis != Axis::pipeline) return;
     for (size_t i = 0; i < bytes.size(); ++i) numbers[i] = memory<float>(slots.outputs[i], bytes[i]);
     start(all, numbers);
   };
@@ -53,6 +54,22 @@ StartCollective scatter(const ReduceScatterStart& op, const OpContext& context, 
   };
 }
 
+StartCollective exchange(const ExchangeStart& op, const OpContext& context, const Slots& slots) {
+  std::vector<Sent> sent;
+  std::vector<Received> received;
+  for (const Peer& peer : op.to) sent.push_back({.peer = peer.position, .number = peer.number, .bytes = {}});
+  for (const ExchangeStart::Received& each : op.from)
+    received.push_back({.peer = each.from.position, .number = each.from.number, .bytes = {}});
+  return [=, number = op.number, of_sent = row_major_bytes(context.inputs),
+          of_received = row_major_bytes(context.outputs)](Collectives& all, bool) mutable {
+    for (size_t i = 0; i < sent.size(); ++i)
+      sent[i].bytes = memory<const std::byte>(slots.inputs[i], of_sent[i]);
+    for (size_t i = 0; i < received.size(); ++i)
+      received[i].bytes = memory<std::byte>(slots.outputs[i], of_received[i]);
+    all.start_exchange(number, sent, received);
+  };
+}
+
 }  // namespace
 
 std::vector<int64_t> output_bytes(const OpContext& context, const Choice& choice) {
@@ -68,6 +85,7 @@ StartCollective start_of(const OpContext& context, const Choice& choice, const S
   if (const auto* op = dynamic_cast<const AllGatherStart*>(&context.op)) return gather(*op, context, slots);
   if (const auto* op = dynamic_cast<const ReduceScatterStart*>(&context.op))
     return scatter(*op, context, slots);
+  if (const auto* op = dynamic_cast<const ExchangeStart*>(&context.op)) return exchange(*op, context, slots);
   const std::vector<int64_t> bytes = output_bytes(context, choice);
   if (const auto* op = dynamic_cast<const AllReduceStart*>(&context.op)) {
     return over_outputs(bytes, slots, op->axis,

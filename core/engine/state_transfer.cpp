@@ -38,14 +38,14 @@ class PartTransfer {
     for (int64_t index = 0; index < part().count(); ++index) {
       if (group_.rank() == 0) take_from_whole(index);
       if (index != 0 || group_.size() > part().count()) broadcast(0);
-      if (part().index(group_.rank()) == index) store();
+      if (is_here() && part().index(group_.rank()) == index) store();
     }
   }
 
   /// Gives rank 0 the whole.
   void gather() {
     for (int64_t index = 0; index < part().count(); ++index) {
-      const int64_t from = part().holder(index);
+      const int64_t from = first_holder() + part().holder(index);
       if (group_.rank() == from) load();
       if (from != 0) broadcast(from);
       if (group_.rank() == 0) put_into_whole(index);
@@ -54,6 +54,13 @@ class PartTransfer {
 
  private:
   const Part& part() const { return *tensor_.part; }
+
+  /// Whether this rank's stage holds it.
+  bool is_here() const { return place_.region == Region::persistent; }
+  /// The first rank of the first stage that holds it.
+  int64_t first_holder() const {
+    return tensor_.stages.empty() ? 0 : std::ranges::min(tensor_.stages) * group_.mesh().ranks_of_stage();
+  }
 
   void broadcast(int64_t from) {
     const std::span<std::byte> all(bytes_);
@@ -114,15 +121,40 @@ bool is_saved_in_parts(const Executable& executable, size_t i) {
   return executable.plan().placements[i].whole_offset >= 0;
 }
 
+/// Whether only some stages hold it and no checkpoint has it, such as a table of constants.
+bool is_stage_own(const Executable& executable, size_t i) {
+  return !executable.plan().tensors[i].stages.empty() && !is_saved_in_parts(executable, i);
+}
+
+/// Gives what only this stage has its first value, which does not depend on the seed.
+void initialize_own(Executable& executable) {
+  for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
+    if (is_stage_own(executable, i) && executable.plan().placements[i].region == Region::persistent)
+      initialize(executable, static_cast<TensorId>(i), 0);
+  }
+}
+
+/// The persistent tensors that ranks exchange, in an order that does not depend on the rank's stage.
+std::vector<size_t> exchanged(const Executable& executable) {
+  const std::vector<Tensor>& tensors = executable.plan().tensors;
+  std::vector<size_t> found;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (is_persistent(tensors[i].role) && !is_stage_own(executable, i)) found.push_back(i);
+  }
+  std::ranges::sort(found, {}, [&](size_t i) { return tensors[i].name; });
+  return found;
+}
+
 }  // namespace
 
 void broadcast_state(ProcessGroup& group, Executable& executable) {
   if (group.size() == 1) return;
+  initialize_own(executable);
   const std::vector<Tensor>& tensors = executable.plan().tensors;
-  for (size_t i = 0; i < tensors.size(); ++i) {
+  for (const size_t i : exchanged(executable)) {
     if (is_saved_in_parts(executable, i)) {
       PartTransfer(group, executable, static_cast<TensorId>(i)).send();
-    } else if (is_persistent(tensors[i].role) && tensors[i].rank.value_or(1) != 0)
+    } else if (tensors[i].rank.value_or(1) != 0)
       send(group, executable, static_cast<TensorId>(i), 0);
   }
 }
@@ -130,7 +162,7 @@ void broadcast_state(ProcessGroup& group, Executable& executable) {
 void gather_state(ProcessGroup& group, Executable& executable) {
   if (group.size() == 1) return;
   const std::vector<Tensor>& tensors = executable.plan().tensors;
-  for (size_t i = 0; i < tensors.size(); ++i) {
+  for (const size_t i : exchanged(executable)) {
     if (is_saved_in_parts(executable, i)) PartTransfer(group, executable, static_cast<TensorId>(i)).gather();
     if (const auto& rank = tensors[i].rank; rank && *rank != 0)
       send(group, executable, static_cast<TensorId>(i), *rank);

@@ -86,6 +86,8 @@ class Operation {
   /// Inputs that reproduce the node's first output bit for bit: its own, or fewer if another output, which
   /// exists then, replaces some of them.
   virtual std::vector<TensorId> inputs_again(const Node& node) const { return node.inputs; }
+  /// Whether its first output may be discarded and made again.
+  virtual bool may_run_again() const { return true; }
   /// Whether the output is the input's memory under another shape, and perhaps in another layout.
   virtual bool is_view() const { return false; }
 

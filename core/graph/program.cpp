@@ -118,10 +118,22 @@ TensorId Program::input(const std::string& name, const TensorSpec& spec) {
   return persistent(name, spec, Role::input, {});
 }
 
+void Program::forget(TensorId id) {
+  tensors[static_cast<size_t>(id)].name.clear();
+  tensors[static_cast<size_t>(id)].role = Role::activation;
+}
+
+void Program::rename(TensorId id, std::string name) {
+  if (const TensorId other = find(name); other != kNone && other != id) throw NameClash(name);
+  by_name[name] = id;
+  tensors[static_cast<size_t>(id)].name = std::move(name);
+}
+
 TensorId Program::beside(TensorId of, std::string_view suffix, Role role) {
   const Tensor original = tensor(of);  // a copy: the list may grow
   const TensorId id = persistent(original.name + std::string(suffix), original.spec, role, {});
   tensors[static_cast<size_t>(id)].part = original.part;
+  tensors[static_cast<size_t>(id)].stages = original.stages;
   return id;
 }
 

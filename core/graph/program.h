@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -107,6 +108,8 @@ struct Tensor {
   std::optional<int64_t> rank = {};  ///< persistent: of several ranks the only one that holds it
   /// Persistent: a rank holds this part, whose shape is `spec`. Name and first value are those of the whole.
   std::optional<Part> part = {};
+  /// Persistent: the positions along Axis::pipeline that hold it, if not all do.
+  std::vector<int64_t> stages = {};
 };
 
 /// The shape that users and files know.
@@ -145,6 +148,14 @@ struct ParameterGradient {
   TensorId gradient = kNone;
 };
 
+/// A tensor that goes from one stage of a pipeline to another in each micro-batch, made by the forward or the
+/// backward part.
+struct Route {
+  int64_t from = 0, to = 0;
+  bool is_backward = false;
+  bool operator==(const Route&) const = default;
+};
+
 /// A list of nodes in the order in which they run; single assignment, except that `assign` changes a state.
 struct Entry {
   explicit Entry(std::string called) : name(std::move(called)) {}
@@ -155,18 +166,32 @@ struct Entry {
   std::vector<Node> nodes;
   std::vector<NamedTensor> outputs;          ///< outputs that a caller may read after a run
   std::vector<ParameterGradient> gradients;  ///< filled by autodiff, consumed by the update
+  std::vector<Route> routes = {};            ///< of the whole pipeline, once the entry is one stage's
+};
+
+/// What one stage of a pipeline has to know of the others too.
+struct WholeNetwork {
+  std::vector<int64_t> stages_of_layers;
+  std::vector<std::string> parameters;  ///< in the network's order
+  std::set<std::string> tables_and_last_layers;
+  uint64_t checksum = 0;  ///< of the program before the other stages were taken out
 };
 
 /// Named entry points over one set of persistent tensors. Layers write it, passes transform it.
 struct Program {
   std::vector<Tensor> tensors;
   std::vector<Entry> entries;
-  /// By the names given to `add`, which alone writes here; a place holds as long as the tensor has that name.
+  /// By the names given to `add` and `rename`, which alone write here; a place holds as long as the tensor
+  /// has that name.
   std::map<std::string, TensorId, std::less<>> by_name = {};
   /// For the program's readers, a sentence each: what passes could not do, and why.
   std::vector<std::string> remarks = {};
   /// Of ranks that share operations the share of the forward part that each does as a whole.
   double repeated = 0;
+  /// Of the ranks that it is for, and the stage of the pipeline that it computes.
+  Mesh mesh = {};
+  int64_t stage = 0;
+  std::optional<WholeNetwork> whole = {};  ///< of a pipeline
 
   const TensorSpec& spec(TensorId id) const { return tensors[static_cast<size_t>(id)].spec; }
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
@@ -181,6 +206,10 @@ struct Program {
   /// role.
   TensorId persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial);
   TensorId input(const std::string& name, const TensorSpec& spec);
+  /// Takes a tensor that nothing reads out of those with a name and memory.
+  void forget(TensorId id);
+  /// The name may be a forgotten tensor's.
+  void rename(TensorId id, std::string name);
   /// A persistent tensor of the shape and type of another one, and cut as it is, with its name and this
   /// suffix.
   TensorId beside(TensorId of, std::string_view suffix, Role role);

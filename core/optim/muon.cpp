@@ -136,10 +136,15 @@ class Muon final : public Optimizer {
 
   void append_step(Builder& build, const StepInputs& inputs,
                    const std::vector<ParameterGradient>& parameters) const override {
-    const std::set<TensorId> spared = tables_and_last_layers(build.program());
+    const Program& program = build.program();
+    const std::set<TensorId> own = program.whole ? Tensors{} : tables_and_last_layers(program);
+    const auto is_spared = [&](TensorId id) {
+      return program.whole ? program.whole->tables_and_last_layers.contains(program.tensor(id).name)
+                           : own.contains(id);
+    };
     std::vector<ParameterGradient> others;
     for (const ParameterGradient& pair : parameters) {
-      if (build.shape(pair.parameter).size() == 2 && !spared.contains(pair.parameter)) {
+      if (build.shape(pair.parameter).size() == 2 && !is_spared(pair.parameter)) {
         append_matrix(build, inputs, pair);
       } else {
         others.push_back(pair);

@@ -107,8 +107,9 @@ std::map<std::string, double> Optimizer::layer_factors(const Program& program) c
   std::map<std::string, double> factors;
   if (layer_lr_decay == 1) return factors;
   std::vector<std::string> names;
+  if (program.whole) names = program.whole->parameters;
   for (const Tensor& tensor : program.tensors) {
-    if (tensor.role == Role::parameter) names.push_back(tensor.name);
+    if (tensor.role == Role::parameter && !program.whole) names.push_back(tensor.name);
   }
   const std::vector<int64_t> depths = depths_from_top(names);
   for (size_t i = 0; i < names.size(); ++i)

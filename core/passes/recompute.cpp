@@ -113,6 +113,7 @@ std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
   std::vector<Candidate> found;
   for (const Node& node : entry.nodes) {
     if (node.phase != Phase::forward || node.outputs.empty() || !read.contains(node.outputs[0])) continue;
+    if (!node.op->may_run_again()) continue;
     const auto [inputs, outputs] = node_specs(program, made_again(program, node));
     // An absent input counts as one number: of tensors with equal cost the largest come first.
     double traffic = 0;

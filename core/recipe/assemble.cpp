@@ -123,6 +123,8 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   spec.passes.samples = request.samples;
   spec.micro_batches = run.batch().micro_batches();
   spec.mesh = run.mesh();
+  spec.rank = run.rank();
+  spec.pipeline = run.pipeline();
   if (spec.mesh.tensor > 1) spec.tensor_origin = recipe.origin_of("parallelism.tensor");
   spec.sync_batch_norm = recipe.parallelism.sync_batch_norm;
   spec.shard_optimizer = recipe.parallelism.shard_optimizer && run.mesh().size(Axis::data) > 1;

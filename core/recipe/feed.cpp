@@ -49,18 +49,18 @@ EvaluationBatches one_pass(const BatchSplit& batch, const PassRequest& request) 
 
 BatchMaker training_batches(const Job& job, const DataSource& source) {
   const Recipe& recipe = job.spec.recipe();
-  const BatchSplit& batch = job.spec.batch();
+  const BatchSplit batch = job.spec.loaded_batch();
   const TrainingBatches batches{
       .seed = job.spec.seed(),
       .order = TrainingOrder(source.size(), batch.global_batch, recipe.data.drop_last, draw_of(source)),
       .micro_batch = batch.micro_batch,
       .share = batch.share,
-      .takes_turns = recipe.parallelism.sync_batch_norm};
+      .turn = recipe.parallelism.sync_batch_norm ? job.spec.batch().micro_batch : 0};
   return maker_of(job, source, batches, false);
 }
 
 std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const PassRequest& request) {
-  const EvaluationBatches batches = one_pass(job.spec.batch(), request);
+  const EvaluationBatches batches = one_pass(job.spec.loaded_batch(), request);
   return open_batches(job, device, maker_of(job, request.source, batches, request.mirrored), nullptr);
 }
 
@@ -75,7 +75,7 @@ Feed open_feed(const Job& job, Device& device, Split split, const std::filesyste
   BatchMaker maker =
       split == Split::train
           ? training_batches(job, *feed.source)
-          : maker_of(job, *feed.source, one_pass(job.spec.batch(), {.source = *feed.source}), false);
+          : maker_of(job, *feed.source, one_pass(job.spec.loaded_batch(), {.source = *feed.source}), false);
   feed.pipeline = open_batches(job, device, std::move(maker), other);
   return feed;
 }

@@ -12,6 +12,7 @@
 #include "core/host/process.h"
 #include "core/recipe/cache.h"
 #include "core/recipe/classes.h"
+#include "core/recipe/stage_programs.h"
 #include "core/recipe/step_work.h"
 #include "core/run/weights.h"
 #include "core/train/device_samples.h"
@@ -44,7 +45,7 @@ LoopSettings loop_settings(const Job& job) {
   const Recipe& recipe = job.spec.recipe();
   const TrainingSection& training = recipe.training;
   const int64_t global_batch = training.global_batch_size;
-  LoopSettings settings{.batch = job.spec.batch(),
+  LoopSettings settings{.batch = job.spec.loaded_batch(),
                         .tokens_of_sample = job.spec.tokens_of_batch() / global_batch};
   settings.averages = training.ema_decay.has_value();
   if (measures(job.use.purpose)) {
@@ -139,7 +140,7 @@ MemoryBudget memory_budget(const Job& job) {
     add("gaps", entry.scratch_bytes - entry.live_bytes);
     break;
   }
-  const int64_t rows = job.spec.batch().micro_batch;
+  const int64_t rows = job.spec.loaded_batch().micro_batch;
   const int64_t feeds = job.use.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
@@ -287,7 +288,13 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
                          .planner = &planner};
   if (trains && request.has_data && recipe.data.images.cache == "device")
     program.samples = cached_samples(spec, planner, {job.train, job.validation});
-  job.program = make_program(spec, passes_for(spec, program), request.observe);
+  if (trains && spec.mesh().stages > 1) {
+    job.all_stages =
+        request.all_stages ? request.all_stages : program_of_all_stages(spec, program, request.observe);
+    job.program = program_of_stage(spec, program, *job.all_stages, request.observe);
+  } else {
+    job.program = make_program(spec, passes_for(spec, program), request.observe);
+  }
   if (!request.plan) return job;
   job.plan = make_plan(job.program, planner, spec.rank());
   job.settings.data_workers = loading_of(job).workers;
@@ -295,26 +302,46 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   // A CPU's sensors are those of the whole host.
   job.settings.energy_readers =
       planner.is_async() ? planner.ranks_on_device(spec.ranks_on_host()) : spec.ranks_on_host();
-  job.settings.step_flops = step_flops(job) * static_cast<double>(spec.ranks());
+  job.settings.step_flops = step_flops_of_all(job);
   if (const std::optional<DeviceRates> rates = planner.rates())
     job.settings.arithmetic_seconds = arithmetic_seconds(job, *rates);
   job.memory = memory_budget(job);
   return job;
 }
 
+namespace {
+
+/// Whether the job fits into the device's memory, and the other stages of a pipeline into theirs.
+bool all_stages_fit(const Job& job, const Planner& planner, const JobRequest& request, int64_t program) {
+  const int64_t available = available_bytes(job.spec, planner);
+  if (job.memory.total() > available) return false;
+  JobRequest of_others = request;
+  of_others.observe = {};
+  of_others.all_stages = job.all_stages;
+  for (int64_t stage = 0; stage < job.spec.mesh().stages; ++stage) {
+    if (stage == job.program.stage) continue;
+    Job other = make_job(job.spec.in_stage(stage), planner, of_others);
+    program_bytes(other.memory) = program;
+    if (other.memory.total() > available) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobRequest& request) {
   if (!spec.searches_micro_batch()) return make_job(spec, planner, request);
   int64_t program = 0;
-  const int64_t all = spec.batch().rank_batch();
-  for (int64_t rows = all;; --rows) {
-    if (all % rows != 0) continue;
+  const std::vector<int64_t> possible = spec.possible_micro_batches();
+  for (const int64_t rows : possible) {
     Job job = make_job(spec.with_micro_batch(rows), planner, request);
     job.found_micro_batch = true;
     // Memory that earlier plans have left with the allocator is not part of the run.
     if (program == 0) program = program_bytes(job.memory);
     program_bytes(job.memory) = program;
-    if (rows == 1 || job.memory.total() <= available_bytes(spec, planner)) return job;
+    if (rows == possible.back() || all_stages_fit(job, planner, request, program)) return job;
   }
+  throw std::logic_error("no number of samples makes a micro-batch");
 }
 
 std::vector<std::string> remarks_of(const Planner& planner, const Job& job) {
@@ -363,9 +390,8 @@ void require_data(const Recipe& recipe, std::optional<Split> split) {
 int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available) {
   constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
   const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
-  const BatchSplit& batch = job.spec.batch();
-  for (int64_t rows = batch.micro_batch - 1; rows >= 1; --rows) {
-    if (batch.rank_batch() % rows != 0) continue;
+  for (const int64_t rows : job.spec.possible_micro_batches()) {
+    if (rows >= job.spec.batch().micro_batch) continue;
     const Job smaller = make_job(job.spec.with_micro_batch(rows), planner,
                                  {.has_data = job.train.has_value(), .use = job.use});
     if (planned_bytes(smaller.memory) + program <= available) return rows;

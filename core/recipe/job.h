@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Job {
   LoopSettings settings;                        ///< lengths are 0 if they depend on missing data
   CheckpointSettings checkpoints;
   Program program;
+  std::shared_ptr<const Program> all_stages;  ///< of a pipeline: from which `program` was made
   Plan plan;
   MemoryBudget memory;
   bool found_micro_batch = false;  ///< training.micro_batch_size was auto
@@ -43,7 +45,8 @@ struct JobRequest {
   bool plan = true;      ///< false: only the program is needed; plan and memory stay empty
   bool has_data = true;  ///< false: as if data files were missing, and samples came from the host
   ProgramUse use;
-  std::vector<double> balanced_weights = {};  ///< of the run that trained the weights; empty: not known
+  std::vector<double> balanced_weights = {};       ///< of the run that trained the weights; empty: not known
+  std::shared_ptr<const Program> all_stages = {};  ///< of another rank's job with the same micro-batch
 };
 
 /// Throws Error: exit 78 if the recipe cannot work, 65 if a data file's header is bad.

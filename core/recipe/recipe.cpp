@@ -231,6 +231,10 @@ void Recipe::check(Diagnostics& diagnostics) const {
         origin_of("parallelism.shard_optimizer"),
         "is not for ranks that share operations (parallelism.tensor); use shard_parameters instead");
   }
+  if (parallelism.pipeline > 1 && parallelism.shard_optimizer) {
+    diagnostics.error(origin_of("parallelism.shard_optimizer"),
+                      "is not for the stages of parallelism.pipeline; use shard_parameters instead");
+  }
   if (parallelism.shard_parameters.flag && parallelism.shard_optimizer) {
     diagnostics.error(origin_of("parallelism.shard_optimizer"),
                       "parallelism.shard_parameters shards the optimizer's state too; remove this key");

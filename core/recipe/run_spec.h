@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/base/mesh.h"
 #include "core/data/order.h"
 #include "core/recipe/recipe.h"
+#include "core/step/stage_cuts.h"
 
 namespace trainer {
 
@@ -23,10 +25,21 @@ class RunSpec {
   /// The same run with another number of samples per micro-batch. Training requires a divisor of the rank's
   /// samples.
   RunSpec with_micro_batch(int64_t samples) const;
+  /// Numbers of samples that a micro-batch of training may have, descending: the divisors of the rank's
+  /// samples; of a pipeline those that make enough micro-batches for its schedule.
+  std::vector<int64_t> possible_micro_batches() const;
 
   const Recipe& recipe() const { return *recipe_; }
   /// The samples of a step. While `searches_micro_batch()`, a micro-batch has all samples of a rank.
   const BatchSplit& batch() const { return batch_; }
+  /// The rank with the same samples and parts in another stage of the pipeline.
+  RunSpec in_stage(int64_t stage) const;
+  /// The same as it is loaded: ranks of a pipeline read all micro-batches of a step at once.
+  BatchSplit loaded_batch() const;
+  /// The order in which the stages of a pipeline compute the micro-batches.
+  PipelineSchedule schedule() const;
+  /// How ranks share the network by layers.
+  PipelineSpec pipeline() const;
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return mesh_.ranks(); }
   /// All ranks, and what they share.

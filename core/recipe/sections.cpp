@@ -167,6 +167,34 @@ void ParallelismSection::declare(Fields& fields) {
       .at_most(1024)
       .does_not_affect_results();
   fields
+      .add("pipeline", &pipeline,
+           "pipeline parallelism: number of groups of ranks with consecutive layers, which compute the "
+           "micro-batches of a step one after another")
+      .at_least(1)
+      .at_most(1024)
+      .does_not_affect_results();
+  fields
+      .add("cuts", &cuts,
+           "names of the layers that the stages of the pipeline begin with, but the first; default: stages "
+           "are balanced by FLOPs")
+      .does_not_affect_results();
+  fields
+      .section("schedule", "the order of a pipeline's micro-batches",
+               [&](Fields& f) {
+                 f.add("name", &schedule,
+                       "1f1b: few activations at once; gpipe: all forward passes before all backward passes; "
+                       "interleaved: "
+                       "1f1b with several stages on each rank, which idle less and send more")
+                     .one_of({"1f1b", "gpipe", "interleaved"})
+                     .bare()
+                     .does_not_affect_results();
+                 f.add("chunks", &chunks, "stages on each rank, if interleaved")
+                     .at_least(2)
+                     .at_most(64)
+                     .does_not_affect_results();
+               })
+      .does_not_affect_results();
+  fields
       .add("shard_optimizer", &shard_optimizer, "shard the optimizer's state across the ranks (ZeRO stage 1)")
       .does_not_affect_results();
   fields
@@ -175,6 +203,12 @@ void ParallelismSection::declare(Fields& fields) {
            "across groups of this many ranks (hybrid sharding)")
       .at_least(1)
       .does_not_affect_results();
+}
+
+PipelineSchedule::Kind ParallelismSection::parsed_schedule() const {
+  if (schedule == "gpipe") return PipelineSchedule::Kind::gpipe;
+  return schedule == "interleaved" ? PipelineSchedule::Kind::interleaved
+                                   : PipelineSchedule::Kind::one_forward_one_backward;
 }
 
 void TrainingSection::declare(Fields& fields) {

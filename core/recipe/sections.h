@@ -12,6 +12,7 @@
 #include "core/metrics/metrics_sinks.h"
 #include "core/passes/pass.h"
 #include "core/step/guard.h"
+#include "core/step/pipeline_schedule.h"
 #include "core/train/early_stop.h"
 #include "core/train/guard.h"
 
@@ -79,9 +80,19 @@ struct ParallelismSection {
   TimeSpan timeout{100};
   Duration verify{1000, Duration::Unit::batches};
   bool sync_batch_norm = false, shard_optimizer = false;
-  int64_t tensor = 1;            ///< ranks that compute each sample together
+  int64_t tensor = 1;             ///< ranks that compute each sample together
+  int64_t pipeline = 1;           ///< ranks with layers of their own
+  std::vector<std::string> cuts;  ///< layers that stages begin with
+  std::string schedule = "1f1b";
+  int64_t chunks = 2;            ///< stages of each rank, if interleaved
   FlagOrCount shard_parameters;  ///< a number: of the ranks in a group that shares a copy
   void declare(Fields& fields);
+
+  PipelineSchedule::Kind parsed_schedule() const;
+  /// Stages of each rank.
+  int64_t stages_of_rank() const {
+    return parsed_schedule() == PipelineSchedule::Kind::interleaved ? chunks : 1;
+  }
 };
 
 struct TrainingSection {

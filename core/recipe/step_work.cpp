@@ -41,6 +41,13 @@ double step_flops(const Job& job) {
          entry_flops(job.program, entry_name::kUpdate);
 }
 
+double step_flops_of_all(const Job& job) {
+  if (job.all_stages == nullptr) return step_flops(job) * static_cast<double>(job.spec.ranks());
+  const auto pieces =
+      static_cast<double>(job.spec.batch().micro_batches() * job.spec.mesh().ranks_of_stage());
+  return pieces * entry_flops(*job.all_stages, entry_name::kTrainStep);
+}
+
 double arithmetic_seconds(const Job& job, const DeviceRates& rates) {
   double sum = 0;
   for (const auto& [entry, times] : entries_of_step(job)) {

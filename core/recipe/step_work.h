@@ -14,6 +14,8 @@ std::vector<std::pair<const PlannedEntry*, double>> entries_of_step(const Job& j
 
 /// Floating-point operations of a step on one rank, those that run again to save memory included.
 double step_flops(const Job& job);
+/// The same of all ranks; of a pipeline without the update.
+double step_flops_of_all(const Job& job);
 
 /// Seconds that the arithmetic of a step on one rank takes at the device's full rates.
 double arithmetic_seconds(const Job& job, const DeviceRates& rates);

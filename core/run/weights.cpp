@@ -144,7 +144,8 @@ void save_averages(const Executable& executable, const std::filesystem::path& pa
 void start_averages(Executable& executable) {
   for (TensorId id : weights(executable)) {
     const TensorId average = executable.tensor(tensor(executable, id).name + state_suffix::kAverage);
-    if (average != kNone) executable.write(average, executable.read(id));
+    const bool is_here = average != kNone && executable.address(average) != nullptr;
+    if (is_here) executable.write(average, executable.read(id));
   }
 }
 

@@ -209,11 +209,12 @@ void Membership::leave(ExitCode code, const std::string& text) const {
 
 RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& identity) {
   const std::optional<AutoCount>& asked = recipe->parallelism.data;
-  const int64_t tensor = recipe->parallelism.tensor;
-  if (asked && asked->count && *asked->count * tensor != identity.ranks) {
+  const int64_t tensor = recipe->parallelism.tensor, pipeline = recipe->parallelism.pipeline;
+  if (asked && asked->count && *asked->count * tensor * pipeline != identity.ranks) {
     fail_at(recipe->origin_of("parallelism.data"),
-            fmt::format("is {}{}, but the launcher started {} ranks ({}); write auto, or start as many",
+            fmt::format("is {}{}{}, but the launcher started {} ranks ({}); write auto, or start as many",
                         *asked->count, tensor > 1 ? fmt::format(", times parallelism.tensor {}", tensor) : "",
+                        pipeline > 1 ? fmt::format(", times parallelism.pipeline {}", pipeline) : "",
                         identity.ranks, identity.source));
   }
   return {std::move(recipe), {identity.rank, identity.ranks}, identity.local_ranks};
@@ -221,7 +222,8 @@ RunSpec launched_spec(std::shared_ptr<const Recipe> recipe, const RankIdentity& 
 
 RunSpec planned_spec(std::shared_ptr<const Recipe> recipe) {
   const std::optional<AutoCount>& asked = recipe->parallelism.data;
-  const int64_t ranks = (asked ? asked->count.value_or(1) : 1) * recipe->parallelism.tensor;
+  const int64_t ranks =
+      (asked ? asked->count.value_or(1) : 1) * recipe->parallelism.tensor * recipe->parallelism.pipeline;
   return {std::move(recipe), {.rank = 0, .ranks = ranks}, ranks};
 }
 
@@ -253,10 +255,19 @@ std::string Membership::prefix() const {
   return is_rank_0() ? "" : fmt::format("rank {}: ", identity_.rank);
 }
 
-void Membership::require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const {
+void Membership::require_same_plan(const Plan& plan, const Program& program,
+                                   std::map<std::string, std::string> facts) const {
   if (!has_peers()) return;
-  const std::string own = to_text(plan);
-  const std::string first = broadcast_from_rank_0(*group_, [&] { return std::string(own); });
+  // Plans of other stages differ; their ranks have made them of the same network.
+  const std::string own =
+      fmt::format("network {:016x}\n{}", program.whole ? program.whole->checksum : 0, to_text(plan));
+  std::string first;
+  for (int64_t stage = 0; stage < program.mesh.stages; ++stage) {
+    std::string text = own;
+    broadcast_text(*group_, text, stage * program.mesh.ranks_of_stage());
+    if (stage == program.stage) first = text;
+    if (!text.starts_with(own.substr(0, own.find('\n')))) first = text;
+  }
   const std::string facts_of_first =
       broadcast_from_rank_0(*group_, [&] { return to_json(RunState{.facts = facts}); });
   run_on_all(*group_, [&] {
@@ -270,11 +281,11 @@ void Membership::require_same_plan(const Plan& plan, std::map<std::string, std::
       const auto [here, there] = first_difference(own, first);
       different = fmt::format(": '{}' here and '{}' there", here, there);
     }
-    throw Error(
-        ExitCode::recipe,
-        fmt::format("rank {} on {} has another plan than rank 0{}; start the same program on hosts of "
-                    "one kind, with the same device.threads",
-                    identity_.rank, host_name(), different));
+    throw Error(ExitCode::recipe,
+                fmt::format("rank {} on {} has another plan than {}{}; start the same program on hosts of "
+                            "one kind, with the same device.threads",
+                            identity_.rank, host_name(), program.mesh.stages > 1 ? "other ranks" : "rank 0",
+                            different));
   });
 }
 

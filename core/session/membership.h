@@ -47,9 +47,10 @@ class Membership {
   /// Throws Error (exit 69) if these ranks cannot train on that type of device, or if rank 0 trains on
   /// another one, `of_rank_0`.
   void require_device(const std::string& type, const std::string& of_rank_0) const;
-  /// Throws Error (exit 78) on a rank whose plan differs from that of rank 0, with the facts of the planner
-  /// that differ, or else the first node.
-  void require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const;
+  /// Throws Error (exit 78) on a rank whose plan differs from that of the first rank of its stage, or whose
+  /// program from that of rank 0, with the facts of the planner that differ, or else the first node.
+  void require_same_plan(const Plan& plan, const Program& program,
+                         std::map<std::string, std::string> facts) const;
   /// The same for samples; `split` is for the message.
   void require_same_samples(const DataSource& own, const std::string& split) const;
 

@@ -136,7 +136,9 @@ RunSpec with_earlier_micro_batch(const RunSpec& spec, const Start& start) {
   if (!start.from || !spec.searches_micro_batch()) return spec;
   const int64_t before = start.from->state.micro_batch_size;
   // Another number of ranks may need another micro-batch.
-  return before > 0 && spec.batch().rank_batch() % before == 0 ? spec.with_micro_batch(before) : spec;
+  const std::vector<int64_t> possible = spec.possible_micro_batches();
+  const bool fits = std::ranges::find(possible, before) != possible.end();
+  return fits ? spec.with_micro_batch(before) : spec;
 }
 
 void require_steps_left(const RunSpec& spec, const Start& start, int64_t steps) {

@@ -35,15 +35,23 @@ void divide_and_clip_norm(Update& update, double limit) {
   put_out(update.build, &StepReport::grad_norm, found[Unscale::kNorm]);
 }
 
+/// Of a stage that has no gradients.
+TensorId no_norm(Program& program) {
+  return program.persistent("zero.norm", {{1}, DType::f32}, Role::constant, {});
+}
+
 }  // namespace
 
 std::vector<TensorId> measured_gradients(Update& update) {
   std::vector<TensorId> whole;
   std::map<Axis, std::vector<TensorId>> cut;  // along one axis
   std::vector<TensorId> cut_twice;
-  Mesh mesh;
+  Mesh mesh = update.program.mesh;
   for (const ParameterGradient& pair : update.entry.gradients) {
-    const std::optional<Part>& part = update.program.tensor(pair.parameter).part;
+    const Tensor& parameter = update.program.tensor(pair.parameter);
+    const bool is_of_other = !parameter.stages.empty() && parameter.stages.front() != update.program.stage;
+    if (is_of_other) continue;
+    const std::optional<Part>& part = parameter.part;
     if (part) mesh = part->mesh;
     std::vector<TensorId>& list = !part ? whole
                                   : part->sections && part->is_sharded
@@ -59,7 +67,9 @@ std::vector<TensorId> measured_gradients(Update& update) {
   };
   if (!cut_twice.empty()) cut[Axis::tensor].push_back(norms(cut_twice, Axis::shards));
   for (const auto& [axis, parts] : cut) whole.push_back(norms(parts, axis));
-  return whole;
+  if (mesh.stages == 1) return whole;
+  if (whole.empty()) whole.push_back(no_norm(update.program));
+  return {norms(whole, Axis::pipeline)};
 }
 
 void limit_gradients(Update& update) {

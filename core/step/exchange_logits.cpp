@@ -11,9 +11,9 @@
 namespace trainer {
 namespace {
 
-class Exchange {
+class LogitExchange {
  public:
-  Exchange(Program& program, Entry& entry) : build_(program, entry) {}
+  LogitExchange(Program& program, Entry& entry) : build_(program, entry) {}
 
   void run() {
     std::vector<Node> nodes;
@@ -89,7 +89,7 @@ Pass exchange_logits() {
           .optional = false,
           .run =
               [](Program& program) {
-                for (Entry& entry : program.entries) Exchange(program, entry).run();
+                for (Entry& entry : program.entries) LogitExchange(program, entry).run();
               },
           .after = {"tensor_parallel", "autodiff"}};
 }

@@ -6,6 +6,7 @@
 #include "core/base/mesh.h"
 #include "core/passes/pass.h"
 #include "core/step/forward.h"
+#include "core/step/stage_cuts.h"
 #include "core/step/update.h"
 
 namespace trainer {
@@ -29,6 +30,17 @@ const char* updating_entry(const Program& program);
 /// each has some rows of the activations. Throws Error (exit 78) with this origin if nothing can be shared.
 /// Comes before all fusions.
 Pass tensor_parallel(const Mesh& mesh, const Origin& origin);
+/// Pipeline parallelism (Huang et al., "GPipe", NeurIPS 2019): divides the layers into stages, which follow
+/// each other on the ranks along Axis::pipeline. Comes before all fusions.
+Pass cut_stages(const Network& network, const PipelineSpec& spec);
+/// Leaves the program that one rank of a pipeline computes: its stages' nodes, with Receive for what comes
+/// from other stages and outputs for what goes there. Comes before the step is split for micro-batches.
+Pass own_stage(const PipelineSchedule& schedule, const Mesh& mesh, int64_t position);
+/// Adds up, over the stages, the loss and the gradients of parameters that several stages hold.
+Pass sum_stages();
+/// Makes one run of each entry compute all micro-batches of a step, in the order of the schedule. Inputs then
+/// have the samples of all micro-batches.
+Pass schedule_stages(const PipelineSchedule& schedule);
 /// Computes a loss of logits whose classes ranks share: each finds sums of its own, and exchanges these.
 /// Comes after differentiation.
 Pass exchange_logits();

@@ -63,6 +63,9 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.stage(loss(spec.forward, logits));
   const bool shares_tensors = spec.mesh.tensor > 1, has_parts = spec.mesh.shards > 1;
   if (shares_tensors) step.stage(tensor_parallel(spec.mesh, spec.tensor_origin));
+  const bool has_stages = spec.mesh.stages > 1;
+  const int64_t position = spec.mesh.coordinate(Axis::pipeline, spec.rank);
+  if (has_stages) step.stage(cut_stages(*spec.forward.network, spec.pipeline));
   step.passes(Place::forward);
   if (low) step.stage(mixed_precision(*low, spec.passes.planner));
   step.passes(Place::inputs);
@@ -73,11 +76,13 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   if (spec.sync_batch_norm && has_peers) step.stage(sync_batch_norm(replicas));
   step.passes(Place::micro_batch);
   if (has_parts || shares_tensors) step.stage(gather_again());
+  if (has_stages) step.stage(own_stage(spec.pipeline.schedule, spec.mesh, position));
   step.stage(accumulate(spec.micro_batches));
   step.passes(Place::accumulated);
-  if (spec.update.guards.loss || spec.forward.loss->normalizes_by_valid_targets() || has_peers)
+  if (spec.update.guards.loss || spec.forward.loss->normalizes_by_valid_targets() || has_peers || has_stages)
     step.stage(sum_losses());
   if (has_peers) step.stage(data_parallel(spec.mesh, spec.micro_batches, spec.bucket_bytes));
+  if (has_stages) step.stage(sum_stages());
   step.passes(Place::reduced);
   step.stage(learning_rate(spec.update, update));
   step.stage(mean_loss(spec.update, update));
@@ -92,7 +97,8 @@ std::vector<Pass> training_step(const StepSpec& spec) {
     step.stage(average_weights(*spec.ema_decay, updates));
   }
   step.passes(Place::finished);
-  if (has_parts || shares_tensors) step.stage(overlap_collectives(spec.bucket_bytes));
+  if (has_stages) step.stage(schedule_stages(spec.pipeline.schedule));
+  if (has_parts || shares_tensors || has_stages) step.stage(overlap_collectives(spec.bucket_bytes));
   return step.without(spec.left_out);
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/precision.h"
 #include "core/passes/table.h"
 #include "core/step/forward.h"
+#include "core/step/stage_cuts.h"
 #include "core/step/update.h"
 
 namespace trainer {
@@ -20,7 +21,9 @@ struct StepSpec {
   Precision precision = Precision::fp32;
   int64_t micro_batches = 1;                 ///< that one rank computes in a step
   Mesh mesh;                                 ///< of the ranks that train together
+  int64_t rank = 0;                          ///< among them
   Origin tensor_origin;                      ///< of the request that ranks share operations
+  PipelineSpec pipeline;                     ///< if there are several stages
   bool sync_batch_norm = false;              ///< statistics are those of all ranks
   bool shard_optimizer = false;              ///< each rank holds a share of the moments
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of tensors that travel together

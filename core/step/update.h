@@ -60,7 +60,7 @@ void move_loss_scale(Update& update);
 void change_parameters(Update& update);
 
 /// Tensors with the joint 2-norm of all gradients: those that every rank has, and one with the norm of each
-/// rank's parts.
+/// rank's parts, or of each stage's.
 std::vector<TensorId> measured_gradients(Update& update);
 
 /// The number (1) that is not 0 if the update in this entry is skipped; kNone if it never is.

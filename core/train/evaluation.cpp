@@ -91,8 +91,11 @@ std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreemen
   const Mesh& mesh = agreement.group().mesh();
   const int64_t rounds = feed_.pipeline().remaining(), ranks = mesh.size(Axis::data),
                 share = mesh.coordinate(Axis::data, agreement.group().rank());
-  // Ranks that compute the same samples have the same results, which count once.
-  const bool counts = mesh.coordinate(Axis::tensor, agreement.group().rank()) == 0;
+  // Ranks that compute the same samples have the same results, which count once. Those of a pipeline are in
+  // its last stage.
+  const int64_t rank = agreement.group().rank();
+  const bool counts =
+      mesh.coordinate(Axis::tensor, rank) == 0 && mesh.coordinate(Axis::pipeline, rank) == mesh.stages - 1;
   for (Pass& pass : passes_) {
     pass.values.assign(static_cast<size_t>(rounds * ranks) * pass.outputs.names().size(), 0);
     if (pass.matrix) pass.matrix->clear();

@@ -13,6 +13,7 @@
 #include "core/graph/names.h"
 #include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/assign.h"
+#include "core/graph/ops/exchange.h"
 #include "core/graph/ops/for_each.h"
 
 namespace trainer {
@@ -70,7 +71,7 @@ class Search {
   explicit Search(Executable& executable) : executable_(executable), plan_(executable.plan()) {
     int64_t largest = 0;
     for (size_t i = 0; i < plan_.tensors.size(); ++i) {
-      in_step_ = in_step_ || plan_.tensors[i].part;
+      in_step_ = in_step_ || plan_.tensors[i].part || !plan_.tensors[i].stages.empty();
       if (is_floating(plan_.tensors[i].spec.dtype)) largest = std::max(largest, plan_.placements[i].bytes);
     }
     host_ = executable.device().allocate_batch(largest);
@@ -137,7 +138,9 @@ class Search {
   void note_start(const Node& node) {
     const auto& start = static_cast<const CollectiveStart&>(*node.op);
     scattered_.erase(start.number);
-    if (dynamic_cast<const ReduceScatterStart*>(&start) != nullptr) scattered_.insert(start.number);
+    const bool comes_from_others = dynamic_cast<const ReduceScatterStart*>(&start) != nullptr ||
+                                   dynamic_cast<const ExchangeStart*>(&start) != nullptr;
+    if (comes_from_others) scattered_.insert(start.number);
     if (dynamic_cast<const AllGatherStart*>(&start) == nullptr) return;
     // What ranks compute together was checked by the rank that it comes from.
     if (start.axis == Axis::tensor) scattered_.insert(start.number);

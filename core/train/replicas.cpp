@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -69,14 +70,17 @@ class Equals {
   bool has_copies(const ProcessGroup& group) const { return count() < group.size(); }
 
  private:
-  std::pair<int64_t, int64_t> part_of(int64_t rank) const {
+  using Place = std::array<int64_t, 3>;
+
+  Place part_of(int64_t rank) const {
     return {cut_.along_tensor ? mesh_.coordinate(Axis::tensor, rank) : 0,
-            cut_.along_shards ? mesh_.coordinate(Axis::shards, rank) : 0};
+            cut_.along_shards ? mesh_.coordinate(Axis::shards, rank) : 0,
+            mesh_.coordinate(Axis::pipeline, rank)};
   }
 
   Mesh mesh_;
   Cut cut_;
-  std::map<std::pair<int64_t, int64_t>, int64_t> first_;  ///< by part the first rank that holds it
+  std::map<Place, int64_t> first_;  ///< by part the first rank that holds it
 };
 
 /// Whether all ranks of each set have the same text. Takes small messages, whatever its length.
@@ -99,9 +103,16 @@ std::string most_frequent(const std::vector<std::string>& texts) {
   return *std::ranges::max_element(texts, {}, [&](const std::string& text) { return counts.at(text); });
 }
 
-/// What is wrong with one set, if anything is: its ranks' texts, by rank.
-std::optional<std::string> difference(const Plan& plan, const std::vector<TensorId>& tensors,
-                                      const std::map<size_t, std::string>& of_set,
+std::string nth_line(const std::string& text, size_t n) {
+  size_t begin = 0;
+  for (; n > 0; --n) begin = text.find('\n', begin) + 1;
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+/// What is wrong with one set, if anything is: its ranks' texts, by rank. The names of each rank's tensors
+/// are lines.
+std::optional<std::string> difference(const std::map<size_t, std::string>& of_set,
+                                      const std::vector<std::string>& names_of_tensors,
                                       const std::vector<std::string>& hosts) {
   std::vector<std::string> texts;
   for (const auto& [rank, text] : of_set) texts.push_back(text);
@@ -117,22 +128,26 @@ std::optional<std::string> difference(const Plan& plan, const std::vector<Tensor
   }
   const auto digit = static_cast<size_t>(std::ranges::mismatch(*other, right).in1 - other->begin());
   return fmt::format("{} {} other bits in {}", fmt::join(names, " and "), names.size() == 1 ? "has" : "have",
-                     plan.tensors[static_cast<size_t>(tensors.at(digit / kDigits))].name);
+                     nth_line(names_of_tensors.at(of_set.begin()->first), digit / kDigits));
 }
 
 void require_equal(const Executable& executable, ProcessGroup& group, const Cut& cut, int64_t step) {
   const std::vector<TensorId> tensors = replicated(executable.plan(), cut);
   const Equals equals(group, cut);
-  if (tensors.empty() || !equals.has_copies(group)) return;
+  const bool has_none = tensors.empty() && group.mesh().stages == 1;  // other stages may have some
+  if (has_none || !equals.has_copies(group)) return;
   const std::string own = checksums(executable, tensors);
   if (is_same_everywhere(group, equals, own)) return;
-  const std::vector<std::string> texts = all_gather(group, own), hosts = all_gather(group, host_name());
+  std::string names;
+  for (const TensorId id : tensors) names += executable.plan().tensors[static_cast<size_t>(id)].name + "\n";
+  const std::vector<std::string> texts = all_gather(group, own), hosts = all_gather(group, host_name()),
+                                 all_names = all_gather(group, names);
   for (int64_t set = 0; set < equals.count(); ++set) {
     std::map<size_t, std::string> of_set;
     for (size_t rank = 0; rank < texts.size(); ++rank) {
       if (equals.set_of(static_cast<int64_t>(rank)) == set) of_set[rank] = texts[rank];
     }
-    if (const auto found = difference(executable.plan(), tensors, of_set, hosts)) {
+    if (const auto found = difference(of_set, all_names, hosts)) {
       throw ReplicasDiffer(
           fmt::format("after step {} the ranks' weights are not the same: {}; look for faulty "
                       "memory there, and resume from a checkpoint",

@@ -3,8 +3,9 @@
 """Two ranks with one thread each against one rank with two threads, with the same global batch: prints the ratio.
 
   scripts/bench/ranks.py [mlp | cnn | resnet18]...
-  scripts/bench/ranks.py --splits [shards | tensor]...    # a GPT of 6 blocks, divided among ranks: shards of the parameters against
-                                                          # whole ones, shared operations against one rank with two threads
+  scripts/bench/ranks.py --splits [shards | tensor | pipeline | interleaved]...    # a GPT of 6 blocks, divided among ranks: shards of the parameters against
+                                                          # whole ones, shared operations and stages of 8 micro-batches against one rank
+                                                          # with two threads
 
 The two alternate, each turn a fresh process. A ratio above 1 means that the ranks are faster. Refuses to measure while other
 processes use the machine.
@@ -27,8 +28,11 @@ LEAST_PAIRS = 5
 PARTS = ("data_wait_ms", "forward_ms", "backward_ms", "communication_ms", "update_ms")
 TWO = ["parallelism.data=2", "device.threads=1"]
 ONE = {"1 rank x 2 threads": ["device.threads=2"]}
+STAGES = ["parallelism.pipeline=2", "training.micro_batch_size=2", "device.threads=1"]
 SPLITS = {"shards": {"2 ranks with parts of the parameters": [*TWO, "parallelism.shard_parameters=true"], "2 ranks with whole parameters": TWO},
-          "tensor": {"2 ranks that share operations": ["parallelism.tensor=2", "device.threads=1"], **ONE}}
+          "tensor": {"2 ranks that share operations": ["parallelism.tensor=2", "device.threads=1"], **ONE},
+          "pipeline": {"2 stages": STAGES, **ONE},
+          "interleaved": {"2 ranks with 2 stages each": [*STAGES, "parallelism.schedule.name=interleaved"], **ONE}}
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 arguments.add_argument("networks", nargs="*", choices=[*NETWORKS, []], help="default: all")

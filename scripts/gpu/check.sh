@@ -4,7 +4,7 @@
 #
 #   scripts/gpu/check.sh [--package TARBALL] [--results DIRECTORY] [--missing] [--minutes N] [PART | ROW]...
 #
-# PART       correct, speed, features, fusion, products, profiles, text, tools or ranks, each at most six minutes after the build, in any order; all by default
+# PART       correct, speed, features, fusion, products, profiles, text, tools, ranks or division, each at most six minutes after the build, in any order; all by default
 # ROW        an id of docs/gpu-evidence.tsv
 # --package  made by `scripts/package.sh --with-tests`; without it the sources are built here (build/gpu)
 # --results  gets evidence.tsv, to which each call adds, and all logs (default: build/gpu-check)

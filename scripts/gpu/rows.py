@@ -261,19 +261,22 @@ def on_one_gpu(check, name, ranks, recipe, *words):
     return evidence.Run(directory)
 
 
-@row("ranks", 80)
+@row("division", 150)
 def model_equal(check):
     """A GPT divided among ranks on one GPU, against one process with the same micro-batches."""
-    words = ("gpt_char_bible", *steps(12, 8, "run.deterministic=true"), "training.micro_batch_size=4")
-    shards, tensor, told, exact = "parallelism.shard_parameters=true", "parallelism.tensor=2", [], None
+    words = ("gpt_char_bible", *steps(12, 8, "run.deterministic=true"), "training.micro_batch_size=2")
+    shards, tensor, pipeline = "parallelism.shard_parameters=true", "parallelism.tensor=2", "parallelism.pipeline=2"
+    told, exact = [], None
     for precision in "fp32", "amp_bf16":
         same = (*words, f"training.precision={precision}")
         alone = check.train(f"model_{precision}", *same)
         exact = exact or alone
         # In bf16 no more than the precision itself changes.
         allowed = max(1e-5, distance(exact.losses(), alone.losses()))
-        for way, ranks, keys in ("shards 2", 2, [shards]), ("tensor 2", 2, [tensor]), ("tensor 2 x shards 2", 4, [tensor, shards]):
-            run = on_one_gpu(check, f"model_{precision}_{way.replace(' ', '_')}", ranks, *same, *keys)
+        for way, ranks, keys in (("shards 2", 2, [shards]), ("tensor 2", 2, [tensor]), ("tensor 2 x shards 2", 4, [tensor, shards]),
+                                 ("pipeline 2", 2, [pipeline]), ("pipeline 2, interleaved", 2, [pipeline, "parallelism.schedule.name=interleaved"]),
+                                 ("pipeline 2 x tensor 2", 4, [pipeline, tensor])):
+            run = on_one_gpu(check, f"model_{precision}_{way.replace(' ', '_').replace(',', '')}", ranks, *same, *keys)
             apart = distance(run.losses(), alone.losses())
             if apart > allowed:
                 raise Failed(f"{way} in {precision}: losses differ by {apart:.1e} from one process, allowed are {allowed:.1e}")

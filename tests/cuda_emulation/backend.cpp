@@ -129,6 +129,7 @@ class PlaceCollectives final : public cuda::GpuCollectives {
   void start_broadcast(int64_t, int64_t, std::span<const std::span<float>>) override { refuse(); }
   void start_all_gather(int64_t, Axis, std::span<const Gathered>) override { refuse(); }
   void start_reduce_scatter(int64_t, Axis, std::span<const Scattered>) override { refuse(); }
+  void start_exchange(int64_t, std::span<const Sent>, std::span<const Received>) override { refuse(); }
   void wait(int64_t) override { refuse(); }
 
  private:

@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda_emulation/memory.h"
@@ -50,6 +51,10 @@ static_assert(
 static_assert(
     std::is_same_v<decltype(&ncclReduce), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t,
                                                            ncclRedOp_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(&ncclSend), ncclResult_t (*)(const void*, size_t, ncclDataType_t, int,
+                                                                   ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(&ncclRecv),
+                             ncclResult_t (*)(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
 static_assert(std::is_same_v<decltype(&ncclCommSplit),
                              ncclResult_t (*)(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*)>);
 static_assert(Nccl::kInt8 == ncclInt8 && ncclInProgress == 7);
@@ -59,6 +64,14 @@ static_assert(
 #endif
 
 namespace trainer::cuda {
+
+/// A piece of a message from one rank to another.
+struct Letter {
+  static constexpr size_t kBytes = 65536;
+  std::atomic<size_t> length;  ///< 0: the receiver has taken the last one
+  size_t total;                ///< of the whole message
+  std::byte bytes[kBytes];
+};
 
 /// Memory that all processes see. New memory of this kind is zero.
 struct SharedByRanks {
@@ -85,6 +98,11 @@ struct Nccl::Comm {
 
   const std::byte* slot(int of) const {
     return reinterpret_cast<const std::byte*>(shared + 1) + static_cast<size_t>(of) * kBytes;
+  }
+  Letter& letter(int from, int to) const {
+    auto* letters = reinterpret_cast<Letter*>(reinterpret_cast<std::byte*>(shared + 1) +
+                                              static_cast<size_t>(ranks) * kBytes);
+    return letters[from * ranks + to];
   }
   float number(int of, size_t i) const { return reinterpret_cast<const float*>(slot(of))[i]; }
 
@@ -136,8 +154,9 @@ Nccl::Result make_id(Nccl::UniqueId* id) {
 }
 
 Nccl::Result join(Nccl::Comm** comm, int ranks, Nccl::UniqueId id, int rank) {
-  const size_t bytes =
-      sizeof(SharedByRanks) + static_cast<size_t>(ranks) * SharedByRanks::kPiece * sizeof(float);
+  const size_t bytes = sizeof(SharedByRanks) +
+                       static_cast<size_t>(ranks) * SharedByRanks::kPiece * sizeof(float) +
+                       static_cast<size_t>(ranks) * static_cast<size_t>(ranks) * sizeof(Letter);
   const int file = ::shm_open(name_of(id), O_RDWR | O_CREAT, 0600);
   if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) return 2;
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -192,6 +211,62 @@ Nccl::Result find_late_error(Nccl::Comm* comm, Nccl::Result* found) {
 thread_local bool is_in_group = false;
 thread_local Nccl::Result group_status = 0;
 
+/// One end of a message. A send ends when its receiver has all of it.
+struct Transfer {
+  Nccl::Comm* comm;
+  cudaStream_t stream;
+  bool sends;
+  std::byte* data;
+  size_t bytes;
+  int peer;
+  size_t done = 0;
+
+  bool has_ended() const { return done == bytes && (!sends || comm->letter(comm->rank, peer).length == 0); }
+
+  void advance() {
+    Letter& letter = sends ? comm->letter(comm->rank, peer) : comm->letter(peer, comm->rank);
+    if (done == bytes || (letter.length == 0) != sends) return;
+    if (sends) {
+      const size_t length = std::min(Letter::kBytes, bytes - done);
+      std::copy_n(data + done, length, letter.bytes);
+      letter.total = bytes;
+      done += length;
+      letter.length = length;
+    } else {
+      if (letter.total != bytes) give_up("a message of another length than its receiver expects");
+      std::copy_n(letter.bytes, letter.length.load(), data + done);
+      done += letter.length;
+      letter.length = 0;
+    }
+  }
+};
+
+/// Messages of a group, which begin together.
+thread_local std::vector<Transfer> group_transfers;
+
+/// Of one communicator, in the order of a stream.
+Nccl::Result enqueue_transfers(std::vector<Transfer> all) {
+  if (all.empty()) return 0;
+  const std::lock_guard lock(standin::library_mutex());
+  decltype(standin::Item::ranges) ranges;
+  for (const Transfer& each : all) ranges.push_back({each.data, each.bytes});
+  const auto work = [all] {
+    std::vector<Transfer> open = all;  // the work may run again, as a part of a graph
+    ++open.front().comm->collectives;
+    while (!open.empty()) {
+      for (Transfer& each : open) each.advance();
+      std::erase_if(open, [](const Transfer& each) { return each.has_ended(); });
+      ::sched_yield();
+    }
+    for (const Transfer& each : all) {
+      if (!each.sends) emulation::mark_written(each.data, each.bytes);
+    }
+  };
+  const cudaError_t status = standin::enqueue_on_device(
+      all.front().stream, {.name = "ncclSend and ncclRecv", .work = work, .ranges = ranges});
+  return status == cudaSuccess ? 0 : 1;
+}
+
 Nccl::Result begin_group() {
   is_in_group = true;
   group_status = 0;
@@ -199,8 +274,17 @@ Nccl::Result begin_group() {
 }
 Nccl::Result end_group() {
   is_in_group = false;
-  return group_status;
+  return std::max(group_status, enqueue_transfers(std::exchange(group_transfers, {})));
 }
+
+Nccl::Result transfer(const Transfer& one) {
+  if (one.comm == nullptr || one.peer < 0 || one.peer >= one.comm->ranks || one.peer == one.comm->rank)
+    give_up("a message to nobody");
+  if (!is_in_group) return enqueue_transfers({one});
+  group_transfers.push_back(one);
+  return 0;
+}
+
 Nccl::Result returned(Nccl::Result status) {
   if (!is_in_group) return status;
   group_status = std::max(group_status, status);
@@ -295,6 +379,26 @@ Nccl::Result reduce(const void* from, void* to, size_t count, int type, int oper
                  });
 }
 
+Nccl::Result send(const void* from, size_t count, int type, int to, Nccl::Comm* comm, cudaStream_t stream) {
+  if (bytes_of(type) == 0) return returned(4);
+  return transfer({.comm = comm,
+                   .stream = stream,
+                   .sends = true,
+                   .data = static_cast<std::byte*>(const_cast<void*>(from)),
+                   .bytes = count * bytes_of(type),
+                   .peer = to});
+}
+
+Nccl::Result receive(void* to, size_t count, int type, int from, Nccl::Comm* comm, cudaStream_t stream) {
+  if (bytes_of(type) == 0) return returned(4);
+  return transfer({.comm = comm,
+                   .stream = stream,
+                   .sends = false,
+                   .data = static_cast<std::byte*>(to),
+                   .bytes = count * bytes_of(type),
+                   .peer = from});
+}
+
 }  // namespace
 
 const Nccl& nccl() {
@@ -313,6 +417,8 @@ const Nccl& nccl() {
                             .all_gather = all_gather,
                             .reduce_scatter = reduce_scatter,
                             .reduce = reduce,
+                            .send = send,
+                            .receive = receive,
                             .group_start = begin_group,
                             .group_end = end_group,
                             .error_string = [](Nccl::Result) { return "refused by the stand-in"; },

@@ -146,6 +146,34 @@ def operations(scratch):
             'ranks that share operations: captured or not, in any order: the same bits')
 
 
+def stages(scratch):
+    """Stages of a pipeline, the messages of which block until they are received."""
+    gpt = scratch / 'stages_gpt'
+    gpt.with_suffix('.yaml').write_text(RECIPES['gpt'])
+    tokens = [str(gpt), 'training.max_duration=4ba', 'training.global_batch_size=8', 'validation.interval=2ba', 'validation.metrics=[]']
+    words = ['optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}', 'guards.nonfinite=skip', 'training.micro_batch_size=1']
+    exact = None
+    for precision in 'fp32', 'amp_fp16':
+        both = [*words, f'training.precision={precision}']
+        alone = Run(scratch, f'stages_alone_{precision}', tokens, *both).train(1)
+        exact = exact or alone
+        allowed = max(1e-5, apart(exact, alone))
+        for data, *more in (1, 'parallelism.pipeline=2'), (1, 'parallelism.pipeline=4'), (2, 'parallelism.pipeline=2', 'parallelism.schedule.name=interleaved'):
+            name = f'{more[-1]} x {data}'
+            run = Run(scratch, f'stages_{precision}_{name}', tokens, *both, *more).train(data)
+            found = apart(alone, run)
+            require(found < allowed, f'{name} in {precision}: losses differ by {found:.1e}, allowed are {allowed:.1e}')
+    # Without a limit of the norm only the scale of the loss decides, and the last stage alone has the loss.
+    plain = ['optimizer={name: sgd, lr: 0.01}', 'training.micro_batch_size=1', 'training.precision=amp_fp16']
+    alone, run = (Run(scratch, f'stages_scaled_{len(more)}', tokens, *plain, *more).train(1) for more in ([], ['parallelism.pipeline=2']))
+    found = apart(alone, run)
+    require(found < 1e-3, f'a scaled loss: losses differ by {found:.1e}')
+    captured = Run(scratch, 'stages_captured', tokens, *words, 'parallelism.pipeline=2').train(1)
+    single = Run(scratch, 'stages_single', tokens, *words, 'parallelism.pipeline=2', 'runtime.cuda_graph=false').train(1, order='copies_first')
+    require(captured.losses() == single.losses() and captured.parameters() == single.parameters(),
+            'stages: captured or not, in any order: the same bits')
+
+
 def counts(scratch):
     """Three ranks with two micro-batches each, and guards. In fp16 a weight may round to its neighbour, a part in 2048 away."""
     words = ['training.micro_batch_size=2', 'guards.nonfinite=skip', 'optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}']
@@ -277,6 +305,7 @@ with tempfile.TemporaryDirectory() as folder:
         sharded(scratch)
         parts(scratch)
         operations(scratch)
+        stages(scratch)
         counts(scratch)
         killed(scratch)
         hangs(scratch)

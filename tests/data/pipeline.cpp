@@ -125,10 +125,34 @@ TEST_CASE("of a step's micro-batches ranks make a run each, or take turns") {
                                      .order = order,
                                      .micro_batch = 4,
                                      .share = {.rank = rank, .ranks = 3},
-                                     .takes_turns = takes_turns};
+                                     .turn = takes_turns ? 4 : 0};
       DataPipeline pipeline(image_batches(source, make_chain(none, kShape), training), {});
       for (int64_t part = 0; part < 2; ++part)
         CHECK(pipeline.next().first == 4 * (takes_turns ? 3 * part + rank : 2 * rank + part));
+    }
+  }
+}
+
+TEST_CASE("a batch of several turns has the samples that smaller ones have in turn") {
+  const CountingSource source(50, kShape);
+  const TransformList none;
+  const int64_t turn = GENERATE(0, 2, 4);
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    TrainingBatches training{.seed = 3,
+                             .order = TrainingOrder(50, 24, true),
+                             .micro_batch = 8,
+                             .share = {.rank = rank, .ranks = 3},
+                             .turn = turn};
+    DataPipeline whole(image_batches(source, make_chain(none, kShape), training), {});
+    training.micro_batch = 2;
+    DataPipeline pieces(image_batches(source, make_chain(none, kShape), training), {});
+    for (int64_t step = 0; step < 2; ++step) {
+      const Batch& all = whole.next();
+      for (int64_t row = 0; row < 8; row += 2) {
+        const Batch& piece = pieces.next();
+        for (int64_t i = 0; i < 2 * numel(kShape); ++i)
+          CHECK(images_of(all)[row * numel(kShape) + i] == images_of(piece)[i]);
+      }
     }
   }
 }

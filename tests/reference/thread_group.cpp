@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 namespace trainer::test {
@@ -25,32 +26,80 @@ Vote ThreadGroup::result(int64_t round) {
   return all;
 }
 
-int64_t ThreadGroup::put(size_t rank, std::vector<double> numbers) {
+void ThreadGroup::send(size_t from, size_t to, int64_t number, std::vector<std::byte> bytes) {
   const std::lock_guard lock(mutex_);
-  const int64_t sum = begun_[rank]++;
-  numbers_.try_emplace(sum, size()).first->second[rank] = std::move(numbers);
+  messages_[{from, to, number}].push_back(std::move(bytes));
+  changed_.notify_all();
+}
+
+std::vector<std::byte> ThreadGroup::receive(size_t from, size_t to, int64_t number) {
+  std::unique_lock lock(mutex_);
+  std::deque<std::vector<std::byte>>& queue = messages_[{from, to, number}];
+  changed_.wait(lock, [&] { return !queue.empty(); });
+  std::vector<std::byte> bytes = std::move(queue.front());
+  queue.pop_front();
+  return bytes;
+}
+
+ThreadGroup::Members ThreadGroup::all() const {
+  Members members(size());
+  std::iota(members.begin(), members.end(), size_t{0});
+  return members;
+}
+
+int64_t ThreadGroup::put(size_t rank, const Members& members, std::vector<double> numbers) {
+  const std::lock_guard lock(mutex_);
+  const int64_t sum = begun_[{rank, members}]++;
+  numbers_[{members, sum}][rank] = std::move(numbers);
   changed_.notify_all();
   return sum;
 }
 
-std::vector<std::vector<double>> ThreadGroup::get(int64_t sum) {
+std::vector<std::vector<double>> ThreadGroup::get(const Members& members, int64_t sum) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock,
-                [&] { return std::ranges::all_of(begun_, [&](int64_t begun) { return begun > sum; }); });
-  const auto& all = numbers_.at(sum);
-  for (const auto& one : all) {
-    if (one.size() != all[0].size()) throw std::logic_error("ranks add up different numbers of numbers");
+  const auto& numbers = numbers_[{members, sum}];
+  changed_.wait(lock, [&] { return numbers.size() == members.size(); });
+  std::vector<std::vector<double>> all;
+  for (const auto& [rank, own] : numbers) {
+    if (own.size() != numbers.begin()->second.size())
+      throw std::logic_error("ranks add up different numbers of numbers");
+    all.push_back(own);
   }
   return all;
 }
 
 void ThreadProcessGroup::start(int64_t number, Axis axis, std::vector<double> numbers,
                                std::function<void(const Numbers&)> finish) {
-  const Begun begun{.sum = group_.put(rank_, std::move(numbers)), .axis = axis, .finish = std::move(finish)};
+  ThreadGroup::Members members;
+  for (int64_t i = 0; i < mesh().size(axis); ++i)
+    members.push_back(static_cast<size_t>(mesh().peer(axis, rank(), i)));
+  const int64_t sum = group_.put(rank_, members, std::move(numbers));
+  const Begun begun{.members = std::move(members), .sum = sum, .finish = std::move(finish)};
   if (!begun_.try_emplace(number, begun).second) throw std::logic_error("something is begun twice");
 }
 
+void ThreadProcessGroup::start_exchange(int64_t number, std::span<const Sent> sent,
+                                        std::span<const Received> received) {
+  const auto peer = [&](int64_t position) {
+    return static_cast<size_t>(mesh().peer(Axis::pipeline, rank(), position));
+  };
+  for (const Sent& each : sent)
+    group_.send(rank_, peer(each.peer), each.number, {each.bytes.begin(), each.bytes.end()});
+  for (const Received& each : received) std::ranges::fill(each.bytes, std::byte{0xFF});
+  expected_[number] = {received.begin(), received.end()};
+}
+
 void ThreadProcessGroup::wait(int64_t number) {
+  if (const auto expected = expected_.find(number); expected != expected_.end()) {
+    for (const Received& each : expected->second) {
+      const auto from = static_cast<size_t>(mesh().peer(Axis::pipeline, rank(), each.peer));
+      const std::vector<std::byte> bytes = group_.receive(from, rank_, each.number);
+      if (bytes.size() != each.bytes.size()) throw std::logic_error("a message of another length");
+      std::ranges::copy(bytes, each.bytes.begin());
+    }
+    expected_.erase(expected);
+    return;
+  }
   const auto place = begun_.find(number);
   if (place == begun_.end()) {
     if (skips_collectives()) return;
@@ -58,11 +107,7 @@ void ThreadProcessGroup::wait(int64_t number) {
   }
   const Begun begun = std::move(place->second);
   begun_.erase(place);
-  const Numbers all = group_.get(begun.sum);
-  Numbers taken;
-  for (int64_t i = 0; i < mesh().size(begun.axis); ++i)
-    taken.push_back(all[static_cast<size_t>(mesh().peer(begun.axis, rank(), i))]);
-  begun.finish(taken);
+  begun.finish(group_.get(begun.members, begun.sum));
 }
 
 namespace {
@@ -150,7 +195,8 @@ void ThreadProcessGroup::start_reduce_scatter(int64_t number, Axis axis, std::sp
 }
 
 void ThreadProcessGroup::all_reduce(std::span<double> numbers) {
-  const auto all = group_.get(group_.put(rank_, {numbers.begin(), numbers.end()}));
+  const auto all =
+      group_.get(group_.all(), group_.put(rank_, group_.all(), {numbers.begin(), numbers.end()}));
   for (size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = 0;
     for (const auto& one : all) numbers[i] += one[i];
@@ -160,7 +206,7 @@ void ThreadProcessGroup::all_reduce(std::span<double> numbers) {
 void ThreadProcessGroup::broadcast(std::span<std::byte> bytes, int64_t root) {
   std::vector<double> own;
   for (const std::byte byte : bytes) own.push_back(std::to_integer<int>(byte));
-  const auto all = group_.get(group_.put(rank_, std::move(own)));
+  const auto all = group_.get(group_.all(), group_.put(rank_, group_.all(), std::move(own)));
   for (size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(static_cast<int>(all[static_cast<size_t>(root)][i]));
 }

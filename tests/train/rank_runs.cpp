@@ -13,6 +13,7 @@
 #include "core/engine/state_transfer.h"
 #include "core/graph/ops/confusion_cells.h"
 #include "core/run/weights.h"
+#include "core/step/share_persistent.h"
 #include "core/step/step.h"
 #include "core/train/evaluation.h"
 #include "core/train/step_runner.h"
@@ -34,17 +35,25 @@ void add_confusion(Program& program) {
   entry.outputs.push_back({output_name::kConfusionCells, build.emit<ConfusionCells>(read)});
 }
 
-Program shared_program(const char* network, const char* optimizer, const Division& division, bool guards) {
-  Program program = forward_program(network_from(network), division.rows);
+Program program_of(const char* text, const char* optimizer, const Division& division, bool guards,
+                   int64_t rank) {
+  const Network network = network_from(text);
+  Program program = forward_program(network, division.rows);
   if (division.counts_confusion) add_confusion(program);
   const auto rule = optimizer_from(optimizer);
   const std::vector<float> rates(kTrainedSteps, 0.05f);
   const StepGuards counted{.loss = true, .counts = true, .skip_steps = division.skip_steps};
   const StepSpec spec{
+      .forward = {.network = &network},
       .passes = {.recompute = division.recompute},
       .precision = division.precision,
       .micro_batches = division.micro_batches,
       .mesh = division.mesh(),
+      .rank = rank,
+      .pipeline = {.schedule = {.kind = division.schedule,
+                                .ranks = division.stages,
+                                .chunks = division.chunks,
+                                .micro_batches = division.micro_batches}},
       .sync_batch_norm = division.sync_batch_norm,
       .shard_optimizer = division.shard_optimizer,
       .bucket_bytes = division.bucket_bytes,
@@ -52,6 +61,19 @@ Program shared_program(const char* network, const char* optimizer, const Divisio
       .ema_decay = division.ema_decay};
   run_passes(program, rest_of_step(spec));
   return program;
+}
+
+/// By stage of a pipeline.
+std::vector<Program> shared_programs(const char* network, const char* optimizer, const Division& division,
+                                     bool guards) {
+  std::vector<Program> programs;
+  for (int64_t stage = 0; stage < division.stages; ++stage)
+    programs.push_back(
+        program_of(network, optimizer, division, guards, stage * division.mesh().ranks_of_stage()));
+  if (division.stages == 1) return programs;
+  std::vector<Program> shared = programs;
+  for (Program& program : shared) share_persistent(program, programs);
+  return shared;
 }
 
 Trained train_on(const Backend& backend, ProcessGroup& group, const Program& program,
@@ -70,19 +92,19 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
   const RankShare share{mesh.coordinate(Axis::data, group.rank()), mesh.size(Axis::data)};
   const TrainingBatches training{.seed = division.seed,
                                  .order = TrainingOrder(kImages, division.global_batch(), true),
-                                 .micro_batch = division.rows,
+                                 .micro_batch = division.rows_of_run(),
                                  .share = share,
-                                 .takes_turns = division.sync_batch_norm};
+                                 .turn = division.sync_batch_norm ? division.rows : 0};
   DataPipeline batches(BatchMaker(make_image_rows(*source, chain, inputs, &training), inputs, training),
                        loading);
-  const EvaluationBatches pass{.samples = kHeldOut, .batch = division.rows, .share = share};
+  const EvaluationBatches pass{.samples = kHeldOut, .batch = division.rows_of_run(), .share = share};
   DataPipeline validation(BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, pass), loading);
   group.arrange(division.mesh());
   Executable executable(plan, *backend.device, true);
   initialize(executable, division.seed);
   if (division.ema_decay) start_averages(executable);
   Agreement agreement(group);
-  StepRunner runner(executable, batches, division.micro_batches, agreement);
+  StepRunner runner(executable, batches, division.runs(), agreement);
   Trained trained;
   for (int64_t step = 1; step <= kTrainedSteps; ++step) {
     runner.enqueue(step, false);
@@ -118,11 +140,11 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
 
 std::vector<Trained> train_all(const char* network, const Division& division, const char* optimizer,
                                bool guards) {
-  const Program program = shared_program(network, optimizer, division, guards);
+  const std::vector<Program> programs = shared_programs(network, optimizer, division, guards);
   std::vector<Trained> all(static_cast<size_t>(division.ranks));
   if (division.ranks == 1) {
     SingleProcess alone;
-    all[0] = train_on(make_cpu_backend(1, nullptr, true), alone, program, division);
+    all[0] = train_on(make_cpu_backend(1, nullptr, true), alone, programs[0], division);
     return all;
   }
   ThreadGroup table(all.size());
@@ -130,7 +152,9 @@ std::vector<Trained> train_all(const char* network, const Division& division, co
   for (size_t rank = 0; rank < all.size(); ++rank) {
     threads.emplace_back([&, rank] {
       ThreadProcessGroup seat(table, rank);
-      all[rank] = train_on(make_cpu_backend(1, nullptr, true, &seat), seat, program, division);
+      const int64_t stage = division.mesh().coordinate(Axis::pipeline, static_cast<int64_t>(rank));
+      all[rank] = train_on(make_cpu_backend(1, nullptr, true, &seat), seat,
+                           programs[static_cast<size_t>(stage)], division);
     });
   }
   threads.clear();
@@ -150,6 +174,24 @@ double distance(const Trained& a, const Trained& b) {
     worst = std::max(worst, difference / largest);
   }
   return worst;
+}
+
+void check_close(const Trained& expected, const std::vector<Trained>& found, double most) {
+  for (const Trained& one : found) {
+    CHECK(one.losses == found[0].losses);
+    CHECK(one.norms == found[0].norms);
+    CHECK(one.evaluation == found[0].evaluation);
+    REQUIRE(one.losses.size() == expected.losses.size());
+    for (size_t i = 0; i < one.losses.size(); ++i)
+      CHECK_THAT(one.losses[i], Catch::Matchers::WithinRel(expected.losses[i], most));
+    REQUIRE(one.norms.size() == expected.norms.size());
+    for (size_t i = 0; i < one.norms.size(); ++i)
+      CHECK_THAT(one.norms[i], Catch::Matchers::WithinRel(expected.norms[i], 10 * most));
+    for (const auto& [name, value] : expected.evaluation)
+      CHECK_THAT(one.evaluation.at(name), Catch::Matchers::WithinRel(value, 10 * most));
+    CHECK(one.confusion == expected.confusion);
+  }
+  CHECK(distance(expected, found[0]) < 100 * most);
 }
 
 bool can_train_in_bf16() {

@@ -10,6 +10,7 @@
 #include "core/base/mesh.h"
 #include "core/base/precision.h"
 #include "core/passes/pass.h"
+#include "core/step/pipeline_schedule.h"
 
 namespace trainer::test {
 
@@ -22,13 +23,22 @@ struct Division {
   bool sync_batch_norm = false, shard_optimizer = false;
   int64_t shards = 1;  ///< ranks that share a copy of the parameters
   int64_t tensor = 1;  ///< ranks that share operations
+  int64_t stages = 1;  ///< ranks with layers of their own
+  PipelineSchedule::Kind schedule = PipelineSchedule::Kind::one_forward_one_backward;
+  int64_t chunks = 1;  ///< stages of each rank
   uint64_t seed = 1;
   Precision precision = Precision::fp32;
   Recompute recompute = {};
   std::optional<double> ema_decay = {};
   std::vector<int32_t> skip_steps = {};  ///< pairs (first, last); only with guards
   bool counts_confusion = true;
-  Mesh mesh() const { return {.replicas = ranks / shards / tensor, .shards = shards, .tensor = tensor}; }
+  Mesh mesh() const {
+    return {
+        .replicas = ranks / shards / tensor / stages, .shards = shards, .tensor = tensor, .stages = stages};
+  }
+  /// A run of a pipeline's program computes all micro-batches.
+  int64_t rows_of_run() const { return stages > 1 ? micro_batches * rows : rows; }
+  int64_t runs() const { return stages > 1 ? 1 : micro_batches; }
   int64_t global_batch() const { return mesh().size(Axis::data) * micro_batches * rows; }
 };
 
@@ -53,6 +63,11 @@ std::vector<Trained> train_all(const char* network, const Division& division, co
 /// Largest difference between two runs' tensors, relative to the tensor's largest value. REQUIREs that both
 /// have the same tensors.
 double distance(const Trained& a, const Trained& b);
+
+/// Compares several ranks, of which rank 0 has gathered all parts, with one process. CHECKs that all ranks
+/// have the same results, and that these differ by no more than rounding: relative to each number by `most`,
+/// norms and results of an evaluation by 10 times as much, weights by 100 times.
+void check_close(const Trained& expected, const std::vector<Trained>& found, double most);
 
 /// Whether this processor computes in bf16, or can emulate it.
 bool can_train_in_bf16();

@@ -39,23 +39,6 @@ void check_same(const Trained& expected, const std::vector<Trained>& found) {
   CHECK(found[0].tensors.size() == expected.tensors.size());
 }
 
-/// Rank 0 has gathered the parts.
-void check_close(const Trained& expected, const std::vector<Trained>& found, double most) {
-  for (const Trained& one : found) {
-    CHECK(one.losses == found[0].losses);
-    CHECK(one.norms == found[0].norms);
-    CHECK(one.evaluation == found[0].evaluation);
-    REQUIRE(one.losses.size() == expected.losses.size());
-    for (size_t i = 0; i < one.losses.size(); ++i)
-      CHECK_THAT(one.losses[i], Catch::Matchers::WithinRel(expected.losses[i], most));
-    REQUIRE(one.norms.size() == expected.norms.size());
-    for (size_t i = 0; i < one.norms.size(); ++i)
-      CHECK_THAT(one.norms[i], Catch::Matchers::WithinRel(expected.norms[i], 10 * most));
-    CHECK(one.confusion == expected.confusion);
-  }
-  CHECK(distance(expected, found[0]) < 100 * most);
-}
-
 struct Guarded {
   Division division;
   bool guards;

@@ -47,6 +47,7 @@ class ImageRows final : public RowReader {
         mix_weights_(find_input(inputs, input_name::kMixWeights)),
         targets_(find_input(inputs, input_name::kTargets)),
         clean_images_(find_input(inputs, input_name::kCleanImages)) {
+    are_on_device_ = find_input(inputs, input_name::kSampleNumbers).has_value();
     is_bytes_ = images_ && inputs[*images_].dtype == DType::u8;
     has_label_maps_ = labels_ && !inputs[*labels_].row.empty();
     if (targets_) classes_ = inputs[*targets_].row[0];
@@ -55,8 +56,9 @@ class ImageRows final : public RowReader {
   void corrupt(const TransformList& corruption) { corruption_ = &corruption; }
 
   void train(const TrainingBatches& batches, const Mix& mix) {
-    const bool has_both = targets_ || (other_labels_ && mix_weights_);
-    if ((mix.mixup > 0 && is_bytes_) || (mix.any() && !(images_ && has_both)))
+    // A stage of a pipeline may have the images alone, the labels alone, or neither.
+    const bool has_both_labels = targets_ || !labels_ || (other_labels_ && mix_weights_);
+    if ((mix.mixup > 0 && is_bytes_) || (mix.any() && (!has_both_labels || are_on_device_)))
       throw std::logic_error("mixup blends numbers, and a device mixes none of its samples");
     training_.emplace(batches, mix);
   }
@@ -124,8 +126,9 @@ class ImageRows final : public RowReader {
     const Mixing mixing = training_->mixing->draw(place.step, place.index, image.height, image.width);
     if (mixing.mix_weight == 1) return;
     load(shuffled_place(training_->seed, training_->order, place.step, mixing.partner), image);
-    with_pixels(batch, row, [&](auto* pixels) { chain_.mix_into(image, mixing, pixels); });
+    if (images_) with_pixels(batch, row, [&](auto* pixels) { chain_.mix_into(image, mixing, pixels); });
     if (targets_) return mix_label_sets(mixing.mix_weight, batch.row<float>(*targets_, row), image);
+    if (!labels_) return;
     auto &label = *batch.row<int32_t>(*labels_, row), &other = *batch.row<int32_t>(*other_labels_, row);
     auto& weight = *batch.row<float>(*mix_weights_, row);
     other = image.label;
@@ -146,7 +149,7 @@ class ImageRows final : public RowReader {
   std::optional<size_t> images_, labels_, other_labels_, mix_weights_, targets_, clean_images_;
   const TransformList* corruption_ = nullptr;
   int64_t classes_ = 0;
-  bool is_bytes_ = false, has_label_maps_ = false;
+  bool is_bytes_ = false, has_label_maps_ = false, are_on_device_ = false;
   std::optional<Training> training_;
 };
 

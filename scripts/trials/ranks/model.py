@@ -15,18 +15,27 @@ def tensor(ranks):
     return f'parallelism.tensor={ranks}'
 
 
+def pipeline(ranks, schedule='1f1b'):
+    return [f'parallelism.pipeline={ranks}', f'parallelism.schedule.name={schedule}']
+
+
 # Ranks with samples of their own, and what else divides the network.
 DIVISIONS = {'tensor 2': (1, [tensor(2)]), 'tensor 4': (1, [tensor(4)]), 'tensor 2 x data 2': (2, [tensor(2)]),
              'tensor 2 x shards 2': (2, [tensor(2), SHARDS])}
+STAGES = {'pipeline 2': (1, pipeline(2)), 'pipeline 4, gpipe': (1, pipeline(4, 'gpipe')), 'pipeline 2, interleaved': (1, pipeline(2, 'interleaved')),
+          'pipeline 2 x data 2': (2, pipeline(2)), 'pipeline 2 x shards 2': (2, [*pipeline(2), SHARDS])}
+ONE_SAMPLER = {'pipeline 2': (1, pipeline(2)), 'pipeline 3, gpipe': (1, pipeline(3, 'gpipe')), 'pipeline 2, interleaved': (1, pipeline(2, 'interleaved'))}
+EIGHT = {'pipeline 4': (1, pipeline(4)), 'pipeline 2 x tensor 2': (1, [*pipeline(2), tensor(2)]),
+         'pipeline 2 x data 2 x tensor 2': (2, [*pipeline(2), tensor(2)]), 'pipeline 2, interleaved x shards 2 x tensor 2': (2, [*pipeline(2, 'interleaved'), tensor(2), SHARDS])}
 
 
-def divided(trials, name, *words):
-    """Losses of each division against those of one process, with a norm that limits and averages, and skipped steps."""
-    words = [*GUARDED, *words]
-    alone = Ranks(trials, f'{name}_whole', name, words).train(1)
-    threads = Ranks(trials, f'{name}_two_threads', name, words).train(1, 'device.threads=2')
+def divided(trials, name, divisions, *words):
+    """Losses of each of these divisions against those of one process, with a norm that limits and averages, and skipped steps."""
+    words, first = [*GUARDED, *words], f'{name} beside {next(iter(divisions))}'
+    alone = Ranks(trials, f'{first}, whole', name, words).train(1)
+    threads = Ranks(trials, f'{first}, two threads', name, words).train(1, 'device.threads=2')
     allowed, shares = allowed_changes(alone.losses(), [threads.losses()]), {}
-    for division, (data, more) in DIVISIONS.items():
+    for division, (data, more) in divisions.items():
         run, again = (Ranks(trials, f'{name} {division} {turn}', name, [*words, *more]).train(data) for turn in range(2))
         run.require_same(again, f'{name}, {division}: the same command again')
         shares[division] = worst_share(alone.losses(), run.losses(), allowed)
@@ -39,16 +48,21 @@ def divided(trials, name, *words):
 
 def in_turn(trials):
     """A run whose division changes. Queries', keys' and values' biases stay zero: keys' have no gradient, which Adam makes noise of."""
-    words = ['model.freeze=[qkv.bias]', 'optimizer.lr=0.0003', 'training.max_duration=600ba', 'validation.interval=300ba']
+    words = ['training.micro_batch_size=4', 'model.freeze=[qkv.bias]', 'optimizer.lr=0.0003', 'training.max_duration=600ba', 'validation.interval=300ba']
     whole = Ranks(trials, 'whole_gpt', 'gpt', words).train(1)
     run = Ranks(trials, 'divided_in_turn', 'gpt', words)
     steps = [stop_after(run, ranks, 5, *more)
-             for ranks, more in ((1, []), (2, [SHARDS]), (1, [tensor(2)]), (2, [tensor(2), SHARDS]), (1, [tensor(4)]))]
+             for ranks, more in ((1, []), (2, [SHARDS]), (1, [tensor(2)]), (1, pipeline(2)), (2, [tensor(2), SHARDS]), (1, [*pipeline(2), tensor(2)]))]
     found = farthest(whole, run.train(1))
     require(found < 1e-4, f'divisions in turn differ by {found:.1e}')
-    return f'whole, shards 2, tensor 2, both, tensor 4 and whole again, stopped after steps {steps}: weights differ by {found:.1e} of an undisturbed run\'s'
+    return f'whole, shards 2, tensor 2, pipeline 2, tensor 2 x shards 2, pipeline 2 x tensor 2 and whole again, stopped after steps {steps}: weights differ by {found:.1e} of an undisturbed run\'s'
 
 
 def model(trials):
-    return [partial(divided, trials, 'gpt'), partial(divided, trials, 'llama'), partial(divided, trials, 'mlp', 'training.micro_batch_size=16'),
+    pieces, thirds = 'training.micro_batch_size=2', 'logging.interval=3ba'  # a step that is skipped has no loss of its own
+    return [partial(divided, trials, 'gpt', DIVISIONS), partial(divided, trials, 'llama', DIVISIONS),
+            partial(divided, trials, 'mlp', DIVISIONS, 'training.micro_batch_size=16'),
+            partial(divided, trials, 'gpt', {**STAGES, **EIGHT}, pieces), partial(divided, trials, 'llama', EIGHT, pieces),
+            partial(divided, trials, 'mlp', STAGES, 'training.micro_batch_size=8'), partial(divided, trials, 'cnn', ONE_SAMPLER, 'training.micro_batch_size=8', 'training.max_duration=30ba', thirds),
+            partial(divided, trials, 'resnet', {'pipeline 2': (1, pipeline(2))}, thirds),
             partial(in_turn, trials), partial(nan_in_shared_operations, trials)]
