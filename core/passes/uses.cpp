@@ -40,6 +40,15 @@ int maker_of(const Entry& entry, TensorId id) {
   return -1;
 }
 
+std::vector<bool> are_read(const Program& program) {
+  std::vector<bool> read(program.tensors.size(), false);
+  for (const Entry& entry : program.entries) {
+    const std::vector<int> uses = count_uses(program, entry);
+    for (size_t id = 0; id < uses.size(); ++id) read[id] = read[id] || uses[id] > 0;
+  }
+  return read;
+}
+
 std::vector<int> makers_of(const Program& program, const Entry& entry) {
   std::vector<int> makers(program.tensors.size(), -1);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {

@@ -13,6 +13,9 @@ namespace trainer {
 /// How often each tensor is read within an entry, outputs counting as reads.
 std::vector<int> count_uses(const Program& program, const Entry& entry);
 
+/// Whether any entry reads each tensor, outputs counting as reads.
+std::vector<bool> are_read(const Program& program);
+
 /// By tensor, the position of the node that makes it, or -1.
 std::vector<int> makers_of(const Program& program, const Entry& entry);
 

@@ -11,9 +11,9 @@
 namespace trainer {
 namespace {
 
-/// The first pass of which each stage has its own result.
+/// From this pass on each stage has a program of its own.
 constexpr const char* kOwnStage = "own_stage";
-/// From here on passes only order what a stage computes.
+/// From this pass on only the order of nodes changes.
 constexpr const char* kScheduleStages = "schedule_stages";
 
 std::vector<Pass> between(std::vector<Pass> passes, const char* begin, const char* end) {

@@ -13,8 +13,9 @@
 namespace trainer {
 namespace {
 
-/// The stages of an entry's nodes, with an exchange wherever one reads what another makes. A parameter that
-/// several ranks read becomes one of each: they have gradients of their own, which sum_stages adds up.
+/// Assigns nodes to stages, and inserts an exchange wherever a node reads what another stage makes. A
+/// parameter that several ranks read becomes one parameter on each: each has its own gradient, and sum_stages
+/// adds these up.
 class Cutting {
  public:
   Cutting(Program& program, const PipelineSchedule& schedule, std::map<std::string, int64_t> stages)
@@ -47,7 +48,8 @@ class Cutting {
       output.tensor = present(build, output.tensor, schedule_.stages() - 1);
   }
 
-  /// That of its layer, but not before those of what it reads; the loss is in the last one.
+  /// A node runs in the stage of its layer, or in a later one if it reads that one's results. The loss runs
+  /// in the last stage.
   int64_t stage_of(const Node& node) const {
     const auto layer = stages_.find(node.origin.path);
     int64_t stage = layer == stages_.end() ? schedule_.stages() - 1 : layer->second;

@@ -91,7 +91,6 @@ void append_counting_guard(Update& update, TensorId norm) {
 }  // namespace
 
 bool hides_nan(const Program& program) {
-  if (program.mesh.stages > 1) return true;  // all stages measure, whatever their operations
   const auto drops = [](const Node& node) {
     const auto* linear = dynamic_cast<const Linear*>(node.op.get());
     return linear != nullptr && linear->function == LinearFunction::relu_with_mask;
@@ -125,7 +124,9 @@ void guard_step(Update& update) {
   const StepGuards& guards = update.spec.guards;
   const bool is_scaled = scales_loss(update.program);
   // A limit of the norm reads all gradients anyway. Otherwise a NaN among them reaches the next loss.
-  const bool watches = guards.loss && (update.spec.optimizer->clip_norm || hides_nan(update.program));
+  // All stages of a pipeline measure, whatever their own operations: they gather the norms together.
+  const bool watches = guards.loss && (update.spec.optimizer->clip_norm || update.program.mesh.stages > 1 ||
+                                       hides_nan(update.program));
   const TensorId norm = is_scaled || guards.counts || watches ? measure_gradients(update) : kNone;
   if (guards.counts) return append_counting_guard(update, norm);
   if (guards.loss) {

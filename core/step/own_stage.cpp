@@ -9,6 +9,7 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/exchange.h"
 #include "core/optim/muon.h"
+#include "core/passes/uses.h"
 #include "core/step/stages.h"
 #include "core/step/stages_of_nodes.h"
 
@@ -106,14 +107,11 @@ void note_whole(Program& program) {
 
 /// Forgets named tensors that no entry reads; all updates read the scale of the loss.
 void forget_others(Program& program) {
-  std::set<TensorId> read;
-  for (const Entry& entry : program.entries) {
-    for (const Node& node : entry.nodes) read.insert(node.inputs.begin(), node.inputs.end());
-    for (const NamedTensor& output : entry.outputs) read.insert(output.tensor);
-  }
+  const std::vector<bool> read = are_read(program);
   for (TensorId id = 0; std::cmp_less(id, program.tensors.size()); ++id) {
     const Tensor& tensor = program.tensor(id);
-    if (!tensor.name.empty() && !read.contains(id) && tensor.role != Role::optimizer) program.forget(id);
+    if (!tensor.name.empty() && !read[static_cast<size_t>(id)] && tensor.role != Role::optimizer)
+      program.forget(id);
   }
 }
 

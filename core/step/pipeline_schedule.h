@@ -71,19 +71,19 @@ struct Timeline {
   int64_t most_in_flight(int64_t rank) const;
 };
 
-/// Ranks compute these units in order, each as soon as the messages that it reads are there; a message goes
-/// when the unit that makes it has ended. Both ends of every message and all units are in one order of the
-/// whole pipeline, and each rank's actions are its part of that. So no rank waits for ever, even if a send
-/// waits for its receiver and a rank does one thing at a time. `seconds` of a unit, in any unit of time, are
-/// positive. Throws std::logic_error if a unit waits for one that never comes.
+/// Simulates the pipeline. Each rank computes its units in order, each unit as soon as its inputs have
+/// arrived; a message is sent when the unit that makes it ends. All units and messages are then put in one
+/// order, by time, and each rank's actions follow that order. This rules out deadlock, even with synchronous
+/// sends and one action at a time. `seconds` of a unit must be positive; any unit of time will do. Throws
+/// std::logic_error if the given order of units deadlocks.
 Timeline timeline(const PipelineSchedule& schedule, const std::vector<std::vector<Unit>>& units,
                   const std::vector<Route>& routes, const std::function<double(const Unit&)>& seconds);
 
 /// A backward part takes twice the time of a forward part.
 double usual_seconds(const Unit& unit);
 
-/// Follows all ranks' actions, one at a time, with sends that wait for their receivers. Throws
-/// std::logic_error with the actions that wait for ever, if any do.
+/// Executes all ranks' actions with synchronous sends. Throws std::logic_error with the first blocked action
+/// if they deadlock.
 void require_end(const PipelineSchedule& schedule, const std::vector<Route>& routes,
                  const std::vector<std::vector<StageAction>>& actions);
 

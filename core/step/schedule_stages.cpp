@@ -12,6 +12,7 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/exchange.h"
+#include "core/passes/uses.h"
 #include "core/step/stages.h"
 #include "core/step/stages_of_nodes.h"
 
@@ -76,12 +77,15 @@ class Unrolling {
         compute(action.unit, of(action.unit.micro_batch));
         continue;
       }
+      // What is received after a send may depend on it, and is begun by itself.
+      const bool receives = action.kind == StageAction::Kind::receive;
+      if (receives && open != nullptr && !open->sent.empty()) close(open);
       if (open == nullptr) open = &started_.emplace_back();
       const MicroBatchEntry& entry = of(action.micro_batch);
-      if (action.kind == StageAction::Kind::send) {
-        send(*open, routes[action.route], action, entry.entry());
-      } else {
+      if (receives) {
         receive(*open, routes[action.route], action, entry.entry());
+      } else {
+        send(*open, routes[action.route], action, entry.entry());
       }
     }
     close(open);
@@ -106,7 +110,7 @@ class Unrolling {
   const std::map<TensorId, TensorId>& changed() const { return current_; }
 
  private:
-  /// Messages that are begun together.
+  /// Messages that are begun together: first those that are received.
   struct Started {
     std::vector<TensorId> sent;
     std::vector<Peer> to;
@@ -381,14 +385,10 @@ Entry evaluation_entry(Program& program, const PipelineSchedule& schedule, const
 
 /// Sums of gradients, and what else only micro-batches passed to each other, have no memory of their own.
 void forget_passed(Program& program) {
-  std::set<TensorId> used;
-  for (const Entry& entry : program.entries) {
-    for (const Node& node : entry.nodes) used.insert(node.inputs.begin(), node.inputs.end());
-    for (const NamedTensor& output : entry.outputs) used.insert(output.tensor);
-  }
+  const std::vector<bool> read = are_read(program);
   for (TensorId id = 0; std::cmp_less(id, program.tensors.size()); ++id) {
     const Role role = program.tensor(id).role;
-    if (is_persistent(role) && !outlives_step(role) && !used.contains(id)) program.forget(id);
+    if (is_persistent(role) && !outlives_step(role) && !read[static_cast<size_t>(id)]) program.forget(id);
   }
 }
 
