@@ -10,6 +10,7 @@
 #include "core/step/stages.h"
 #include "core/step/stages_of_nodes.h"
 #include "core/step/step.h"
+#include "core/step/update.h"
 #include "tests/catch.h"
 #include "tests/reference/networks.h"
 
@@ -92,6 +93,21 @@ TEST_CASE("each node is of one stage, and each tensor between stages is sent onc
     CHECK((program.find(input_name::kLabels) != kNone) == (position == 2));
   }
   CHECK(parameters.size() == 8);
+}
+
+TEST_CASE("every stage knows that the loss is scaled, and the parameters of the whole network in order") {
+  const Network network = network_from(kUneven);
+  const PipelineSpec spec = spec_of(3, {"b", "sum"});
+  for (int64_t position = 0; position < 3; ++position) {
+    Program program = program_of(network);
+    run_passes(program, {cut_stages(network, spec), autodiff(true),
+                         own_stage(spec.schedule, {.stages = 3}, position)});
+    CHECK(scales_loss(program));
+    CHECK(program.whole->parameters == std::vector<std::string>{"a.weight", "a.bias", "b.weight", "b.bias",
+                                                                "c.weight", "c.bias", "head.weight",
+                                                                "head.bias"});
+    CHECK(program.whole->tables_and_last_layers == std::set<std::string>{"head.weight"});
+  }
 }
 
 }  // namespace trainer
