@@ -12,11 +12,14 @@
 namespace trainer {
 namespace {
 
+/// The search for a NaN leaves a step at the first node of its update: nothing may be in flight there.
+constexpr Phase kPhase = Phase::backward;
+
 /// Replaces the gradients of parameters that several stages hold by their sums, in the order of the stages.
 class TiedSums {
  public:
   TiedSums(Program& program, Entry& update) : program_(program), build_(program, update) {
-    build_.set_phase(Phase::update);
+    build_.set_phase(kPhase);
     build_.set_role(Role::gradient);
   }
 
@@ -76,7 +79,7 @@ void sum_output(Program& program, Entry& update, const char* state, const char* 
   const TensorId own = program.find(state);
   if (own == kNone) return;
   Builder build(program, update);
-  build.set_phase(Phase::update);
+  build.set_phase(kPhase);
   update.outputs.push_back(
       {output, build.emit<AllReduce>({own}, Along{Axis::pipeline, program.mesh.stages})});
 }

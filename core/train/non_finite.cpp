@@ -13,7 +13,6 @@
 #include "core/graph/names.h"
 #include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/assign.h"
-#include "core/graph/ops/exchange.h"
 #include "core/graph/ops/for_each.h"
 
 namespace trainer {
@@ -138,8 +137,8 @@ class Search {
   void note_start(const Node& node) {
     const auto& start = static_cast<const CollectiveStart&>(*node.op);
     scattered_.erase(start.number);
-    const bool comes_from_others = dynamic_cast<const ReduceScatterStart*>(&start) != nullptr ||
-                                   dynamic_cast<const ExchangeStart*>(&start) != nullptr;
+    const bool comes_from_others =
+        dynamic_cast<const ReduceScatterStart*>(&start) != nullptr || start.axis == Axis::pipeline;
     if (comes_from_others) scattered_.insert(start.number);
     if (dynamic_cast<const AllGatherStart*>(&start) == nullptr) return;
     // What ranks compute together was checked by the rank that it comes from.

@@ -110,4 +110,32 @@ TEST_CASE("every stage knows that the loss is scaled, and the parameters of the 
   }
 }
 
+TEST_CASE("nothing is in flight where the update begins, since the search for a NaN leaves a step there") {
+  const Network network = network_from(kUneven);
+  const auto rule = optimizer_from("{name: adamw, lr: 0.01, clip_norm: 0.5}");
+  for (int64_t position = 0; position < 3; ++position) {
+    Program program = program_of(network);
+    const StepSpec spec{.forward = {.network = &network},
+                        .micro_batches = 4,
+                        .mesh = {.stages = 3},
+                        .rank = position,
+                        .pipeline = {.schedule = {.ranks = 3, .micro_batches = 4}, .cuts = {"b", "sum"}},
+                        .update = {.optimizer = rule.get(),
+                                   .learning_rates = std::vector<float>(3, 0.1f),
+                                   .guards = {.loss = true, .counts = true}}};
+    run_passes(program, rest_of_step(spec));
+    std::set<int64_t> in_flight;
+    size_t started = 0;
+    for (const Node& node : program.entry(entry_name::kTrainStep).nodes) {
+      if (const auto* start = dynamic_cast<const CollectiveStart*>(node.op.get()))
+        started += in_flight.insert(start->number).second ? 1 : 0;
+      if (const auto* done = dynamic_cast<const CollectiveDone*>(node.op.get()))
+        in_flight.erase(done->number);
+      if (node.phase == Phase::update) break;  // this node has still run
+    }
+    CHECK(started > 4);
+    CHECK(in_flight.empty());
+  }
+}
+
 }  // namespace trainer

@@ -62,14 +62,20 @@ def nan_of_one_rank(trials):
 
 
 def nan_in_shared_operations(trials):
-    """Of ranks that share operations all have the sample."""
+    """Of ranks that share operations all have the sample; of a pipeline one stage alone makes the value. The steps after it are sound."""
     images = write_images(trials.work / 'shared-images', train=10)
     (images / 'train/bright/white.png').write_bytes(pixel(255))
     recipe = RECIPE.format(seed=SEED, images=images)
     alone = Ranks(trials, 'nan_alone', recipe).train(1)
-    shared = Ranks(trials, 'nan_shared', recipe, ['parallelism.tensor=2']).train(1)
-    for run in alone, shared:
-        run.require(skipped_steps(run) == [STEP], f'skipped are steps {skipped_steps(run)}')
-    first, own = (re.search(r'first non-finite value: (.*)', run.errors) for run in (alone, shared))
-    shared.require(own and first and own[1].split(', on rank')[0] == first[1], f'the search finds {own and own[1]}, not {first and first[1]}')
-    return f'a NaN in step {STEP}: ranks that share operations skip it too, and find it where one process does'
+    divided = {way: Ranks(trials, f'nan {way}', recipe, words).train(1) for way, words in (
+        ('tensor', ['parallelism.tensor=2']), ('first stage', ['parallelism.pipeline=2', 'parallelism.cuts=["8"]']),
+        ('second stage', ['parallelism.pipeline=2', 'parallelism.cuts=[x16]']))}
+    first = re.search(r'first non-finite value: (.*?), micro-batch', alone.errors)
+    alone.require(first and skipped_steps(alone) == [STEP], f'skipped are steps {skipped_steps(alone)}')
+    for way, run in divided.items():
+        run.require(skipped_steps(run) == [STEP], f'{way}: skipped are steps {skipped_steps(run)}')
+        own = re.search(r'first non-finite value: (.*?)(, micro-batch|, on rank)', run.errors)
+        run.require(own and own[1] == first[1], f'{way}: the search finds {own and own[1]}, not {first[1]}')
+        for before, after in zip(alone.losses(), run.losses(), strict=True):
+            run.require(before == after or abs(before - after) < 1e-5 * abs(before), f'{way}: a loss of {after}, not {before}')
+    return f'a NaN in step {STEP}: ranks that share operations, and stages, skip it too, and find it where one process does'
