@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <stdexcept>
 
 #include "core/base/error.h"
@@ -51,16 +50,6 @@ Executable::Executable(Plan plan, Device& device, bool replay)
 TensorId Executable::tensor(std::string_view name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? kNone : found->second;
-}
-
-void Executable::hold_elsewhere() {
-  if (plan_.elsewhere_bytes == 0) return;
-  elsewhere_ = device_.allocate_batch(plan_.elsewhere_bytes);
-  std::memset(elsewhere_.data(), 0, static_cast<size_t>(elsewhere_.bytes()));
-  for (size_t i = 0; i < plan_.tensors.size(); ++i) {
-    const Placement& at = plan_.placements[i];
-    if (at.region == Region::elsewhere) slots_[i] = elsewhere_.data() + at.offset;
-  }
 }
 
 /// Compiles the nodes of an entry; the slots of their workspaces begin at `workspace_slot`.
@@ -208,61 +197,26 @@ PhaseSeconds Executable::phases(size_t entry, size_t stopwatch) const {
 }
 
 void Executable::copy_out(TensorId id, int64_t offset, std::span<std::byte> bytes) const {
-  const auto* from = static_cast<const std::byte*>(address(id)) + offset;
-  if (plan_.placements[static_cast<size_t>(id)].region != Region::elsewhere)
-    return device_.copy_to_host(bytes, from);
-  std::copy_n(from, bytes.size(), bytes.begin());
+  device_.copy_to_host(bytes, static_cast<const std::byte*>(address(id)) + offset);
 }
 
 void Executable::copy_in(TensorId id, int64_t offset, std::span<const std::byte> bytes) {
-  auto* to = static_cast<std::byte*>(address(id)) + offset;
-  if (plan_.placements[static_cast<size_t>(id)].region != Region::elsewhere)
-    return device_.copy_to_device(to, bytes);
-  std::ranges::copy(bytes, to);
-}
-
-std::span<std::byte> Executable::whole(TensorId id) const {
-  const auto index = static_cast<size_t>(id);
-  const Placement& at = plan_.placements[index];
-  if (at.whole_offset < 0 || elsewhere_.bytes() == 0) return {};
-  return {elsewhere_.data() + at.whole_offset,
-          static_cast<size_t>(numel(plan_.tensors[index].part->whole) * at.element_bytes)};
-}
-
-Executable::Form Executable::form(TensorId id) const {
-  const auto index = static_cast<size_t>(id);
-  if (!whole(id).empty()) return {plan_.tensors[index].part->whole, {}};
-  return {plan_.tensors[index].spec.shape, plan_.placements[index].layout};
-}
-
-void Executable::load(TensorId id, std::span<std::byte> bytes) const {
-  if (const std::span<std::byte> all = whole(id); !all.empty()) {
-    std::copy_n(all.begin(), bytes.size(), bytes.begin());
-  } else {
-    copy_out(id, 0, bytes);
-  }
-}
-
-void Executable::store(TensorId id, int64_t offset, std::span<const std::byte> bytes) {
-  if (const std::span<std::byte> all = whole(id); !all.empty()) {
-    std::ranges::copy(bytes, all.begin() + offset);
-  } else {
-    copy_in(id, offset, bytes);
-  }
+  device_.copy_to_device(static_cast<std::byte*>(address(id)) + offset, bytes);
 }
 
 template <class T>
 std::vector<T> Executable::read(TensorId id) const {
-  const auto [shape, layout] = form(id);
+  const Shape& shape = plan_.tensors[static_cast<size_t>(id)].spec.shape;
+  const Layout& layout = plan_.placements[static_cast<size_t>(id)].layout;
   const StoredType type = plan_.stored_type(id);
   const auto count = static_cast<size_t>(stored_elements(layout, shape));
   std::vector<T> stored;
   if (is_stored_as_is<T>(type)) {
     stored.resize(count);
-    load(id, std::as_writable_bytes(std::span(stored)));
+    copy_out(id, 0, std::as_writable_bytes(std::span(stored)));
   } else {
     std::vector<std::byte> bytes(count * static_cast<size_t>(type.bytes));
-    load(id, bytes);
+    copy_out(id, 0, bytes);
     stored = from_stored<T>(bytes, type);
   }
   if (layout.row_major()) return stored;
@@ -274,13 +228,14 @@ std::vector<T> Executable::read(TensorId id) const {
 
 template <class T>
 void Executable::write(TensorId id, const std::vector<T>& values) {
-  const auto [shape, layout] = form(id);
+  const Shape& shape = plan_.tensors[static_cast<size_t>(id)].spec.shape;
+  const Layout& layout = plan_.placements[static_cast<size_t>(id)].layout;
   if (static_cast<int64_t>(values.size()) != numel(shape))
     throw std::logic_error("write: wrong number of values");
   const auto put = [this, id](std::span<const T> numbers) {
     const StoredType type = plan_.stored_type(id);
-    if (is_stored_as_is<T>(type)) return store(id, 0, std::as_bytes(numbers));
-    store(id, 0, to_stored(numbers, type));
+    if (is_stored_as_is<T>(type)) return copy_in(id, 0, std::as_bytes(numbers));
+    copy_in(id, 0, to_stored(numbers, type));
   };
   if (layout.row_major()) return put(values);
   std::vector<T> stored(static_cast<size_t>(stored_elements(layout, shape)), T(0));
@@ -290,7 +245,8 @@ void Executable::write(TensorId id, const std::vector<T>& values) {
 }
 
 void Executable::fill(TensorId id, double value) {
-  const auto [shape, layout] = form(id);
+  const Shape& shape = plan_.tensors[static_cast<size_t>(id)].spec.shape;
+  const Layout& layout = plan_.placements[static_cast<size_t>(id)].layout;
   // Padding stays zero.
   if (value != 0 && layout.has_padding())
     return write(id, std::vector<double>(static_cast<size_t>(numel(shape)), value));
@@ -302,7 +258,7 @@ void Executable::fill(TensorId id, double value) {
   const std::vector<std::byte> piece = to_stored(std::span(values), type);
   for (int64_t at = 0; at < count; at += kPiece) {
     const int64_t length = std::min(kPiece, count - at);
-    store(id, at * type.bytes, std::span(piece).first(static_cast<size_t>(length * type.bytes)));
+    copy_in(id, at * type.bytes, std::span(piece).first(static_cast<size_t>(length * type.bytes)));
   }
 }
 

@@ -64,24 +64,13 @@ class Executable {
   /// empty observer ends that.
   void observe(NodeObserver observer) { observer_ = std::move(observer); }
 
-  /// A tensor's memory, which is the device's unless another rank holds the tensor (hold_elsewhere).
+  /// A tensor's memory on the device; null if another rank holds it.
   void* address(TensorId id) const { return slots_[static_cast<size_t>(id)]; }
   /// Copies bytes of a tensor as they are stored, from byte `offset` on.
   void copy_out(TensorId id, int64_t offset, std::span<std::byte> bytes) const;
   void copy_in(TensorId id, int64_t offset, std::span<const std::byte> bytes);
-  /// Host memory for the whole of a tensor that is cut into parts, row-major. Empty for other tensors, and
-  /// before hold_elsewhere.
-  std::span<std::byte> whole(TensorId id) const;
-  /// The shape and layout in which `read` and `write` find a tensor: of one in parts, whose whole this rank
-  /// holds, that of the whole.
-  struct Form {
-    Shape shape;
-    Layout layout;
-  };
-  Form form(TensorId id) const;
   /// A persistent tensor's elements in row-major order, whatever its layout, as float, double, int32_t or
-  /// uint8_t: see from_stored and to_stored. Of a tensor in parts the whole, if this rank holds that, else
-  /// its part.
+  /// uint8_t: see from_stored and to_stored. Of a tensor in parts, this rank's.
   template <class T = float>
   std::vector<T> read(TensorId id) const;
   template <class T>
@@ -96,11 +85,7 @@ class Executable {
   /// Memory with no content that outlives a run; tests fill it with NaN.
   std::span<std::byte> scratch() const { return {scratch_.data(), static_cast<size_t>(scratch_.bytes())}; }
 
-  /// Allocates host memory for tensors that other ranks hold (Region::elsewhere) and that have no address
-  /// until then, and for the whole of each tensor in parts: for the rank that saves and restores them.
-  void hold_elsewhere();
-
-  int64_t allocated_bytes() const { return persistent_.bytes() + scratch_.bytes() + elsewhere_.bytes(); }
+  int64_t allocated_bytes() const { return persistent_.bytes() + scratch_.bytes(); }
 
  private:
   struct Step {
@@ -120,8 +105,6 @@ class Executable {
     std::vector<CapturedGraph> graphs;
     bool has_run = false;
   };
-  void load(TensorId id, std::span<std::byte> bytes) const;
-  void store(TensorId id, int64_t offset, std::span<const std::byte> bytes);
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;
   CompiledEntry compile(const PlannedEntry& entry, size_t workspace_slot);
   void execute(const CompiledEntry& entry, Stopwatch* stopwatch);
@@ -131,7 +114,7 @@ class Executable {
 
   Plan plan_;
   Device& device_;
-  Buffer persistent_, scratch_, elsewhere_;
+  Buffer persistent_, scratch_;
   std::vector<void*>
       slots_;  ///< by tensor, then one per node's workspace; never resized once kernels hold them
   std::vector<std::pair<TensorId, TensorId>> input_views_;  ///< (view, input)

@@ -110,11 +110,6 @@ std::vector<float> normal_values(const Drawing& drawing, const Initial& initial,
   });
 }
 
-/// Whether this rank holds a part of the tensor and not the whole.
-bool is_part(const Executable& executable, TensorId id) {
-  return executable.plan().tensors[static_cast<size_t>(id)].part && executable.whole(id).empty();
-}
-
 /// Runs of at most as many values as are worth a thread.
 std::vector<ElementRun> in_pieces(const std::vector<ElementRun>& runs) {
   std::vector<ElementRun> pieces;
@@ -127,17 +122,16 @@ std::vector<ElementRun> in_pieces(const std::vector<ElementRun>& runs) {
   return pieces;
 }
 
-/// The values of one tensor that this rank draws: of one in parts its own, unless it holds the whole.
+/// The values of one tensor that this rank draws: of one in parts its own.
 Drawing drawing_of(const Executable& executable, TensorId id, uint64_t seed, DrawingThreads threads) {
   const Plan& plan = executable.plan();
   const Tensor& tensor = plan.tensors[static_cast<size_t>(id)];
-  const int64_t held = numel(executable.form(id).shape);
+  const int64_t held = numel(tensor.spec.shape);
   const std::vector<ElementRun> whole = {{.in_part = 0, .in_whole = 0, .count = held}};
-  return {
-      .runs = in_pieces(is_part(executable, id) ? tensor.part->runs(tensor.part->index(plan.rank)) : whole),
-      .held = held,
-      .key = random_key(seed, tensor.name),
-      .threads = static_cast<size_t>(std::max<int64_t>(1, threads.count))};
+  return {.runs = in_pieces(tensor.part ? tensor.part->runs(tensor.part->index(plan.rank)) : whole),
+          .held = held,
+          .key = random_key(seed, tensor.name),
+          .threads = static_cast<size_t>(std::max<int64_t>(1, threads.count))};
 }
 
 /// What is held of a table, which value(i) gives for element i of the whole.
@@ -161,7 +155,7 @@ void initialize(Executable& executable, TensorId id, uint64_t seed, DrawingThrea
   const double filling = is_floating(tensor.spec.dtype) ? static_cast<float>(initial.a) : initial.a;
   switch (initial.kind) {
     case Initial::Kind::fill:
-      if (filling == 0 || !is_part(executable, id)) return executable.fill(id, filling);
+      if (filling == 0 || !tensor.part) return executable.fill(id, filling);
       return executable.write(id, held_values(drawing, [=](int64_t) { return filling; }));
     case Initial::Kind::uniform:
       return executable.write(id, uniform_values(drawing, initial.a, initial.b));

@@ -22,8 +22,6 @@ struct Placement {
   int64_t bytes = 0;
   int64_t element_bytes = 0;  ///< of one stored element
   Layout layout;
-  int64_t whole_offset =
-      -1;  ///< of a tensor in parts: of the whole, in Region::elsewhere; -1: it is not saved
   TensorId viewed_input = kNone;  ///< in Region::input: the input that shares its memory with this tensor
   bool is_transient = false;      ///< a parameter that has memory only while `prepare` uses it
 };
@@ -62,7 +60,6 @@ struct Plan {
   bool is_async = false;  ///< for a device that runs asynchronously and in memory of its own
   int64_t persistent_bytes = 0;
   int64_t scratch_bytes = 0;                          ///< of the largest entry
-  int64_t elsewhere_bytes = 0;                        ///< of tensors that other ranks hold, or parts of
   std::map<std::string, int64_t> persistent_by_kind;  ///< parameters, optimizer, state
 
   const PlannedEntry& entry(std::string_view name) const;

@@ -70,18 +70,11 @@ void place_persistent(const Planner& planner, Plan& plan, int64_t rank, int64_t 
     const bool is_in_stage =
         tensor.stages.empty() || std::ranges::find(tensor.stages, stage) != tensor.stages.end();
     const bool is_here = is_in_stage && tensor.rank.value_or(rank) == rank;
-    if (!is_here) at.region = Region::elsewhere;
-    if (tensor.part && outlives_step(tensor.role))
-      at.whole_offset =
-          std::exchange(plan.elsewhere_bytes,
-                        plan.elsewhere_bytes + align_up(numel(tensor.part->whole) * at.element_bytes));
-    if (is_in_stage) {
-      int64_t& end = is_here ? plan.persistent_bytes : plan.elsewhere_bytes;
-      at.offset = std::exchange(end, end + align_up(at.bytes));
-    } else {
-      at.offset = at.whole_offset;
+    if (!is_here) {
+      at.region = Region::elsewhere;
+      continue;
     }
-    if (!is_here) continue;
+    at.offset = std::exchange(plan.persistent_bytes, plan.persistent_bytes + align_up(at.bytes));
     plan.persistent_by_kind[kind_of(tensor.role)] += align_up(at.bytes);
   }
 }

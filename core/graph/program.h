@@ -117,6 +117,11 @@ inline const Shape& whole_shape(const Tensor& tensor) {
   return tensor.part ? tensor.part->whole : tensor.spec.shape;
 }
 
+/// Whether no rank need hold all of it.
+inline bool is_divided(const Tensor& tensor) {
+  return tensor.rank || tensor.part;
+}
+
 /// Whether each rank along Axis::shards holds a part of it.
 inline bool is_sharded(const Tensor& tensor) {
   return tensor.part && tensor.part->is_sharded;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <tuple>
 
 #include "core/ranks/participants.h"
@@ -159,6 +160,8 @@ void Coordinator::handle(size_t rank, const Frame& frame) {
     const auto code = static_cast<ExitCode>(body.below(256));
     peer.has_left = true;
     if (const std::string reason = body.text(); code != ExitCode::done) lose(code, reason);
+  } else if (frame.kind == FrameKind::answer) {
+    answer_ = body.text();
   } else {
     throw BadFrame("a frame that only rank 0 sends");
   }
@@ -177,6 +180,13 @@ void Coordinator::collect(size_t rank, int64_t round, const std::string& text) {
   }
   contributions_.erase(round);
   send_to_all(encode(FrameKind::gathered, body.take()));
+}
+
+void Coordinator::ask(int64_t rank, const std::string& request) {
+  Peer& peer = peers_.at(static_cast<size_t>(rank));
+  if (!peer.connection) throw std::logic_error("rank 0 asks a rank that it is not connected to");
+  answer_.reset();
+  peer.connection->send(encode(FrameKind::request, BodyWriter().text(request).take()));
 }
 
 void Coordinator::send_to_all(const std::string& frame) {

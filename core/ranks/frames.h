@@ -22,9 +22,11 @@ enum class FrameKind : uint8_t {
   group_status,
   contribution,
   gathered,
-  exiting
+  exiting,
+  request,
+  answer
 };
-constexpr uint8_t kFrameKinds = 10;
+constexpr uint8_t kFrameKinds = 12;
 
 struct Frame {
   FrameKind kind;

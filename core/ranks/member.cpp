@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -96,6 +97,10 @@ void Member::handle(const Frame& frame) {
     const auto code = static_cast<ExitCode>(body.below(256));
     has_left_ = true;
     if (const std::string reason = body.text(); code != ExitCode::done) lose(code, reason);
+  } else if (frame.kind == FrameKind::request) {
+    const std::string request = body.text();
+    if (!answers_) throw BadFrame("a request that this rank does not expect now");
+    connection_->send(encode(FrameKind::answer, BodyWriter().text(answers_(request)).take()));
   } else {
     throw BadFrame("a frame that only other ranks send");
   }
@@ -125,6 +130,10 @@ bool Member::has_closed() const {
 void Member::contribute(int64_t round, const std::string& text) {
   connection_->send(
       encode(FrameKind::contribution, BodyWriter().number(static_cast<uint64_t>(round)).text(text).take()));
+}
+
+void Member::ask(int64_t, const std::string&) {
+  throw std::logic_error("only rank 0 asks other ranks");
 }
 
 }  // namespace trainer

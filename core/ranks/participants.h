@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/ranks/handshake.h"
@@ -51,11 +53,17 @@ class Participant {
   /// Whether a peer's connection has closed without an announcement.
   virtual bool has_closed() const = 0;
   virtual void contribute(int64_t round, const std::string& text) = 0;
+  /// Sends a request to another rank.
+  virtual void ask(int64_t rank, const std::string& request) = 0;
+  /// Answers the requests of rank 0 from now on.
+  void answer_with(std::function<std::string(const std::string&)> answer) { answers_ = std::move(answer); }
 
   const std::string& straggler() const { return straggler_; }
   const std::optional<Loss>& loss() const { return loss_; }
   bool has_gathered(int64_t round) const { return gathered_.contains(round); }
   std::vector<std::string> take(int64_t round);
+  /// To the last request.
+  std::optional<std::string> take_answer() { return std::exchange(answer_, std::nullopt); }
   void lose(ExitCode code, const std::string& text) {
     if (!loss_) loss_ = {code, text};
   }
@@ -64,6 +72,8 @@ class Participant {
   std::map<int64_t, std::vector<std::string>> gathered_;  ///< complete rounds that were not taken yet
   std::string straggler_;
   std::optional<Loss> loss_;
+  std::optional<std::string> answer_;
+  std::function<std::string(const std::string&)> answers_;
 };
 
 /// Rank 0, which has a connection to every other rank and watches all of them.
@@ -82,6 +92,7 @@ class Coordinator final : public Participant {
   void heartbeat(const RankStatus& own) override;
   bool has_closed() const override;
   void contribute(int64_t round, const std::string& text) override { collect(0, round, text); }
+  void ask(int64_t rank, const std::string& request) override;
 
  private:
   /// A connection that has not proven the secret yet.
@@ -136,6 +147,7 @@ class Member final : public Participant {
   void heartbeat(const RankStatus& own) override;
   bool has_closed() const override;
   void contribute(int64_t round, const std::string& text) override;
+  void ask(int64_t rank, const std::string& request) override;
 
  private:
   bool join(const Endpoint& rank_0, Connection::Clock::time_point end);

@@ -97,6 +97,24 @@ std::vector<std::string> PeerConnections::wait_all_gather(int64_t round) {
   return participant_->take(round);
 }
 
+std::string PeerConnections::ask(int64_t rank, const std::string& request) {
+  std::unique_lock lock(mutex_);
+  participant_->ask(rank, request);
+  wake();  // the thread sends what did not fit
+  std::optional<std::string> answer;
+  changed_.wait(lock, [&] {
+    answer = participant_->take_answer();
+    return answer || participant_->loss();
+  });
+  if (!answer) throw PeerError(participant_->loss()->code, participant_->loss()->text);
+  return *std::move(answer);
+}
+
+void PeerConnections::answer_with(std::function<std::string(const std::string&)> answer) {
+  const std::lock_guard lock(mutex_);
+  participant_->answer_with(std::move(answer));
+}
+
 std::string PeerConnections::straggler() const {
   const std::lock_guard lock(mutex_);
   return participant_->straggler();

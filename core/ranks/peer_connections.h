@@ -47,6 +47,13 @@ class PeerConnections {
   /// The texts of that round, by rank. Waits for them; throws PeerError if a rank is lost.
   std::vector<std::string> wait_all_gather(int64_t round);
 
+  /// On rank 0: sends a request to another rank, and returns its answer. Only one thread at a time calls it.
+  /// Throws PeerError if a rank is lost.
+  std::string ask(int64_t rank, const std::string& request);
+  /// On another rank: from now on `answer` answers the requests of rank 0. It is called by a thread of the
+  /// connections, which heartbeats wait for, and no longer once this is called with another one.
+  void answer_with(std::function<std::string(const std::string&)> answer);
+
   /// The rank that the others wait for, with its host and status: "rank 1 on HOST, at step 17: computing". ""
   /// if there is none.
   std::string straggler() const;

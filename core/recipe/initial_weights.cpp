@@ -22,10 +22,11 @@ std::string listed_tensors(const std::vector<std::string>& names) {
   return fmt::format("{} tensor{}: {}", names.size(), names.size() == 1 ? "" : "s", fmt::join(shown, ", "));
 }
 
-void add_loaded(const Recipe& recipe, Executable& executable, std::vector<std::string>& lines) {
+void add_loaded(const Recipe& recipe, Executable& executable, OtherImages* others,
+                std::vector<std::string>& lines) {
   const TrainedFiles files = find_trained(*recipe.model.initial_weights);
   for (const std::string& text : files.damaged) lines.push_back("warning: skipped: " + text);
-  const LoadedWeights found = load_weights(executable, files.model, replaced_by(recipe));
+  const LoadedWeights found = load_weights(executable, files.model, replaced_by(recipe), others);
   const size_t loaded = found.loaded.size();
   lines.push_back(fmt::format("loaded {} of {} tensors from {}", loaded, loaded + found.replaced.size(),
                               one_line(files.model.string())));
@@ -62,9 +63,10 @@ Replaced replaced_by(const Recipe& recipe) {
   return replaced;
 }
 
-std::vector<std::string> load_initial_weights(const Recipe& recipe, Executable& executable) {
+std::vector<std::string> load_initial_weights(const Recipe& recipe, Executable& executable,
+                                              OtherImages* others) {
   std::vector<std::string> lines;
-  if (recipe.model.initial_weights) add_loaded(recipe, executable, lines);
+  if (recipe.model.initial_weights) add_loaded(recipe, executable, others, lines);
   if (recipe.model.initial_weights || !recipe.model.freeze.empty()) add_frozen(recipe, executable, lines);
   return lines;
 }

@@ -15,7 +15,8 @@ Replaced replaced_by(const Recipe& recipe);
 
 /// Applies model.initial_weights and model.replace. Returns the messages to log: the tensors that were
 /// loaded, re-initialised or frozen, and those that only the file has. Empty if the recipe has no such key.
-/// Throws Error (exit 65) if the weights do not fit.
-std::vector<std::string> load_initial_weights(const Recipe& recipe, Executable& executable);
+/// Throws Error (exit 65) if the weights do not fit. `others` hold parts of divided tensors.
+std::vector<std::string> load_initial_weights(const Recipe& recipe, Executable& executable,
+                                              OtherImages* others = nullptr);
 
 }  // namespace trainer

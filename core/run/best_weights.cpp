@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/run/best_weights.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <utility>
 
 #include "core/base/directory.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/run/resume.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors.h"
@@ -43,14 +47,21 @@ SafetensorsFile open_verified(const fs::path& checkpoint, const Manifest& manife
   return SafetensorsFile(checkpoint / name);
 }
 
-void copy_weights(const fs::path& checkpoint, const fs::path& path, const BestEvaluation& best) {
+std::optional<fs::path> checkpoint_of(const fs::path& run, int64_t step) {
+  for (fs::path& checkpoint : list_checkpoints(checkpoint_root(run))) {
+    if (checkpoint_step(checkpoint) == step) return std::move(checkpoint);
+  }
+  return std::nullopt;
+}
+
+/// `best` goes into the metadata unless it is empty.
+void copy_weights(const fs::path& checkpoint, const fs::path& path, bool averaged, const std::string& best) {
   const Manifest manifest = read_manifest(checkpoint);
   const SafetensorsFile model = open_verified(checkpoint, manifest, kModelFile);
   std::optional<SafetensorsFile> averages;
-  if (best.metric.starts_with(kAveraged))
-    averages.emplace(open_verified(checkpoint, manifest, kAveragesFile));
+  if (averaged) averages.emplace(open_verified(checkpoint, manifest, kAveragesFile));
   StoredMetadata metadata = model.metadata();
-  metadata[kBest] = text_of(best);
+  if (!best.empty()) metadata[kBest] = best;
   const auto produce = [&](size_t i, const ByteSink& sink) {
     const StoredTensor& tensor = model.tensors()[i];
     const StoredTensor* average = averages ? averages->find(tensor.name) : nullptr;
@@ -66,11 +77,20 @@ void keep_best_weights(const fs::path& run, const BestEvaluation& best) {
   const fs::path path = run / kBestFile;
   if (best.step > 0) {
     if (is_of(path, best)) return;
-    for (const fs::path& checkpoint : list_checkpoints(checkpoint_root(run))) {
-      if (checkpoint_step(checkpoint) == best.step) return copy_weights(checkpoint, path, best);
-    }
+    if (const auto checkpoint = checkpoint_of(run, best.step))
+      return copy_weights(*checkpoint, path, best.metric.starts_with(kAveraged), text_of(best));
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw io_error(path, "unlink", errno);
+}
+
+void keep_final_weights(const fs::path& run, int64_t step, bool averages) {
+  const auto checkpoint = checkpoint_of(run, step);
+  if (!checkpoint) {
+    throw Error(ExitCode::io, fmt::format("{}: the checkpoint of step {} is gone, so {} cannot be written",
+                                          one_line(checkpoint_root(run).string()), step, kModelFile));
+  }
+  copy_weights(*checkpoint, run / kModelFile, false, "");
+  if (averages) copy_weights(*checkpoint, run / kAveragesFile, true, "");
 }
 
 }  // namespace trainer

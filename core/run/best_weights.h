@@ -16,4 +16,9 @@ constexpr const char* kBestFile = "model_best.safetensors";
 /// 74 if it cannot be written, and as verify_file for the checkpoint; the earlier file then stays.
 void keep_best_weights(const std::filesystem::path& run, const BestEvaluation& best);
 
+/// Makes kModelFile of a finished `run` hold the weights of the checkpoint of its last step. With `averages`,
+/// kAveragesFile has the same tensors, averaged where they have an average. Throws Error as above, and exit
+/// 74 if there is no such checkpoint.
+void keep_final_weights(const std::filesystem::path& run, int64_t step, bool averages);
+
 }  // namespace trainer

@@ -107,8 +107,7 @@ void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::
 
 }  // namespace
 
-void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image,
-                 const StoredMetadata& about) {
+void add_tensors(CheckpointWriter& writer, const Plan& plan, StateImage& image, const StoredMetadata& about) {
   for (const Contents& file : contents_of(plan)) {
     const bool holds_weights = file.file != std::string_view(kOptimizerFile);
     NonFiniteWeights non_finite;
@@ -146,13 +145,11 @@ void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, Sta
 }
 
 /// Tensors that are not in a checkpoint keep their values.
-void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint, Guards guards) {
+void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint, Guards guards,
+                     OtherImages* others) {
   if (guards == Guards::other) begin_guards_anew(executable);
-  StateImage image(executable,
-                   executable.plan().is_async ? StateImage::Memory::own : StateImage::Memory::shared);
-  image.take();
-  read_tensors(checkpoint, executable.plan(), image, guards);
-  image.restore();
+  change_state(executable, others,
+               [&](StateImage& image) { read_tensors(checkpoint, executable.plan(), image, guards); });
 }
 
 }  // namespace trainer

@@ -12,7 +12,7 @@ namespace trainer {
 /// Adds the files of an image's tensors: the network's under the usual names of a trained network, their
 /// averages under the same names, and all others that change from step to step. `about` joins the metadata.
 /// Throws Error (exit 70) if a weight or an average is not finite.
-void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image,
+void add_tensors(CheckpointWriter& writer, const Plan& plan, StateImage& image,
                  const StoredMetadata& about = {});
 
 /// Whether a checkpoint belongs to a run with the same guards. If not, windows start empty and the steps to
@@ -24,8 +24,9 @@ enum class Guards { same, other };
 void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image,
                   Guards guards = Guards::same);
 
-/// Sets the executable's tensors to those of a checkpoint with verified files.
+/// Sets the executable's tensors to those of a checkpoint with verified files. `others` hold parts of divided
+/// tensors.
 void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint,
-                     Guards guards = Guards::same);
+                     Guards guards = Guards::same, OtherImages* others = nullptr);
 
 }  // namespace trainer

@@ -37,21 +37,33 @@ RunIdentity identity_with(const std::string& mathematics) {
   return parse_identity(mathematics).value_or(RunIdentity{.mathematics = mathematics});
 }
 
-StateImage::Memory image_memory(const Plan& plan, const CheckpointSettings& policy) {
+}  // namespace
+
+StateImage::Memory Checkpoints::image_memory(const Plan& plan, const CheckpointSettings& policy) {
   return policy.in_background() || plan.is_async ? StateImage::Memory::own : StateImage::Memory::shared;
 }
 
-}  // namespace
-
 int64_t Checkpoints::memory_bytes(const Plan& plan, const CheckpointSettings& policy) {
-  const bool copies = image_memory(plan, policy) == StateImage::Memory::own;
-  return plan.elsewhere_bytes + (copies ? StateImage::image_bytes(plan) : 0);
+  const bool is_copied = plan.rank == 0 || StateImage::is_read_by_rank_0(plan, plan.rank);
+  const bool copies = is_copied && image_memory(plan, policy) == StateImage::Memory::own;
+  return (copies ? StateImage::image_bytes(plan) : 0) + (plan.rank == 0 ? StateImage::whole_bytes(plan) : 0);
+}
+
+int64_t Checkpoints::checkpoint_bytes(const Plan& plan) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    if (outlives_step(plan.tensors[i].role))
+      sum += numel(whole_shape(plan.tensors[i])) * plan.placements[i].element_bytes;
+  }
+  return sum;
 }
 
 Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointSettings policy,
                          const LoopSettings& settings, RunState facts, Log& log,
-                         std::function<void()> durable, std::function<void()> require_held)
+                         std::function<void()> durable, std::function<void()> require_held,
+                         OtherImages* others)
     : executable_(executable),
+      others_(others),
       root_(std::move(root)),
       policy_(std::move(policy)),
       settings_(settings),
@@ -65,7 +77,7 @@ Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointSettin
                  .keep_latest = policy_.keep_latest,
                  .require_held = require_held_},
                 [this](const std::string& note) { notes_.push_back(note); }),
-      image_(executable, image_memory(executable.plan(), policy_)),
+      image_(executable, image_memory(executable.plan(), policy_), others),
       last_begin_(steady_seconds()) {
   require_held_();
   tidy_checkpoints(root_);
@@ -233,7 +245,7 @@ std::optional<LoopState> Checkpoints::restore() {
   }
   go_on_from(*point);
   saved_ = {};  // the run returned to that step; its state there is not saved yet
-  load_checkpoint(executable_, point->checkpoint, from_ <= begun_at_ ? guards_ : Guards::same);
+  load_checkpoint(executable_, point->checkpoint, from_ <= begun_at_ ? guards_ : Guards::same, others_);
   return point->state.loop;
 }
 

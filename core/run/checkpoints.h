@@ -42,19 +42,20 @@ class Checkpoints final : public Checkpointer {
  public:
   /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
   /// before a checkpoint. `require_held` throws Error if the run's directory is no longer this
-  /// process's: nothing is then renamed or removed there.
+  /// process's: nothing is then renamed or removed there. `others` hold parts of divided tensors.
   Checkpoints(
       Executable& executable, std::filesystem::path root, CheckpointSettings policy,
       const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable,
-      std::function<void()> require_held = [] {});
+      std::function<void()> require_held = [] {}, OtherImages* others = nullptr);
   ~Checkpoints() override { wait(); }
 
-  /// Host memory that checkpoints take in a run with these settings, including the executable's memory for
-  /// other ranks.
+  /// Where the state is copied to before it is written, if anything can be written while training continues.
+  static StateImage::Memory image_memory(const Plan& plan, const CheckpointSettings& policy);
+  /// Host memory that checkpoints take on the plan's rank in a run with these settings.
   static int64_t memory_bytes(const Plan& plan, const CheckpointSettings& policy);
 
   /// Of a checkpoint, approximately.
-  static int64_t checkpoint_bytes(const Plan& plan) { return plan.persistent_bytes + plan.elsewhere_bytes; }
+  static int64_t checkpoint_bytes(const Plan& plan);
   /// By the clock of steady_seconds: from then on the first save is overdue, unless the settings ask for an
   /// earlier one.
   void save_first_by(std::optional<double> time) { first_by_ = time; }
@@ -98,6 +99,7 @@ class Checkpoints final : public Checkpointer {
   void warn_if_disk_is_full();
 
   Executable& executable_;
+  OtherImages* others_;
   std::filesystem::path root_;
   CheckpointSettings policy_;
   LoopSettings settings_;

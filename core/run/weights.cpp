@@ -13,7 +13,6 @@
 #include "core/config/fields.h"
 #include "core/config/patterns.h"
 #include "core/graph/names.h"
-#include "core/run/non_finite_weights.h"
 #include "core/run/weight_fit.h"
 #include "core/run/weight_names.h"
 #include "core/storage/safetensors.h"
@@ -50,28 +49,6 @@ void check_replaced(const std::vector<const Tensor*>& weights, const Safetensors
   Diagnostics diagnostics;
   check_patterns(replaced.patterns, names, "tensor of the network or the file", replaced.origin, diagnostics);
   diagnostics.throw_if_any();
-}
-
-void save(const Executable& executable, const std::filesystem::path& path, const StoredMetadata& about,
-          bool averages) {
-  const std::vector<TensorId> ids = weights(executable);
-  std::vector<StoredTensor> stored;
-  for (TensorId id : ids) {
-    stored.push_back(
-        {.name = tensor(executable, id).name, .dtype = "F32", .shape = whole_shape(tensor(executable, id))});
-  }
-  NonFiniteWeights non_finite;
-  const auto read = [&](size_t i, const ByteSink& sink) {
-    const TensorId average = executable.tensor(stored[i].name + state_suffix::kAverage);
-    const bool averaged = averages && average != kNone;
-    const std::vector<float> values = executable.read(averaged ? average : ids[i]);
-    non_finite.count(stored[i].name, DType::f32, std::as_bytes(std::span(values)));
-    sink(std::as_bytes(std::span(values)));
-  };
-  write_atomically(path, [&](const ByteSink& sink) {
-    compose_safetensors(stored, weights_metadata(about), read, sink);
-    non_finite.refuse_to_save(path.string());
-  });
 }
 
 /// A file that fits a network.
@@ -131,16 +108,6 @@ StoredMetadata weights_metadata(const StoredMetadata& about) {
   return metadata;
 }
 
-void save_weights(const Executable& executable, const std::filesystem::path& path,
-                  const StoredMetadata& about) {
-  save(executable, path, about, false);
-}
-
-void save_averages(const Executable& executable, const std::filesystem::path& path,
-                   const StoredMetadata& about) {
-  save(executable, path, about, true);
-}
-
 void start_averages(Executable& executable) {
   for (TensorId id : weights(executable)) {
     const TensorId average = executable.tensor(tensor(executable, id).name + state_suffix::kAverage);
@@ -155,14 +122,19 @@ void check_weights(std::span<const Tensor> tensors, const std::filesystem::path&
 }
 
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
-                           const Replaced& replaced) {
+                           const Replaced& replaced, OtherImages* others) {
   if (executable.plan().has_entry(entry_name::kPrepare))
     throw std::logic_error("weights that are prepared are loaded by load_trained");
   const FittingFile file(executable.plan().tensors, path, replaced, false);
-  for (const Tensor* weight : file.wanted()) {
-    if (const StoredTensor* stored = file.find(weight->name))
-      executable.write(executable.tensor(weight->name), file.read(*stored));
-  }
+  change_state(executable, others, [&](StateImage& image) {
+    for (const Tensor* weight : file.wanted()) {
+      const StoredTensor* stored = file.find(weight->name);
+      if (stored == nullptr) continue;
+      const TensorId id = executable.tensor(weight->name);
+      const std::vector<float> values = file.read(*stored);
+      image.write(id, to_stored(std::span(values), executable.plan().stored_type(id)));
+    }
+  });
   return file.about();
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/executable.h"
+#include "core/engine/state_image.h"
 #include "core/run/weight_fit.h"
 #include "core/storage/safetensors.h"
 
@@ -17,13 +17,6 @@ bool is_weight(const Tensor& tensor);
 
 /// The metadata of a file of weights, `about` included.
 StoredMetadata weights_metadata(const StoredMetadata& about);
-/// Writes every parameter and running statistic in its canonical layout, under its name. `about` joins the
-/// metadata. Throws Error (exit 70), and writes nothing, if one is not finite.
-void save_weights(const Executable& executable, const std::filesystem::path& path,
-                  const StoredMetadata& about = {});
-/// The same with the average of each tensor that has one, under the same names.
-void save_averages(const Executable& executable, const std::filesystem::path& path,
-                   const StoredMetadata& about = {});
 /// Sets every average to its tensor's present value.
 void start_averages(Executable& executable);
 
@@ -40,9 +33,9 @@ void check_weights(std::span<const Tensor> tensors, const std::filesystem::path&
 
 /// Gives every parameter and running statistic the file's value of the same name (core/run/weight_names.h).
 /// Throws Error (exit 65) with the tensors that are missing, have another shape or are left over, or (exit
-/// 78) a pattern that matches nothing; nothing is changed then.
+/// 78) a pattern that matches nothing; nothing is changed then. `others` hold parts of divided tensors.
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
-                           const Replaced& replaced = {});
+                           const Replaced& replaced = {}, OtherImages* others = nullptr);
 /// "removed 'module.' from names in the file"; empty if nothing was.
 std::string prefix_remark(const LoadedWeights& loaded);
 

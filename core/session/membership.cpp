@@ -153,6 +153,16 @@ void Membership::join_by_address(const RunSpec& spec, std::chrono::seconds timeo
   open_peers_ = peers_.get();
 }
 
+std::string Membership::ask(int64_t rank, const std::string& request) const {
+  std::string answer = peers_->ask(rank, request);
+  group_->note_progress();
+  return answer;
+}
+
+void Membership::answer_with(std::function<std::string(const std::string&)> answer) const {
+  peers_->answer_with(std::move(answer));
+}
+
 void Membership::require_device(const std::string& type, const std::string& of_rank_0) const {
   if (!has_peers()) return;
   const auto refuse = [&](const std::string& text) {

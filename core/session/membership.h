@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -35,6 +36,9 @@ class Membership {
   bool is_finished() const { return is_finished_; }
   int64_t local_rank() const { return identity_.local_rank; }
   ProcessGroup& group() const { return *group_; }
+  /// As PeerConnections' of several ranks. An answer counts as progress of this rank.
+  std::string ask(int64_t rank, const std::string& request) const;
+  void answer_with(std::function<std::string(const std::string&)> answer) const;
   /// Among several ranks: prints what went wrong and ends the process with its exit code, which ends the
   /// others. Does not wait for them, as MPI_Finalize would. Returns if this process is alone.
   void leave_with(const std::exception& problem) const;

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "core/engine/executable.h"
 #include "core/run/checkpoints.h"
 #include "core/session/membership.h"
+#include "core/session/rank_images.h"
 #include "core/train/checkpointer.h"
 
 namespace trainer {
 
-/// Rank 0 saves and restores; the others take part.
+/// Rank 0 saves and restores; the others take part: of divided tensors it reads and writes their images.
 class RankCheckpoints final : public Checkpointer {
  public:
-  /// `own` is null on other ranks than 0; the settings are those of all ranks.
-  RankCheckpoints(const Membership& membership, Executable& executable, Checkpointer* own,
+  /// On rank 0 there is `own`, on the others `image`; the settings are those of all ranks.
+  RankCheckpoints(const Membership& membership, Executable& executable, Checkpointer* own, OwnImage* image,
                   const CheckpointSettings& settings)
-      : membership_(membership), executable_(executable), own_(own), settings_(settings) {}
+      : membership_(membership), executable_(executable), own_(own), image_(image), settings_(settings) {}
 
   bool is_due(int64_t step) const override { return settings_.is_due(step); }
   bool is_overdue() const override { return own_ != nullptr && own_->is_overdue(); }
@@ -27,11 +29,13 @@ class RankCheckpoints final : public Checkpointer {
   std::optional<LoopState> restore() override;
 
  private:
-  void gather();
+  bool is_divided() const;
+  void take_images();
 
   const Membership& membership_;
   Executable& executable_;
   Checkpointer* own_;
+  OwnImage* image_;
   CheckpointSettings settings_;
 };
 

@@ -9,8 +9,8 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/data/images/class_counts.h"
+#include "core/engine/broadcast_state.h"
 #include "core/engine/group_operations.h"
-#include "core/engine/state_transfer.h"
 #include "core/host/limits.h"
 #include "core/host/process.h"
 #include "core/recipe/about.h"
@@ -49,17 +49,18 @@ std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& j
   }
 }
 
-/// Sets the tensors that this process's first step reads; returns what to log.
-std::vector<std::string> fill(Executable& executable, const Job& job, const Start& start) {
-  executable.hold_elsewhere();
-  initialize(executable, job.spec.seed(), DrawingThreads{thread_limit(job.spec.ranks_on_host()).value});
-  if (start.from) {
-    load_checkpoint(executable, start.from->checkpoint, guards_of(job.spec, start));
-    return {};
-  }
-  std::vector<std::string> lines = load_initial_weights(job.spec.recipe(), executable);
-  if (job.settings.averages) start_averages(executable);
-  return lines;
+/// Reads the files of the tensors with which the first step starts; returns what to log.
+std::vector<std::string> load(Executable& executable, const Job& job, const Start& start,
+                              OtherImages& others) {
+  if (!start.from) return load_initial_weights(job.spec.recipe(), executable, &others);
+  load_checkpoint(executable, start.from->checkpoint, guards_of(job.spec, start), &others);
+  return {};
+}
+
+/// Gives all ranks what rank 0 has read.
+void share_state(ProcessGroup& group, Executable& executable, const Job& job, const Start& start) {
+  broadcast_state(group, executable);
+  if (!start.from && job.settings.averages) start_averages(executable);
 }
 
 void warn_of(const std::string& trouble, const RunParts& run) {
@@ -113,13 +114,11 @@ void save_confusion(const RunDirectory& directory, int64_t step, const Evaluatio
 }
 
 /// All steps are done: writes the results.
-void finish(const RunParts& run, const Executable& executable, const TrainingLoop& loop,
-            const LoopResult& result, const BestEvaluation& best, const UnreadableList& unreadable,
-            const StoredMetadata& about) {
+void finish(const RunParts& run, const TrainingLoop& loop, const LoopResult& result,
+            const BestEvaluation& best, const UnreadableList& unreadable) {
   const RunDirectory& directory = run.directory;
   directory.require_held();
-  save_weights(executable, directory.file(kModelFile), about);
-  if (run.job.settings.averages) save_averages(executable, directory.file(kAveragesFile), about);
+  keep_final_weights(directory.path(), loop.state().step, run.job.settings.averages);
   write_summary(directory.file("summary.json"),
                 summary_of(run.job, loop.state(), result, best, unreadable.size()));
   run.log.info(closing_line(run.job, loop.state(), result, best));
@@ -143,16 +142,15 @@ void note_wrong_weights(const RunParts& run, const std::exception& problem) try 
 
 /// Runs the loop to its end, and writes the run's end to its directory. A run that ends early, perhaps
 /// because of too many unreadable samples, still names those it found.
-ExitCode conclude(const RunParts& run, const Executable& executable, TrainingLoop& loop,
-                  const Checkpoints& checkpoints, UnreadableList& unreadable, StatusKeeper& status,
-                  const StoredMetadata& about) try {
+ExitCode conclude(const RunParts& run, TrainingLoop& loop, const Checkpoints& checkpoints,
+                  UnreadableList& unreadable, StatusKeeper& status) try {
   status.running(run.start.step());
   const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
   const LoopResult result = loop.result();
   for (const std::string& remark : run.backend.device->remarks()) run.log.warn(remark);
   // The others wait, so a failure here ends all of them.
   run_on_all(run.membership.group(), [&] {
-    if (stopped_for.empty()) finish(run, executable, loop, result, checkpoints.best(), unreadable, about);
+    if (stopped_for.empty()) finish(run, loop, result, checkpoints.best(), unreadable);
   });
   if (stopped_for.empty())
     return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done,
@@ -193,6 +191,8 @@ Machine open_machine(const Backend& backend, const Job& job, const std::filesyst
   machine.train = open_feed(job, *backend.device, Split::train, list);
   machine.validation = open_feed(job, *backend.device, Split::val, list, machine.train.pipeline.get());
   machine.executable = open_executable(backend, job);
+  initialize(*machine.executable, job.spec.seed(),
+             DrawingThreads{thread_limit(job.spec.ranks_on_host()).value});
   return machine;
 }
 
@@ -208,15 +208,16 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   std::optional<std::string> other_data;
   std::vector<std::string> loaded;
   std::optional<DeviceSamples> samples;
+  RemoteImages others(run.membership);
+  run_on_all(run.membership.group(), [&] { machine = open_machine(run.backend, job, list); });
   run_on_all(run.membership.group(), [&] {
-    machine = open_machine(run.backend, job, list);
     const DataSource& source = *machine.train.source;
     lasting = lasting_state(spec, *run.backend.planner, run.tuning, source, machine.validation.source.get());
     add_class_weights(lasting.about, job.balanced_weights);
     other_data = require_same_data(spec, run.start, lasting.data);
     require_steps_left(spec, run.start, job.settings.steps);
     machine.executable->on_warning([&](const std::string& text) { run.log.warn(text); });
-    loaded = fill(*machine.executable, job, run.start);
+    loaded = load(*machine.executable, job, run.start, others);
     if (job.program.find(input_name::kSampleNumbers) != kNone)
       samples.emplace(*machine.executable, source, machine.validation.source.get());
     if (run.start.from && !other_data) count_unreadable(machine, run.start.from->state.loop);
@@ -224,7 +225,7 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   });
   Executable& executable = *machine.executable;
   require_same_samples(run.membership, machine);
-  broadcast_state(run.membership.group(), executable);
+  share_state(run.membership.group(), executable, job, run.start);
   if (run.tuning.times_all || !run.tuning.fastest.empty())
     save_tuning(run.tuning, directory.file(kTuningFile));
   announce_start(run, machine, other_data, loaded);
@@ -243,14 +244,14 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
         metrics.sync();
         directory.require_in_place();
       },
-      require_held);
+      require_held, &others);
   checkpoints.begin_at(run.start.step(), guards_of(spec, run.start));
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(*run.start.from);
   checkpoints.save_first_by(run.limit.first_save());
   run.limit.expect_saves_of(Checkpoints::checkpoint_bytes(job.plan));
   warn_of_no_progress(run);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step());
-  RankCheckpoints shared(run.membership, executable, &checkpoints, job.checkpoints);
+  RankCheckpoints shared(run.membership, executable, &checkpoints, nullptr, job.checkpoints);
   const auto on_evaluation = [&, names = machine.train.source->class_names()](int64_t step,
                                                                               const Evaluation& evaluation) {
     directory.require_in_place();
@@ -277,18 +278,23 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
                       return run.limit.reason(checkpoints.longest_seconds());
                     });
   run.signals.watch_loop();
-  return conclude(run, executable, loop, checkpoints, unreadable, status, lasting.about);
+  return conclude(run, loop, checkpoints, unreadable, status);
 }
 
 ExitCode follow(const Backend& backend, const Job& job, const Start& start, const Membership& membership,
                 StopSignals& signals, Log& log, int64_t profiled_steps) {
   Machine machine;
+  std::optional<OwnImage> image;
   run_on_all(membership.group(), [&] {
     machine = open_machine(backend, job, {});
     machine.executable->on_warning([&](const std::string& text) { log.warn(text); });
+    image.emplace(membership, *machine.executable, job.checkpoints);
+    image->take();
   });
+  barrier(membership.group());  // rank 0 has read its files
+  image->restore();
   require_same_samples(membership, machine);
-  broadcast_state(membership.group(), *machine.executable);
+  share_state(membership.group(), *machine.executable, job, start);
   UnreadableList unreadable({}, log);
   for (const auto& [split, feed] :
        {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
@@ -297,7 +303,7 @@ ExitCode follow(const Backend& backend, const Job& job, const Start& start, cons
   MetricsSinks metrics;
   Trace trace({}, profiled_steps);
   Progress silent({.fd = -1, .plain_interval_s = std::numeric_limits<double>::infinity()});
-  RankCheckpoints checkpoints(membership, *machine.executable, nullptr, job.checkpoints);
+  RankCheckpoints checkpoints(membership, *machine.executable, nullptr, &*image, job.checkpoints);
   TrainingLoop loop(*machine.executable, membership.group(), *machine.train.pipeline,
                     machine.validation.pipeline.get(), job.settings,
                     {.metrics = metrics,

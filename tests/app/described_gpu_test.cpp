@@ -142,7 +142,7 @@ TEST_CASE("a plan for a described GPU predicts its times, by its rates alone") {
   CHECK(unknown.errors.find("unknown GPU 'h300'") != std::string::npos);
 }
 
-TEST_CASE("rank 0 of GPUs that share the optimizer's moments keeps those of others in host memory") {
+TEST_CASE("rank 0 of GPUs that share the optimizer's moments has no memory for those of others") {
   if (!has_cuda()) return;
   const Workspace workspace;
   const auto planned = [&](const std::string& shards) {
@@ -159,7 +159,12 @@ TEST_CASE("rank 0 of GPUs that share the optimizer's moments keeps those of othe
   CHECK(on_device(shared) >= on_device(whole) / 4);
   CHECK(shared["memory"]["peak_bytes"].get<double>() <
         whole["memory"]["peak_bytes"].get<double>() - 0.7 * on_device(whole));
-  CHECK(shared["host_memory"]["checkpoint_bytes"] == whole["host_memory"]["checkpoint_bytes"]);
+  const auto copied = [](const nlohmann::json& plan) {
+    return plan["host_memory"]["checkpoint_bytes"].get<double>();
+  };
+  CHECK(copied(whole) >= on_device(whole));
+  // Beside the copy of its own share, the largest tensor of 512 x 512 x 3 x 3 and pieces of others.
+  CHECK(copied(shared) < copied(whole) - 0.7 * on_device(whole) + (20 << 20));
 }
 
 }  // namespace trainer

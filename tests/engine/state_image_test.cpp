@@ -11,6 +11,7 @@
 #include "cpu/backend.h"
 #include "tests/engine/late_backend.h"
 #include "tests/reference/networks.h"
+#include "tests/reference/thread_images.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -77,7 +78,7 @@ struct Training {
   std::vector<Input> inputs;
 };
 
-std::vector<std::byte> bytes_of(const StateImage& image, TensorId id) {
+std::vector<std::byte> bytes_of(StateImage& image, TensorId id) {
   std::vector<std::byte> all;
   image.read(id,
              [&](std::span<const std::byte> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
@@ -205,59 +206,116 @@ TEST_CASE("a checkpoint's files take a training on, on any device and in any lay
   }
 }
 
-TEST_CASE("what another rank holds has memory where it is saved, is in the files, and comes back from them") {
+/// A rank's executable and image.
+struct Rank {
+  Executable executable;
+  StateImage image;
+
+  Rank(const Backend& backend, Plan plan, StateImage::Memory memory, OtherImages* others)
+      : executable(std::move(plan), *backend.device), image(executable, memory, others) {
+    initialize(executable, 3);
+    image.take();
+  }
+};
+
+TEST_CASE("what another rank holds takes no memory here, is in the files, and comes back from them") {
   const test::ScratchDirectory scratch;
   const auto cpu = make_cpu_backend(1);
   const Program shared = sharded_program();
   const Plan plan = make_plan(shared, *cpu.planner, 0), other = make_plan(shared, *cpu.planner, 1);
-  CHECK(other.elsewhere_bytes == 0);
-  CHECK(plan.persistent_bytes + plan.elsewhere_bytes == other.persistent_bytes);
-  CHECK(plan.persistent_by_kind.at("optimizer") + plan.elsewhere_bytes ==
-        other.persistent_by_kind.at("optimizer"));
+  CHECK(plan.persistent_bytes < other.persistent_bytes);
+  CHECK(plan.persistent_by_kind.at("optimizer") == other.persistent_by_kind.at("optimizer") / 2);
   CHECK(to_text(plan) == to_text(other));
-  Executable executable(plan, *cpu.device);
-  initialize(executable, 3);
+  const auto memory = GENERATE(StateImage::Memory::own, StateImage::Memory::shared);
+  test::ThreadImages others(2);
+  Rank first(cpu, plan, memory, &others), second(cpu, other, memory, nullptr);
+  others.of = {&first.image, &second.image};
+  CHECK(StateImage::is_read_by_rank_0(plan, 1));
+  CHECK_FALSE(StateImage::is_read_by_rank_0(plan, 2));
   std::vector<std::pair<TensorId, std::vector<double>>> moments;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     if (!plan.tensors[i].rank) continue;
     const auto id = static_cast<TensorId>(i);
-    CHECK(executable.address(id) == nullptr);
+    CHECK(first.executable.address(id) == nullptr);
     const auto count = static_cast<size_t>(numel(plan.tensors[i].spec.shape));
     moments.emplace_back(id, std::vector<double>(count, static_cast<double>(i)));
+    second.executable.write(id, moments.back().second);
   }
   REQUIRE(moments.size() == 8);
-  CHECK(executable.allocated_bytes() == plan.persistent_bytes + plan.scratch_bytes);
-  executable.hold_elsewhere();
-  CHECK(executable.allocated_bytes() == other.persistent_bytes + plan.scratch_bytes);
-  for (const auto& [id, values] : moments) executable.write(id, values);
-  const auto memory = GENERATE(StateImage::Memory::own, StateImage::Memory::shared);
-  StateImage image(executable, memory);
-  image.take();
+  CHECK(first.executable.allocated_bytes() == plan.persistent_bytes + plan.scratch_bytes);
+  second.image.take();
   CheckpointWriter writer(scratch.path(), 2);
-  add_tensors(writer, plan, image);
+  add_tensors(writer, plan, first.image);
   const auto path = writer.commit();
-  for (const auto& [id, values] : moments) executable.fill(id, 0);
-  load_checkpoint(executable, path);
-  for (const auto& [id, values] : moments) CHECK(executable.read<double>(id) == values);
+  for (const auto& [id, values] : moments) second.executable.fill(id, 0);
+  second.image.take();
+  load_checkpoint(first.executable, path, Guards::same, &others);
+  second.image.restore();
+  for (const auto& [id, values] : moments) CHECK(second.executable.read<double>(id) == values);
 }
 
-TEST_CASE("tensors of other ranks are in host memory, which the device does not copy") {
+/// A program of eight ranks, in two stages, with one tensor in parts.
+Program divided_program(const Shape& whole, const std::optional<Sections>& sections, bool is_sharded,
+                        std::vector<int64_t> stages) {
+  Program program;
+  program.mesh = {.replicas = 1, .shards = 2, .tensor = 2, .stages = 2};
+  const Part part{.whole = whole, .mesh = program.mesh, .sections = sections, .is_sharded = is_sharded};
+  const TensorId id = program.add(
+      {.name = "divided", .spec = {.shape = part.shape()}, .role = Role::state, .initial = {}, .part = part});
+  program.tensors[static_cast<size_t>(id)].stages = std::move(stages);
+  program.add({.name = "common", .spec = {.shape = {5}}, .role = Role::state, .initial = {}});
+  return program;
+}
+
+TEST_CASE("rank 0 reads and writes the whole of a tensor that ranks divide, piece by piece") {
   const auto cpu = make_cpu_backend(1);
-  const LateBackend late(cpu);
-  const Plan plan = make_plan(sharded_program(), *late.planner, 0);
-  Executable executable(plan, *late.device);  // whose memory is still to be cleared
-  executable.hold_elsewhere();
-  int64_t found = 0;
-  for (size_t i = 0; i < plan.tensors.size(); ++i) {
-    if (!plan.tensors[i].rank) continue;
-    const auto id = static_cast<TensorId>(i);
-    CHECK(executable.read<double>(id) == std::vector<double>(numel(plan.tensors[i].spec.shape), 0));
-    executable.fill(id, 2);
-    CHECK(executable.read<double>(id) == std::vector<double>(numel(plan.tensors[i].spec.shape), 2));
-    ++found;
+  const auto [whole, cut] = GENERATE(table<Shape, std::optional<Sections>>({
+      {Shape{7, 5}, Sections{.dimension = 0, .lengths = {4, 3}}},  // padded
+      {Shape{3, 9}, Sections{.dimension = 1, .lengths = {9}}},
+      {Shape{1025, 2047}, Sections{.dimension = 1, .lengths = {1023, 1024}}},  // several pieces
+      {Shape{6, 7}, std::nullopt},
+  }));
+  const bool is_sharded = GENERATE(false, true);
+  const auto stages = GENERATE(std::vector<int64_t>{}, std::vector<int64_t>{1}, std::vector<int64_t>{0, 1});
+  CAPTURE(whole, is_sharded, stages);
+  Program program = divided_program(whole, cut, is_sharded, stages);
+  test::ThreadImages others(8);
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int64_t rank = 0; rank < 8; ++rank) {
+    program.stage = rank / 4;
+    ranks.push_back(std::make_unique<Rank>(cpu, make_plan(program, *cpu.planner, rank),
+                                           StateImage::Memory::shared, rank == 0 ? &others : nullptr));
+    others.of[static_cast<size_t>(rank)] = &ranks.back()->image;
   }
-  CHECK(found == 8);
-  CHECK(late.late().waits() == 0);
+  const TensorId id = program.find("divided");
+  std::vector<float> values(static_cast<size_t>(numel(whole)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
+  ranks[0]->image.write(id, std::as_bytes(std::span(values)));
+  const std::vector<std::byte> found = bytes_of(ranks[0]->image, id);
+  REQUIRE(found.size() == values.size() * sizeof(float));
+  CHECK(std::memcmp(found.data(), values.data(), found.size()) == 0);
+  const Part& part = *program.tensors[0].part;
+  for (int64_t index = 0; index < part.count(); ++index) {
+    const int64_t holder = first_holder(program.tensors[0], index);
+    CHECK(holder / 4 == (stages.empty() ? 0 : stages.front()));
+    std::vector<float> expected(static_cast<size_t>(numel(part.shape())));
+    for (const ElementRun& run : part.runs(index))
+      std::copy_n(values.begin() + run.in_whole, run.count, expected.begin() + run.in_part);
+    CHECK((ranks[static_cast<size_t>(holder)]->executable.read(id) == expected));
+  }
+  CHECK(StateImage::whole_bytes(ranks[0]->executable.plan()) > static_cast<int64_t>(found.size()));
+}
+
+TEST_CASE("a rank without the images of others reads no whole, and no image has more than its tensors") {
+  const auto cpu = make_cpu_backend(1);
+  const Program program = divided_program({6, 7}, std::nullopt, true, {});
+  Rank rank(cpu, make_plan(program, *cpu.planner, 0), StateImage::Memory::shared, nullptr);
+  CHECK_THROWS_AS(bytes_of(rank.image, program.find("divided")), std::logic_error);
+  std::vector<std::byte> bytes(8);
+  rank.image.read_own("common", 12, bytes);
+  CHECK_THROWS_AS(rank.image.read_own("common", 16, bytes), std::logic_error);
+  CHECK_THROWS_AS(rank.image.write_own("common", -4, bytes), std::logic_error);
+  CHECK_THROWS_AS(rank.image.read_own("other", 0, bytes), std::logic_error);
 }
 
 TEST_CASE("files that do not fit a run are refused with every tensor that is wrong") {

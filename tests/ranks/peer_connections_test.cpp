@@ -161,6 +161,47 @@ TEST_CASE("every rank gathers every rank's text, in order") {
   for (auto& each : agreed) CHECK(each.get());
 }
 
+TEST_CASE("rank 0 asks one rank after another, while all gather texts") {
+  Group group(3);
+  for (size_t rank = 1; rank < 3; ++rank) {
+    group.ranks[rank]->answer_with([rank](const std::string& request) {
+      return fmt::format("{} of {}: ", rank, request.size()) + std::string(request.rbegin(), request.rend());
+    });
+  }
+  const auto gathers = [&](size_t rank) {
+    for (int round = 0; round < 20; ++round)
+      if (group.ranks[rank]->wait_all_gather(group.ranks[rank]->start_all_gather("x")).size() != 3)
+        return false;
+    return true;
+  };
+  std::vector<std::future<bool>> gathered;
+  for (size_t rank = 0; rank < 3; ++rank) gathered.push_back(std::async(std::launch::async, gathers, rank));
+  for (size_t turn = 0; turn < 12; ++turn) {
+    const size_t rank = 1 + turn % 2;
+    const std::string request = std::string(turn * 300'000, 'x') + "end";
+    const std::string answer = group.ranks[0]->ask(static_cast<int64_t>(rank), request);
+    CHECK(answer.starts_with(fmt::format("{} of {}: dne", rank, request.size())));
+    CHECK(answer.size() >= request.size());
+  }
+  for (auto& each : gathered) CHECK(each.get());
+}
+
+TEST_CASE("a question to a rank that is lost ends, and so does one that no rank expects") {
+  SECTION("lost") {
+    Group group(2);
+    group.ranks[1]->answer_with([](const std::string&) { return std::string(); });
+    group.ranks[1]->announce_exit(ExitCode::data, "rank 1 on host1: no file");
+    CHECK(group.lost[0].text() == "65: rank 1 on host1: no file");
+    CHECK_THROWS_AS(group.ranks[0]->ask(1, "anything"), PeerError);
+  }
+  SECTION("not expected") {
+    Group group(2);
+    CHECK_THROWS_AS(group.ranks[0]->ask(1, "anything"), PeerError);
+    CHECK_THAT(group.lost[1].text(), Catch::Matchers::ContainsSubstring("does not expect now"));
+    CHECK_THROWS_AS(group.ranks[1]->ask(0, "anything"), std::logic_error);
+  }
+}
+
 TEST_CASE("ranks that end one after the other are not lost") {
   Group group(3);
   group.ranks.clear();

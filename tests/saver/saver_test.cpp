@@ -193,10 +193,7 @@ TEST_CASE("a weight that is not finite ends the run before it is saved, and what
                       "not written and earlier checkpoints remain",
                       first->name, good.size())));
       CHECK(steps_in(scratch / "c") == std::vector<int64_t>{1});
-      error_text(ExitCode::internal, [&] { save_weights(executable, scratch / "model.safetensors"); });
-      CHECK_FALSE(fs::exists(scratch / "model.safetensors"));
       executable.write(id, good);
-      save_weights(executable, scratch / "model.safetensors");
       run.checkpoints.save_now(run.at(3));
       CHECK(steps_in(scratch / "c") == std::vector<int64_t>{3, 1});
     }

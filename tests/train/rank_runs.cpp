@@ -10,7 +10,8 @@
 #include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"
 #include "core/engine/agreement.h"
-#include "core/engine/state_transfer.h"
+#include "core/engine/group_operations.h"
+#include "core/engine/stored.h"
 #include "core/graph/ops/confusion_cells.h"
 #include "core/run/weights.h"
 #include "core/step/share_persistent.h"
@@ -20,6 +21,7 @@
 #include "cpu/backend.h"
 #include "tests/reference/networks.h"
 #include "tests/reference/thread_group.h"
+#include "tests/reference/thread_images.h"
 
 namespace trainer::test {
 namespace {
@@ -77,7 +79,7 @@ std::vector<Program> shared_programs(const char* network, const char* optimizer,
 }
 
 Trained train_on(const Backend& backend, ProcessGroup& group, const Program& program,
-                 const Division& division) {
+                 const Division& division, ThreadImages& images) {
   const auto source = make_synthetic(5, Split::train, kImages, kImage, 10),
              held_out = make_synthetic(5, Split::val, kHeldOut, kImage, 10);
   Diagnostics diagnostics;
@@ -123,16 +125,26 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
     trained.confusion.assign(matrix.counts().begin(), matrix.counts().end());
   }
   trained.persistent_bytes = static_cast<int64_t>(executable.persistent().size());
-  if (group.rank() == 0) executable.hold_elsewhere();
-  gather_state(group, executable);
+  StateImage image(executable, StateImage::Memory::shared, &images);
+  images.of[static_cast<size_t>(group.rank())] = &image;
+  barrier(group);
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     const auto id = static_cast<TensorId>(i);
     if (!is_persistent(tensor.role) || tensor.role == Role::constant || tensor.role == Role::gradient_sum)
       continue;
-    if (tensor.part && executable.whole(id).empty()) continue;
-    if (executable.address(id) != nullptr) trained.tensors[tensor.name] = executable.read<double>(id);
+    if (is_divided(tensor) && outlives_step(tensor.role)) {
+      if (group.rank() != 0) continue;
+      std::vector<std::byte> bytes;
+      image.read(id, [&](std::span<const std::byte> piece) {
+        bytes.insert(bytes.end(), piece.begin(), piece.end());
+      });
+      trained.tensors[tensor.name] = from_stored<double>(bytes, plan.stored_type(id));
+    } else if (executable.address(id) != nullptr) {
+      trained.tensors[tensor.name] = executable.read<double>(id);
+    }
   }
+  barrier(group);  // rank 0 has read this image
   return trained;
 }
 
@@ -142,9 +154,10 @@ std::vector<Trained> train_all(const char* network, const Division& division, co
                                bool guards) {
   const std::vector<Program> programs = shared_programs(network, optimizer, division, guards);
   std::vector<Trained> all(static_cast<size_t>(division.ranks));
+  ThreadImages images(all.size());
   if (division.ranks == 1) {
     SingleProcess alone;
-    all[0] = train_on(make_cpu_backend(1, nullptr, true), alone, programs[0], division);
+    all[0] = train_on(make_cpu_backend(1, nullptr, true), alone, programs[0], division, images);
     return all;
   }
   ThreadGroup table(all.size());
@@ -154,7 +167,7 @@ std::vector<Trained> train_all(const char* network, const Division& division, co
       ThreadProcessGroup seat(table, rank);
       const int64_t stage = division.mesh().coordinate(Axis::pipeline, static_cast<int64_t>(rank));
       all[rank] = train_on(make_cpu_backend(1, nullptr, true, &seat), seat,
-                           programs[static_cast<size_t>(stage)], division);
+                           programs[static_cast<size_t>(stage)], division, images);
     });
   }
   threads.clear();

@@ -16,9 +16,9 @@ BLOWS = ((2, 0, signal.SIGKILL, PEER_LOST), (2, 1, signal.SIGKILL, PEER_LOST), (
          (2, 1, signal.SIGSTOP, PEER_LOST), (2, 0, signal.SIGSTOP, PEER_LOST), (2, 1, signal.SIGTERM, SAVED), (2, 0, signal.SIGUSR1, SAVED))
 
 
-def strike(run, ranks, victim, blow, moment, codes, *words):
-    """Trains, and does that to one rank; returns the exit code."""
-    process = run.begin(ranks, *words)
+def strike(run, ranks, victim, blow, moment, codes, *words, data=None):
+    """Trains, and does that to one rank; returns the exit code. Of the ranks, `data` have samples of their own."""
+    process = run.begin(data or ranks, *words)
     run.wait_for(process, lambda: len(run.processes()) >= ranks, 'all ranks')
     time.sleep(moment)
     pids = run.processes()
@@ -57,14 +57,18 @@ def suspended(trials):
     return 'a hang-up under nohup and 4 s of suspension, with a deadline of 2 s: the run goes on'
 
 
-def resume_to_same_bits(trials, shards, offset):
-    word, moments, kills = f'parallelism.shard_optimizer={shards}', trials.random(offset), 0
-    words = ['training.max_duration=15ep', word]
-    run, expected = Ranks(trials, f'resumed_{shards}', 'cnn', words), Ranks(trials, f'undisturbed_{shards}', 'cnn', words).train(2)
-    while kills < 6 and strike(run, 2, kills % 2, signal.SIGKILL, moments.uniform(0.2, 1.0), {0, PEER_LOST}) != 0:
+def resume_to_same_bits(trials, offset, recipe, data, *words):
+    moments, kills = trials.random(offset), 0
+    name, words = f'{recipe} {" ".join(words)}', ['training.max_duration=15ep', *words]
+    run, expected = Ranks(trials, f'resumed {name}', recipe, words), Ranks(trials, f'undisturbed {name}', recipe, words).train(data)
+    while kills < 6 and strike(run, 2, kills % 2, signal.SIGKILL, moments.uniform(0.2, 1.0), {0, PEER_LOST}, data=data) != 0:
         kills += 1
-    run.train(2).require_same(expected, 'a run whose ranks were killed')
-    return f'{word}: {kills} times a rank was killed; resumed, the run has an undisturbed one\'s bits and metrics'
+    run.train(data).require_same(expected, 'a run whose ranks were killed')
+    return f'{name}: {kills} times a rank was killed; resumed, the run has an undisturbed one\'s bits and metrics'
+
+
+SHARED = [('cnn', 2, 'parallelism.shard_optimizer=false'), ('cnn', 2, 'parallelism.shard_optimizer=true'), ('cnn', 2, 'parallelism.shard_parameters=true'),
+          ('gpt', 1, 'parallelism.tensor=2'), ('gpt', 1, 'parallelism.pipeline=2')]
 
 
 def faults(trials):
@@ -72,4 +76,4 @@ def faults(trials):
     cases = [(*blow, moment) for blow in (BLOWS if trials.thorough else BLOWS[1::2])
              for moment in (moments.uniform(0, 0.3), moments.uniform(0.5, 2))]
     return [partial(suspended, trials), *(partial(check, trials, *case) for case in cases), *phases(trials),
-            *(partial(resume_to_same_bits, trials, shards, offset) for offset, shards in enumerate(('false', 'true')))]
+            *(partial(resume_to_same_bits, trials, offset, *how) for offset, how in enumerate(SHARED))]

@@ -7,6 +7,7 @@ from run import require
 from ranks.equal import GUARDED, allowed_changes, farthest, stop_after, worst_share
 from ranks.guarded import nan_in_shared_operations
 from ranks.processes import Ranks
+from ranks.saving import rank_0_while_it_saves
 
 SHARDS = 'parallelism.shard_parameters=true'
 
@@ -65,4 +66,4 @@ def model(trials):
             partial(divided, trials, 'gpt', {**STAGES, **EIGHT}, pieces), partial(divided, trials, 'llama', EIGHT, pieces),
             partial(divided, trials, 'mlp', STAGES, 'training.micro_batch_size=8'), partial(divided, trials, 'cnn', ONE_SAMPLER, 'training.micro_batch_size=8', 'training.max_duration=30ba', thirds),
             partial(divided, trials, 'resnet', {'pipeline 2': (1, pipeline(2))}, thirds),
-            partial(in_turn, trials), partial(nan_in_shared_operations, trials)]
+            partial(in_turn, trials), partial(nan_in_shared_operations, trials), partial(rank_0_while_it_saves, trials)]
