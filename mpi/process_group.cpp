@@ -14,8 +14,8 @@
 namespace trainer::mpi {
 namespace {
 
-/// MPI counts in int.
-constexpr size_t kMaxElements = size_t{1} << 30;
+/// MPI counts in int, and copies what it adds up.
+constexpr size_t kMaxBytes = size_t{1} << 30, kBytesInTurn = size_t{1} << 20;
 
 std::string built_for() {
 #ifdef OPEN_MPI
@@ -32,93 +32,51 @@ Votes bytes_of(const Vote& vote) {
           static_cast<unsigned char>(vote.exchange), static_cast<unsigned char>(vote.fail)};
 }
 
-/// Calls start(part's first element, its length, its request) for parts that MPI can count, until one fails.
-template <class StartPart>
-int in_parts(size_t count, std::vector<MPI_Request>& requests, const StartPart& start) {
-  for (size_t done = 0; done < count; done += kMaxElements) {
-    const size_t part = std::min(kMaxElements, count - done);
-    const int code = start(done, static_cast<int>(part), &requests.emplace_back(MPI_REQUEST_NULL));
-    if (code != MPI_SUCCESS) return code;
+/// Adds pieces that call start(first element, number of elements, request), of at most so many bytes each.
+template <class T, class Start>
+void add_pieces(std::vector<Piece>& pieces, std::span<T> data, size_t most_bytes, const Start& start) {
+  const size_t most = most_bytes / sizeof(T);
+  for (size_t done = 0; done < data.size(); done += most) {
+    const auto part = data.subspan(done, std::min(most, data.size() - done));
+    pieces.push_back([part, start, done](MPI_Request* request) {
+      return start(part.data(), static_cast<int>(part.size()), done, request);
+    });
   }
-  return MPI_SUCCESS;
 }
 
-/// Starts to combine numbers over all ranks, in place.
+/// Combine numbers over all ranks, in place.
 template <class T>
-int iallreduce(MPI_Comm ranks, std::span<T> data, MPI_Datatype type, MPI_Op operation,
-               std::vector<MPI_Request>& requests) {
-  return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-    return MPI_Iallreduce(MPI_IN_PLACE, data.data() + first, count, type, operation, ranks, request);
+void add_all_reduce(std::vector<Piece>& pieces, MPI_Comm ranks, std::span<T> data, MPI_Datatype type,
+                    MPI_Op operation, size_t most_bytes) {
+  add_pieces(pieces, data, most_bytes, [=](T* part, int count, size_t, MPI_Request* request) {
+    return MPI_Iallreduce(MPI_IN_PLACE, part, count, type, operation, ranks, request);
   });
 }
 
-/// Starts to give all ranks the data of one of them, in place.
+/// Give all ranks the data of one of them, in place.
 template <class T>
-int ibcast(MPI_Comm ranks, int64_t root, std::span<T> data, MPI_Datatype type,
-           std::vector<MPI_Request>& requests) {
-  return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-    return MPI_Ibcast(data.data() + first, count, type, static_cast<int>(root), ranks, request);
+void add_broadcast(std::vector<Piece>& pieces, MPI_Comm ranks, int64_t root, std::span<T> data,
+                   MPI_Datatype type, size_t most_bytes) {
+  add_pieces(pieces, data, most_bytes, [=](T* part, int count, size_t, MPI_Request* request) {
+    return MPI_Ibcast(part, count, type, static_cast<int>(root), ranks, request);
   });
 }
 
-/// Starts to add up numbers over all ranks on one of them.
-int ireduce(MPI_Comm ranks, int64_t root, std::span<const float> data, float* sum,
-            std::vector<MPI_Request>& requests) {
-  return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-    return MPI_Ireduce(data.data() + first, sum == nullptr ? nullptr : sum + first, count, MPI_FLOAT, MPI_SUM,
-                       static_cast<int>(root), ranks, request);
-  });
-}
-
-/// Starts to give all ranks the whole, of which each has its own part in place.
-int gather(MPI_Comm all, int64_t ranks, const Gathered& tensor, std::vector<MPI_Request>& requests) {
-  int code = MPI_SUCCESS;
-  for (int64_t root = 0; root < ranks && code == MPI_SUCCESS; ++root)
-    code = ibcast(all, root, part_within(tensor.whole, tensor.own.size(), root), MPI_BYTE, requests);
-  return code;
-}
-
-int scatter(MPI_Comm all, int64_t ranks, int64_t self, const Scattered& tensor,
-            std::vector<MPI_Request>& requests) {
-  int code = MPI_SUCCESS;
-  for (int64_t root = 0; root < ranks && code == MPI_SUCCESS; ++root)
-    code = ireduce(all, root, part_within(tensor.whole, tensor.own.size(), root),
-                   root == self ? tensor.own.data() : nullptr, requests);
-  return code;
-}
-
-int irecv(MPI_Comm ranks, const Received& message, std::vector<MPI_Request>& requests) {
-  return in_parts(message.bytes.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-    return MPI_Irecv(message.bytes.data() + first, count, MPI_BYTE, static_cast<int>(message.peer),
-                     static_cast<int>(message.number), ranks, request);
-  });
-}
-
-int isend(MPI_Comm ranks, const Sent& message, std::vector<MPI_Request>& requests) {
-  return in_parts(message.bytes.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-    return MPI_Isend(message.bytes.data() + first, count, MPI_BYTE, static_cast<int>(message.peer),
-                     static_cast<int>(message.number), ranks, request);
-  });
-}
-
-using Start = std::function<int(std::vector<MPI_Request>&)>;
-
-/// Calls start(part, requests) for each until one fails.
-template <class StartPart>
-Start for_each_part(std::span<const std::span<float>> numbers, StartPart start) {
-  return [start, parts = std::vector(numbers.begin(), numbers.end())](std::vector<MPI_Request>& requests) {
-    int code = MPI_SUCCESS;
-    for (const std::span<float>& part : parts) {
-      if (code == MPI_SUCCESS) code = start(part, requests);
-    }
-    return code;
-  };
+/// Add up numbers over all ranks on one of them.
+void add_reduce(std::vector<Piece>& pieces, MPI_Comm ranks, int64_t root, std::span<const float> data,
+                float* sum) {
+  add_pieces(pieces, data, kBytesInTurn,
+             [=](const float* part, int count, size_t first, MPI_Request* request) {
+               return MPI_Ireduce(part, sum == nullptr ? nullptr : sum + first, count, MPI_FLOAT, MPI_SUM,
+                                  static_cast<int>(root), ranks, request);
+             });
 }
 
 class MpiProcessGroup final : public ProcessGroup, public Collectives {
  public:
   explicit MpiProcessGroup(const ProcessGroupRequest& request) : progress_(request.timeout, request.on_lost) {
     ProcessGroup::arrange({.replicas = size()});
+    if (position().problem.empty()) divide(all_, 0);
   }
 
   const ProgressThread::Position& position() const { return progress_.position(); }
@@ -129,9 +87,10 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
   void vote(int64_t round, const Vote& own) override {
     Round& open = rounds_[static_cast<size_t>(round % kMaxOpenRounds)];
     open.votes = bytes_of(own);
-    open.work = start(fmt::format("the votes of all ranks in round {}", round), [&open](auto& requests) {
-      return iallreduce<unsigned char>(MPI_COMM_WORLD, open.votes, MPI_UNSIGNED_CHAR, MPI_MAX, requests);
-    });
+    std::vector<Piece> pieces;
+    add_all_reduce(pieces, MPI_COMM_WORLD, std::span<unsigned char>(open.votes), MPI_UNSIGNED_CHAR, MPI_MAX,
+                   kMaxBytes);
+    open.work = start(fmt::format("the votes of all ranks in round {}", round), std::move(pieces), false);
   }
 
   Vote result(int64_t round) override {
@@ -149,81 +108,68 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
     for (const Axis axis : kAxes) {
       if (mesh.size(axis) == 1 || mesh.size(axis) == size()) continue;
       MPI_Comm& part = communicators_[axis];
-      const int64_t first = mesh.peer(axis, rank(), 0);
-      progress_.call("the division of the ranks", [&part, first, self = position().rank] {
-        const int code = MPI_Comm_split(MPI_COMM_WORLD, static_cast<int>(first), self, &part);
-        if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN);
-        return code;
-      });
+      divide(part, mesh.peer(axis, rank(), 0));
     }
   }
 
   void start_all_reduce(int64_t number, Axis axis, std::span<const std::span<float>> numbers) override {
-    works_[number] = start(fmt::format("the sum of all ranks' bucket {}", number),
-                           for_each_part(numbers, [all = along(axis)](std::span<float> part, auto& requests) {
-                             return iallreduce(all, part, MPI_FLOAT, MPI_SUM, requests);
-                           }));
+    std::vector<Piece> pieces;
+    for (const std::span<float> part : numbers)
+      add_all_reduce(pieces, along(axis), part, MPI_FLOAT, MPI_SUM, kBytesInTurn);
+    works_[number] = start(fmt::format("the sum of all ranks' bucket {}", number), std::move(pieces), true);
   }
 
   void start_broadcast(int64_t number, int64_t root, std::span<const std::span<float>> numbers) override {
-    works_[number] =
-        start(fmt::format("the new parameters of rank {}", root),
-              for_each_part(numbers, [root, all = along(Axis::data)](std::span<float> part, auto& requests) {
-                return ibcast(all, root, part, MPI_FLOAT, requests);
-              }));
+    std::vector<Piece> pieces;
+    for (const std::span<float> part : numbers)
+      add_broadcast(pieces, along(Axis::data), root, part, MPI_FLOAT, kBytesInTurn);
+    works_[number] = start(fmt::format("the new parameters of rank {}", root), std::move(pieces), true);
   }
 
+  /// Gives all ranks the whole, of which each has its own part in place.
   void start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) override {
     const int64_t ranks = mesh().size(axis), self = mesh().coordinate(axis, rank());
+    std::vector<Piece> pieces;
     for (const Gathered& tensor : tensors) {
       const std::span<std::byte> here = part_within(tensor.whole, tensor.own.size(), self);
       std::copy_n(tensor.own.begin(), here.size(), here.begin());
+      for (int64_t root = 0; root < ranks; ++root)
+        add_broadcast(pieces, along(axis), root, part_within(tensor.whole, tensor.own.size(), root), MPI_BYTE,
+                      kBytesInTurn);
     }
-    works_[number] = start(fmt::format("the parts of bucket {}", number),
-                           [ranks, all = along(axis), copies = std::vector(tensors.begin(), tensors.end())](
-                               std::vector<MPI_Request>& requests) {
-                             for (const Gathered& tensor : copies) {
-                               const int code = gather(all, ranks, tensor, requests);
-                               if (code != MPI_SUCCESS) return code;
-                             }
-                             return MPI_SUCCESS;
-                           });
+    works_[number] = start(fmt::format("the parts of bucket {}", number), std::move(pieces), true);
   }
 
   void start_reduce_scatter(int64_t number, Axis axis, std::span<const Scattered> tensors) override {
     const int64_t ranks = mesh().size(axis), self = mesh().coordinate(axis, rank());
+    std::vector<Piece> pieces;
     for (const Scattered& tensor : tensors) {
       const size_t here = part_within(tensor.whole, tensor.own.size(), self).size();
       std::ranges::fill(tensor.own.subspan(here), 0.0f);
+      for (int64_t root = 0; root < ranks; ++root)
+        add_reduce(pieces, along(axis), root, part_within(tensor.whole, tensor.own.size(), root),
+                   root == self ? tensor.own.data() : nullptr);
     }
-    works_[number] =
-        start(fmt::format("the sums of bucket {}", number),
-              [ranks, self, all = along(axis),
-               copies = std::vector(tensors.begin(), tensors.end())](std::vector<MPI_Request>& requests) {
-                for (const Scattered& tensor : copies) {
-                  const int code = scatter(all, ranks, self, tensor, requests);
-                  if (code != MPI_SUCCESS) return code;
-                }
-                return MPI_SUCCESS;
-              });
+    works_[number] = start(fmt::format("the sums of bucket {}", number), std::move(pieces), true);
   }
 
   void start_exchange(int64_t number, std::span<const Sent> sent,
                       std::span<const Received> received) override {
-    works_[number] =
-        start(fmt::format("the messages of exchange {}", number),
-              [all = along(Axis::pipeline), out = std::vector(sent.begin(), sent.end()),
-               in = std::vector(received.begin(), received.end())](std::vector<MPI_Request>& requests) {
-                for (const Received& each : in) {
-                  const int code = irecv(all, each, requests);
-                  if (code != MPI_SUCCESS) return code;
-                }
-                for (const Sent& each : out) {
-                  const int code = isend(all, each, requests);
-                  if (code != MPI_SUCCESS) return code;
-                }
-                return MPI_SUCCESS;
-              });
+    std::vector<Piece> pieces;
+    const MPI_Comm all = along(Axis::pipeline);
+    for (const Received& each : received)
+      add_pieces(pieces, each.bytes, kMaxBytes,
+                 [=](std::byte* part, int count, size_t, MPI_Request* request) {
+                   return MPI_Irecv(part, count, MPI_BYTE, static_cast<int>(each.peer),
+                                    static_cast<int>(each.number), all, request);
+                 });
+    for (const Sent& each : sent)
+      add_pieces(pieces, each.bytes, kMaxBytes,
+                 [=](const std::byte* part, int count, size_t, MPI_Request* request) {
+                   return MPI_Isend(part, count, MPI_BYTE, static_cast<int>(each.peer),
+                                    static_cast<int>(each.number), all, request);
+                 });
+    works_[number] = start(fmt::format("the messages of exchange {}", number), std::move(pieces), false);
   }
 
   void wait(int64_t number) override {
@@ -234,17 +180,17 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
   }
 
   void all_reduce(std::span<double> numbers) override {
-    wait(*start("the sum of all ranks' results", [numbers](auto& requests) {
-      return iallreduce(MPI_COMM_WORLD, numbers, MPI_DOUBLE, MPI_SUM, requests);
-    }));
+    std::vector<Piece> pieces;
+    add_all_reduce(pieces, MPI_COMM_WORLD, numbers, MPI_DOUBLE, MPI_SUM, kMaxBytes);
+    wait(*start("the sum of all ranks' results", std::move(pieces), false));
   }
 
   void shut_down() override { progress_.end(); }
 
   void broadcast(std::span<std::byte> bytes, int64_t root) override {
-    wait(*start(fmt::format("the broadcast of rank {}", root), [bytes, root](auto& requests) {
-      return ibcast(MPI_COMM_WORLD, root, bytes, MPI_BYTE, requests);
-    }));
+    std::vector<Piece> pieces;
+    add_broadcast(pieces, MPI_COMM_WORLD, root, bytes, MPI_BYTE, kMaxBytes);
+    wait(*start(fmt::format("the broadcast of rank {}", root), std::move(pieces), false));
   }
 
  private:
@@ -253,10 +199,20 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
     std::shared_ptr<Work> work;
   };
 
-  std::shared_ptr<Work> start(std::string what, Start start) {
+  /// A communicator of the ranks of the same color.
+  void divide(MPI_Comm& part, int64_t color) {
+    progress_.call("the division of the ranks", [&part, color, self = position().rank] {
+      const int code = MPI_Comm_split(MPI_COMM_WORLD, static_cast<int>(color), self, &part);
+      if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN);
+      return code;
+    });
+  }
+
+  std::shared_ptr<Work> start(std::string what, std::vector<Piece> pieces, bool takes_turns) {
     auto work = std::make_shared<Work>();
     work->what = std::move(what);
-    work->start = std::move(start);
+    work->pieces = std::move(pieces);
+    work->takes_turns = takes_turns;
     progress_.put(work);
     return work;
   }
@@ -268,11 +224,12 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
 
   MPI_Comm along(Axis axis) const {
     if (mesh().size(axis) == 1) return MPI_COMM_SELF;
-    return mesh().size(axis) == size() ? MPI_COMM_WORLD : communicators_.at(axis);
+    return mesh().size(axis) == size() ? all_ : communicators_.at(axis);
   }
 
   std::array<Round, kMaxOpenRounds> rounds_;
   std::map<int64_t, std::shared_ptr<Work>> works_;  ///< by number
+  MPI_Comm all_ = MPI_COMM_NULL;                    ///< for steps; votes are apart from them
   std::map<Axis, MPI_Comm> communicators_;          ///< of those axes that are some of the ranks
   ProgressThread progress_;
 };

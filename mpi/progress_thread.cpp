@@ -17,6 +17,8 @@ constexpr std::chrono::microseconds kShortestSleep(5), kLongestSleep(100);
 /// A sleep lasts at least 50 us, in which one fragment of a message moves. So while the computation waits,
 /// the thread polls without sleeping; only a rank that waits this long waits for a slower one.
 constexpr std::chrono::seconds kLongestSpin(1);
+/// Pieces of work that takes turns.
+constexpr int64_t kMostInTurn = 4;
 
 std::string text_of(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -96,7 +98,7 @@ void ProgressThread::run() {
   }
   done_.notify_all();
   if (runs) work();
-  if (runs && active_.empty() && put_.empty()) MPI_Finalize();
+  if (runs && active_.empty() && queued_.empty() && put_.empty()) MPI_Finalize();
   {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;
@@ -108,11 +110,13 @@ void ProgressThread::work() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      if (active_.empty()) changed_.wait(lock, [&] { return ends_ || call_ != nullptr || !put_.empty(); });
+      if (active_.empty() && queued_.empty())
+        changed_.wait(lock, [&] { return ends_ || call_ != nullptr || !put_.empty(); });
       if (ends_) break;
-      start_waiting();
+      take_work();
     }
     make_call();
+    start_pieces();
     if (poll()) {
       sleep_ = kShortestSleep;
     } else {
@@ -154,38 +158,63 @@ void ProgressThread::make_call() {
   done_.notify_all();
 }
 
-/// Starts the work that was put. Holds the lock, which nobody else needs for long.
-void ProgressThread::start_waiting() {
-  for (const std::shared_ptr<Work>& work : put_) {
-    if (const int code = work->start(work->requests); code != MPI_SUCCESS)
-      on_late_(fmt::format("{} cannot begin: {}", work->what, text_of(code)));
+/// Holds the lock, which nobody else needs for long.
+void ProgressThread::take_work() {
+  for (const std::shared_ptr<Work>& work : std::exchange(put_, {})) {
+    if (work->pieces.empty()) {
+      work->is_done = true;
+      done_.notify_all();
+    } else if (work->takes_turns) {
+      queued_.push_back(work);
+    } else {
+      while (work->started < work->pieces.size()) start_piece(work);
+    }
   }
-  active_.splice(active_.end(), put_);
 }
 
-/// Whether some work was completed.
+void ProgressThread::start_pieces() {
+  while (!queued_.empty() && in_turn_ < kMostInTurn) {
+    const std::shared_ptr<Work> work = queued_.front();
+    start_piece(work);
+    ++in_turn_;
+    if (work->started == work->pieces.size()) queued_.pop_front();
+  }
+}
+
+void ProgressThread::start_piece(const std::shared_ptr<Work>& work) {
+  active_.push_back({.mpi = MPI_REQUEST_NULL, .work = work});
+  const Piece& piece = work->pieces[work->started++];
+  if (const int code = piece(&active_.back().mpi); code != MPI_SUCCESS)
+    on_late_(fmt::format("{} cannot begin: {}", work->what, text_of(code)));
+}
+
+/// Whether some request was completed.
 bool ProgressThread::poll() {
   bool any = false;
   for (auto place = active_.begin(); place != active_.end();) {
-    Work& work = **place;
-    int all = 0;
-    const int code =
-        MPI_Testall(static_cast<int>(work.requests.size()), work.requests.data(), &all, MPI_STATUSES_IGNORE);
+    Work& work = *place->work;
+    int is_complete = 0;
+    const int code = MPI_Test(&place->mpi, &is_complete, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS) on_late_(fmt::format("{}: {}", work.what, text_of(code)));
-    if (all == 0) {
+    if (is_complete == 0) {
       if (Clock::now() - work.since > timeout_) on_late_(late_text(work.what));
       ++place;
       continue;
     }
     any = true;
-    {
-      const std::lock_guard lock(mutex_);
-      work.is_done = true;
-    }
-    done_.notify_all();
+    if (work.takes_turns) --in_turn_;
+    if (++work.done == work.pieces.size()) finish(work);
     place = active_.erase(place);
   }
   return any;
+}
+
+void ProgressThread::finish(Work& work) {
+  {
+    const std::lock_guard lock(mutex_);
+    work.is_done = true;
+  }
+  done_.notify_all();
 }
 
 }  // namespace trainer::mpi

@@ -16,11 +16,17 @@
 
 namespace trainer::mpi {
 
+/// Starts one MPI request, and returns MPI's code.
+using Piece = std::function<int(MPI_Request*)>;
+
 /// A collective of all ranks, made of any number of MPI requests.
 struct Work {
-  std::string what;                                     ///< for messages: "the sum of bucket 3"
-  std::function<int(std::vector<MPI_Request>&)> start;  ///< called once, by the thread; MPI's code
-  std::vector<MPI_Request> requests = {};
+  std::string what;           ///< for messages: "the sum of bucket 3"
+  std::vector<Piece> pieces;  ///< started in this order, by the thread
+  /// MPI copies what it adds up. So only a few pieces of such work are under way at a time: the next piece
+  /// starts when one is done. These need a communicator of their own, where their order is that of all ranks.
+  bool takes_turns = false;
+  size_t started = 0, done = 0;  ///< pieces
   std::chrono::steady_clock::time_point since = {};
   std::atomic<bool> is_done = false;
 };
@@ -56,7 +62,10 @@ class ProgressThread {
   void await(const char* what, const std::function<bool()>& is_there);
   std::string late_text(const std::string& what) const;
   bool poll();
-  void start_waiting();
+  void take_work();
+  void start_pieces();
+  void start_piece(const std::shared_ptr<Work>& work);
+  void finish(Work& work);
   void make_call();
   void pause();
 
@@ -67,9 +76,16 @@ class ProgressThread {
   const std::function<int()>* call_ = nullptr;  ///< to make
   std::string called_;                          ///< its name
   std::atomic<bool> is_awaited_ = false;
-  std::chrono::microseconds sleep_{5};       ///< the next one; the thread's own
-  std::list<std::shared_ptr<Work>> put_;     ///< not begun yet
-  std::list<std::shared_ptr<Work>> active_;  ///< the thread's own
+  std::chrono::microseconds sleep_{5};  ///< the next one; the thread's own
+  /// A request that is under way.
+  struct Request {
+    MPI_Request mpi;
+    std::shared_ptr<Work> work;
+  };
+  std::list<std::shared_ptr<Work>> put_;     ///< not seen by the thread yet
+  std::list<std::shared_ptr<Work>> queued_;  ///< that takes turns and has pieces to start; the thread's own
+  std::list<Request> active_;                ///< the thread's own
+  int64_t in_turn_ = 0;                      ///< of these, of work that takes turns
   std::mutex mutex_;
   std::condition_variable changed_, done_;
   std::thread thread_;

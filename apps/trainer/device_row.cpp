@@ -13,6 +13,7 @@
 #include "apps/trainer/time_report.h"
 #include "core/base/printable.h"
 #include "core/config/old_keys.h"
+#include "core/recipe/memory_fit.h"
 #include "core/session/device.h"
 #include "core/session/membership.h"
 #include "core/train/device_samples.h"

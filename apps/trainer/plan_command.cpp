@@ -9,6 +9,7 @@
 #include "apps/trainer/loading_report.h"
 #include "apps/trainer/plan_report.h"
 #include "apps/trainer/standard_streams.h"
+#include "core/recipe/memory_fit.h"
 #include "core/session/device.h"
 #include "core/session/membership.h"
 

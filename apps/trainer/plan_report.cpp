@@ -12,6 +12,7 @@
 #include "apps/trainer/pipeline_report.h"
 #include "apps/trainer/time_report.h"
 #include "core/base/json.h"
+#include "core/recipe/memory_fit.h"
 #include "core/recipe/step_work.h"
 #include "core/session/report.h"
 
@@ -87,6 +88,10 @@ std::string memory_text(const Planner& planner, const Job& job) {
       "  {:<14} {:>11} of {} ({:.1f} %{}{}){}\n", "peak", human_bytes(total), human_bytes(available.value),
       100.0 * static_cast<double>(total) / static_cast<double>(available.value),
       available.name.empty() ? "" : "; ", available.name, total > available.value ? ": DOES NOT FIT" : "");
+  if (total > available.value) {
+    // Without the line break at the start.
+    text += fmt::format("{}\n", fitting_advice(planner, job, available.value).substr(1));
+  }
   if (!job.memory.host.empty())
     text +=
         "\n"

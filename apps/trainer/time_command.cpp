@@ -9,6 +9,7 @@
 #include "apps/trainer/measured_time.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/host/stop.h"
+#include "core/recipe/memory_fit.h"
 #include "core/session/device.h"
 #include "core/session/membership.h"
 

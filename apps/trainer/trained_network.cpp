@@ -7,6 +7,7 @@
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
 #include "core/recipe/about.h"
+#include "core/recipe/memory_fit.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
 #include "core/session/device.h"

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/engine/row_order.h"
 #include "core/engine/state_image.h"
 
 namespace trainer {
@@ -24,22 +25,18 @@ class Value {
 
   /// In row-major order: other stages may choose other layouts.
   std::vector<std::byte> load() const {
-    std::vector<std::byte> stored(static_cast<size_t>(place_.bytes));
+    std::vector<std::byte> stored(static_cast<size_t>(place_.bytes)), rows;
     executable_.copy_out(id_, 0, stored);
-    if (place_.layout.row_major()) return stored;
-    std::vector<std::byte> rows(bytes());
-    visit([&](size_t at, size_t next, size_t count) {
-      std::copy_n(stored.data() + at, count, rows.data() + next);
-    });
+    rows.reserve(bytes());
+    read_in_row_order(
+        stored.data(), shape_, place_.layout, place_.element_bytes,
+        [&](std::span<const std::byte> piece) { rows.insert(rows.end(), piece.begin(), piece.end()); });
     return rows;
   }
 
   void store(std::span<const std::byte> rows) {
-    if (place_.layout.row_major()) return executable_.copy_in(id_, 0, rows);
-    std::vector<std::byte> stored(static_cast<size_t>(place_.bytes), std::byte{0});
-    visit([&](size_t at, size_t next, size_t count) {
-      std::copy_n(rows.data() + next, count, stored.data() + at);
-    });
+    std::vector<std::byte> stored(static_cast<size_t>(place_.bytes));
+    write_in_row_order(rows, shape_, place_.layout, place_.element_bytes, stored.data());
     executable_.copy_in(id_, 0, stored);
   }
 
@@ -47,17 +44,6 @@ class Value {
   size_t bytes() const { return static_cast<size_t>(numel(shape_) * place_.element_bytes); }
 
  private:
-  /// Calls move(stored byte, byte in row-major order, bytes) for each element.
-  template <class Move>
-  void visit(const Move& move) const {
-    const auto element = static_cast<size_t>(place_.element_bytes);
-    size_t next = 0;
-    for_each_place(place_.layout, shape_, [&](int64_t at) {
-      move(static_cast<size_t>(at) * element, next, element);
-      next += element;
-    });
-  }
-
   Executable& executable_;
   TensorId id_;
   const Shape& shape_;

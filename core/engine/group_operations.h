@@ -10,8 +10,8 @@
 
 namespace trainer {
 
-// Collectives between steps. Every rank calls the same ones, in the same order. `make` and `work` do not
-// communicate, so that a failure leaves no rank waiting.
+// Collectives between steps. Every rank calls the same ones, in the same order. `make` and `work` call
+// no others, so that a failure leaves no rank waiting.
 
 /// Runs `make` on rank 0 alone and gives its text to all ranks. If it throws, all ranks throw: the others a
 /// PeerError with its exit code.

@@ -59,7 +59,8 @@ struct Plan {
   int64_t rank = 0;       ///< the rank that it was made for
   bool is_async = false;  ///< for a device that runs asynchronously and in memory of its own
   int64_t persistent_bytes = 0;
-  int64_t scratch_bytes = 0;                          ///< of the largest entry
+  int64_t divided_bytes = 0;  ///< the first of these, of tensors that ranks divide and checkpoints hold
+  int64_t scratch_bytes = 0;  ///< of the largest entry
   std::map<std::string, int64_t> persistent_by_kind;  ///< parameters, optimizer, state
 
   const PlannedEntry& entry(std::string_view name) const;

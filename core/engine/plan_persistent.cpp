@@ -53,6 +53,18 @@ void find_transient(Plan& plan) {
   }
 }
 
+/// Those that a save reads on other ranks than 0 are adjacent, or all others.
+void give_offsets(Plan& plan, bool of_divided) {
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Tensor& tensor = plan.tensors[i];
+    Placement& at = plan.placements[i];
+    const bool is_divided_state = is_divided(tensor) && outlives_step(tensor.role);
+    if (at.region != Region::persistent || is_divided_state != of_divided) continue;
+    at.offset = std::exchange(plan.persistent_bytes, plan.persistent_bytes + align_up(at.bytes));
+    plan.persistent_by_kind[kind_of(tensor.role)] += align_up(at.bytes);
+  }
+}
+
 }  // namespace
 
 void place_persistent(const Planner& planner, Plan& plan, int64_t rank, int64_t stage) {
@@ -70,13 +82,11 @@ void place_persistent(const Planner& planner, Plan& plan, int64_t rank, int64_t 
     const bool is_in_stage =
         tensor.stages.empty() || std::ranges::find(tensor.stages, stage) != tensor.stages.end();
     const bool is_here = is_in_stage && tensor.rank.value_or(rank) == rank;
-    if (!is_here) {
-      at.region = Region::elsewhere;
-      continue;
-    }
-    at.offset = std::exchange(plan.persistent_bytes, plan.persistent_bytes + align_up(at.bytes));
-    plan.persistent_by_kind[kind_of(tensor.role)] += align_up(at.bytes);
+    if (!is_here) at.region = Region::elsewhere;
   }
+  give_offsets(plan, true);
+  plan.divided_bytes = plan.persistent_bytes;
+  give_offsets(plan, false);
 }
 
 }  // namespace trainer

@@ -26,18 +26,25 @@ class OtherImages {
 /// writes the whole: it exchanges pieces of at most 1 MiB with the images of the others.
 class StateImage {
  public:
-  /// own: allocates image_bytes(plan). shared: uses the device's memory itself, which must be host memory;
-  /// the executable must not run while it is read.
+  /// own: allocates image_bytes(plan, extent). shared: uses the device's memory itself, which must be host
+  /// memory; the executable must not run while it is read.
   enum class Memory { own, shared };
+  /// divided: of what this rank has of divided tensors alone.
+  enum class Extent { all, divided };
 
   /// `others` outlives it; without them only what this rank holds can be read and written.
-  explicit StateImage(Executable& executable, Memory memory = Memory::own, OtherImages* others = nullptr);
-  static int64_t image_bytes(const Plan& plan) { return plan.persistent_bytes; }
-  /// Host memory beyond that which reading and writing takes on rank 0: the largest divided tensor and the
-  /// pieces that travel.
-  static int64_t whole_bytes(const Plan& plan);
-  /// Whether rank 0 reads and writes the image of that rank.
-  static bool is_read_by_rank_0(const Plan& plan, int64_t rank);
+  explicit StateImage(Executable& executable, Memory memory = Memory::own, OtherImages* others = nullptr,
+                      Extent extent = Extent::all);
+  static int64_t image_bytes(const Plan& plan, Extent extent = Extent::all);
+  /// Host memory beyond that which the plan's rank needs to exchange divided tensors: rank 0 for the largest
+  /// one, others for one that is stored in another order, and all for pieces on their way.
+  static int64_t exchange_bytes(const Plan& plan);
+  /// Of an image that is read or written while nothing runs.
+  static Memory usual_memory(const Plan& plan);
+  /// Whether ranks divide something that checkpoints hold; the same on all ranks.
+  static bool is_divided(const Plan& plan);
+  /// Whether rank 0 exchanges something with the image of that rank.
+  static bool has_share(const Plan& plan, int64_t rank);
 
   /// Waits until everything enqueued is done, and takes the state as it is then.
   void take();
@@ -65,25 +72,22 @@ class StateImage {
   std::span<std::byte> bytes() const;
   std::byte* at(TensorId id) const;
   std::span<std::byte> own(TensorId id);
-  TensorId held(const std::string& tensor, int64_t begin, size_t count) const;
+  TensorId checked_id(const std::string& tensor, int64_t begin, size_t count) const;
+  size_t largest_whole() const;
+  OtherImages& others() const;
   void read_stored(TensorId id, const std::function<void(std::span<const std::byte>)>& sink) const;
   void write_stored(TensorId id, std::span<const std::byte> bytes);
-  void read_piece(int64_t rank, TensorId id, int64_t begin, std::span<std::byte> piece);
-  void write_piece(int64_t rank, TensorId id, int64_t begin, std::span<const std::byte> piece);
   const Tensor& tensor_of(TensorId id) const;
   int64_t element_bytes(TensorId id) const;
 
   Executable& executable_;
   OtherImages* others_;
+  int64_t bytes_;
   std::optional<Buffer> memory_;
   std::byte* data_;
   Converted converted_;
   std::vector<std::byte> whole_;  ///< rank 0: of the divided tensor that is read
 };
-
-/// Changes an executable's state by an image, while nothing runs.
-void change_state(Executable& executable, OtherImages* others,
-                  const std::function<void(StateImage&)>& change);
 
 /// The rank from which others and rank 0 get part `index` of a tensor: the first one that holds it.
 int64_t first_holder(const Tensor& tensor, int64_t index);

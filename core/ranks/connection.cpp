@@ -20,7 +20,7 @@ namespace trainer {
 namespace {
 
 constexpr int kConnectMilliseconds = 2000;
-constexpr size_t kReadAtOnce = 16384;
+constexpr size_t kReadAtOnce = size_t{1} << 17;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 

@@ -160,8 +160,9 @@ void Coordinator::handle(size_t rank, const Frame& frame) {
     const auto code = static_cast<ExitCode>(body.below(256));
     peer.has_left = true;
     if (const std::string reason = body.text(); code != ExitCode::done) lose(code, reason);
-  } else if (frame.kind == FrameKind::answer) {
+  } else if (frame.kind == FrameKind::answer && rank == asked_) {
     answer_ = body.text();
+    asked_ = 0;
   } else {
     throw BadFrame("a frame that only rank 0 sends");
   }
@@ -185,7 +186,7 @@ void Coordinator::collect(size_t rank, int64_t round, const std::string& text) {
 void Coordinator::ask(int64_t rank, const std::string& request) {
   Peer& peer = peers_.at(static_cast<size_t>(rank));
   if (!peer.connection) throw std::logic_error("rank 0 asks a rank that it is not connected to");
-  answer_.reset();
+  asked_ = static_cast<size_t>(rank);
   peer.connection->send(encode(FrameKind::request, BodyWriter().text(request).take()));
 }
 

@@ -30,7 +30,7 @@ std::string encode(FrameKind kind, std::string_view body) {
 }
 
 std::optional<Frame> FrameReader::next() {
-  constexpr size_t kHead = sizeof(uint32_t);
+  constexpr size_t kHead = sizeof(uint32_t), kKept = size_t{1} << 16;
   if (bytes_.size() < kHead) return std::nullopt;
   const size_t size = number_at<uint32_t>(bytes_);
   if (size == 0 || size > max_) throw BadFrame("a frame of a length that no rank sends");
@@ -39,6 +39,7 @@ std::optional<Frame> FrameReader::next() {
   if (kind >= kFrameKinds) throw BadFrame("a frame of an unknown kind");
   Frame frame{static_cast<FrameKind>(kind), bytes_.substr(kHead + 1, size - 1)};
   bytes_.erase(0, kHead + size);
+  if (bytes_.empty() && bytes_.capacity() > kKept) bytes_ = {};
   return frame;
 }
 

@@ -127,6 +127,7 @@ class Coordinator final : public Participant {
   Listener listener_;
   bool is_full_ = false;        ///< the system gives no further connection for now
   std::vector<Peer> peers_;     ///< by rank; that of rank 0 has no connection
+  size_t asked_ = 0;            ///< the rank whose answer has not come; 0: none
   const Peer* last_ = nullptr;  ///< the straggler
   std::list<Pending> pending_;
   std::map<int64_t, std::map<size_t, std::string>> contributions_;  ///< by round and rank

@@ -30,8 +30,9 @@ struct PeerConnectionsRequest {
   std::function<void(ExitCode code, const std::string& text)> on_lost;
 };
 
-/// The connections of a run: one between rank 0 and each other rank. They carry heartbeats, gather texts, and
-/// let all ranks know at once which of them is lost. Only processes that know the run's secret can join.
+/// The connections of a run: one between rank 0 and each other rank. They carry heartbeats, gather texts, let
+/// rank 0 ask others, and let all ranks know at once which of them is lost. Only processes that know the
+/// run's secret can join.
 class PeerConnections {
  public:
   /// Rank 0. Returns once all have joined; otherwise throws Error (exit 76) that names the missing ones.
@@ -48,10 +49,11 @@ class PeerConnections {
   std::vector<std::string> wait_all_gather(int64_t round);
 
   /// On rank 0: sends a request to another rank, and returns its answer. Only one thread at a time calls it.
-  /// Throws PeerError if a rank is lost.
+  /// Throws PeerError if a rank is lost or exits.
   std::string ask(int64_t rank, const std::string& request);
   /// On another rank: from now on `answer` answers the requests of rank 0. It is called by a thread of the
-  /// connections, which heartbeats wait for, and no longer once this is called with another one.
+  /// connections, which heartbeats wait for, and no longer once this is called with another one. Without one
+  /// requests stay unanswered.
   void answer_with(std::function<std::string(const std::string&)> answer);
 
   /// The rank that the others wait for, with its host and status: "rank 1 on HOST, at step 17: computing". ""

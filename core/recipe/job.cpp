@@ -167,44 +167,6 @@ MemoryBudget memory_budget(const Job& job) {
   return budget;
 }
 
-/// Of the process itself, on the host.
-int64_t& program_bytes(MemoryBudget& memory) {
-  for (auto* kinds : {&memory.kinds, &memory.host}) {
-    for (auto& [kind, bytes] : *kinds) {
-      if (kind == "program") return bytes;
-    }
-  }
-  throw std::logic_error("a budget without the program");
-}
-
-/// Everything but the process itself, which is measured and would include the planning as well.
-int64_t planned_bytes(const MemoryBudget& memory) {
-  int64_t sum = 0;
-  for (const auto& [kind, bytes] : memory.kinds) sum += kind == "program" ? 0 : bytes;
-  return sum;
-}
-
-std::string kinds_text(const std::vector<std::pair<std::string, int64_t>>& kinds) {
-  std::string text;
-  for (const auto& [kind, bytes] : kinds) {
-    if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
-  }
-  return text;
-}
-
-/// Of a device with memory of its own.
-void require_host_memory(const Job& job) {
-  if (job.memory.host.empty()) return;
-  int64_t needed = 0;
-  for (const auto& [kind, bytes] : job.memory.host) needed += bytes;
-  const Limit available = memory_limit(job.spec.ranks_on_host());
-  if (needed <= available.value) return;
-  throw Error(ExitCode::out_of_memory,
-              fmt::format("the run needs {} of host memory, the host has {}:{}\ntry data.workers=0, fewer "
-                          "ranks on this host, or a job with more memory",
-                          human_bytes(needed), memory_text(available), kinds_text(job.memory.host)));
-}
-
 /// Known properties of a split's data, with the network's number of classes.
 std::optional<SourceInfo> peek_split(const RunSpec& spec, Split split) {
   std::optional<SourceInfo> info = peek_source(spec.recipe().data, source_request(spec, split));
@@ -309,58 +271,10 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   return job;
 }
 
-namespace {
-
-/// Whether the job fits into the device's memory, and the other stages of a pipeline into theirs.
-bool all_stages_fit(const Job& job, const Planner& planner, const JobRequest& request, int64_t program) {
-  const int64_t available = available_bytes(job.spec, planner);
-  if (job.memory.total() > available) return false;
-  JobRequest of_others = request;
-  of_others.observe = {};
-  of_others.all_stages = job.all_stages;
-  for (int64_t stage = 0; stage < job.spec.mesh().stages; ++stage) {
-    if (stage == job.program.stage) continue;
-    Job other = make_job(job.spec.in_stage(stage), planner, of_others);
-    program_bytes(other.memory) = program;
-    if (other.memory.total() > available) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobRequest& request) {
-  if (!spec.searches_micro_batch()) return make_job(spec, planner, request);
-  int64_t program = 0;
-  const std::vector<int64_t> possible = spec.possible_micro_batches();
-  for (const int64_t rows : possible) {
-    Job job = make_job(spec.with_micro_batch(rows), planner, request);
-    job.found_micro_batch = true;
-    // Memory that earlier plans have left with the allocator is not part of the run.
-    if (program == 0) program = program_bytes(job.memory);
-    program_bytes(job.memory) = program;
-    if (rows == possible.back() || all_stages_fit(job, planner, request, program)) return job;
-  }
-  throw std::logic_error("no number of samples makes a micro-batch");
-}
-
 std::vector<std::string> remarks_of(const Planner& planner, const Job& job) {
   std::vector<std::string> remarks = planner.remarks();
   remarks.insert(remarks.end(), job.program.remarks.begin(), job.program.remarks.end());
   return remarks;
-}
-
-Limit available_memory(const RunSpec& spec, const Planner& planner) {
-  const std::optional<ByteSize>& given = spec.recipe().device.memory;
-  const Limit all{planner.memory_bytes() / planner.ranks_on_device(spec.ranks_on_host()),
-                  planner.memory_limit()};
-  // The kernel ends a process that exceeds such a limit, whatever the recipe says.
-  const bool is_hard = !all.name.empty() && given && all.value < given->bytes;
-  return given && !is_hard ? Limit{given->bytes, "device.memory"} : all;
-}
-
-int64_t available_bytes(const RunSpec& spec, const Planner& planner) {
-  return available_memory(spec, planner).value;
 }
 
 std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split) {
@@ -385,44 +299,6 @@ void require_data(const Recipe& recipe, std::optional<Split> split) {
         fmt::format("there is no file {}; correct the path, or try data.format=synthetic", missing.file));
   }
   diagnostics.throw_if_any();
-}
-
-int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available) {
-  constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
-  const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
-  for (const int64_t rows : job.spec.possible_micro_batches()) {
-    if (rows >= job.spec.batch().micro_batch) continue;
-    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner,
-                                 {.has_data = job.train.has_value(), .use = job.use});
-    if (planned_bytes(smaller.memory) + program <= available) return rows;
-  }
-  return 0;
-}
-
-std::string memory_advice(const Planner& planner, const Job& job, int64_t available) {
-  std::string text = kinds_text(job.memory.kinds);
-  if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
-    text += fmt::format("\ntry data.cache=none, which keeps {} of samples on the host", human_bytes(samples));
-  if (job.use.purpose == Purpose::generate)
-    return text + "\ntry fewer --samples (trainer time: --batch) or --tokens, which the cache grows with";
-  const int64_t rows = fitting_micro_batch(planner, job, available);
-  const bool predicts = job.use.purpose == Purpose::predict;
-  text += rows > 0 ? fmt::format("\ntry {}{}", predicts ? "--batch " : "training.micro_batch_size=", rows)
-                   : std::string("\nno micro-batch size is small enough: use a smaller network");
-  return text;
-}
-
-void require_memory(const Planner& planner, const Job& job) {
-  const Limit available = available_memory(job.spec, planner);
-  if (job.memory.total() > available.value) {
-    const std::string has = available.name == "device.memory"
-                                ? fmt::format("device.memory has {}", human_bytes(available.value))
-                                : fmt::format("the device has {}", memory_text(available));
-    throw Error(ExitCode::out_of_memory,
-                fmt::format("the run needs {}, {}:{}", human_bytes(job.memory.total()), has,
-                            memory_advice(planner, job, available.value)));
-  }
-  require_host_memory(job);
 }
 
 }  // namespace trainer

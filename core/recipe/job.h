@@ -52,18 +52,8 @@ struct JobRequest {
 /// Throws Error: exit 78 if the recipe cannot work, 65 if a data file's header is bad.
 Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& request = {});
 
-/// The same if training.micro_batch_size may be auto. The job's specification then has the largest divisor of
-/// the rank's samples with a plan that fits into memory, or 1 if none fits.
-Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobRequest& request = {});
-
 /// What planner and passes could not do, and why: a sentence each, for the plan's readers.
 std::vector<std::string> remarks_of(const Planner& planner, const Job& job);
-
-/// Bytes of the device that one rank of a run may take: device.memory, or its part of all there is. A limit
-/// of the system below device.memory counts instead. The name is "" if nothing limits the device's own
-/// memory.
-Limit available_memory(const RunSpec& spec, const Planner& planner);
-int64_t available_bytes(const RunSpec& spec, const Planner& planner);
 
 /// A missing data file.
 struct MissingData {
@@ -75,17 +65,6 @@ std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split>
 
 /// Throws Error (exit 78) with the list of missing data files, of all splits or of one.
 void require_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
-
-/// The largest smaller micro-batch that divides the rank's samples and has a plan that fits into `available`
-/// bytes; 0 if there is none.
-int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available);
-
-/// The budget line by line, and the micro-batch that would fit into `available`, which it finds by planning.
-std::string memory_advice(const Planner& planner, const Job& job, int64_t available);
-
-/// Throws Error (exit 71), with that advice, if the job needs more than device.memory or the device has, or
-/// more of the host's memory than this process may hold.
-void require_memory(const Planner& planner, const Job& job);
 
 /// How a pipeline loads the job's batches.
 Loading loading_of(const Job& job);

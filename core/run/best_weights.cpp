@@ -86,8 +86,10 @@ void keep_best_weights(const fs::path& run, const BestEvaluation& best) {
 void keep_final_weights(const fs::path& run, int64_t step, bool averages) {
   const auto checkpoint = checkpoint_of(run, step);
   if (!checkpoint) {
-    throw Error(ExitCode::io, fmt::format("{}: the checkpoint of step {} is gone, so {} cannot be written",
-                                          one_line(checkpoint_root(run).string()), step, kModelFile));
+    throw Error(ExitCode::io,
+                fmt::format("{}: the checkpoint of step {} is gone, so {} cannot be written; start the same "
+                            "command again to train from the one before it",
+                            one_line(checkpoint_root(run).string()), step, kModelFile));
   }
   copy_weights(*checkpoint, run / kModelFile, false, "");
   if (averages) copy_weights(*checkpoint, run / kAveragesFile, true, "");

@@ -145,11 +145,18 @@ void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, Sta
 }
 
 /// Tensors that are not in a checkpoint keep their values.
+void load_checkpoint(Executable& executable, StateImage& image, const std::filesystem::path& checkpoint,
+                     Guards guards) {
+  if (guards == Guards::other) begin_guards_anew(executable);
+  image.take();
+  read_tensors(checkpoint, executable.plan(), image, guards);
+  image.restore();
+}
+
 void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint, Guards guards,
                      OtherImages* others) {
-  if (guards == Guards::other) begin_guards_anew(executable);
-  change_state(executable, others,
-               [&](StateImage& image) { read_tensors(checkpoint, executable.plan(), image, guards); });
+  StateImage image(executable, StateImage::usual_memory(executable.plan()), others);
+  load_checkpoint(executable, image, checkpoint, guards);
 }
 
 }  // namespace trainer

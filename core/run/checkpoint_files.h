@@ -24,8 +24,10 @@ enum class Guards { same, other };
 void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image,
                   Guards guards = Guards::same);
 
-/// Sets the executable's tensors to those of a checkpoint with verified files. `others` hold parts of divided
-/// tensors.
+/// Sets the executable's tensors to those of a checkpoint with verified files, by way of its image.
+void load_checkpoint(Executable& executable, StateImage& image, const std::filesystem::path& checkpoint,
+                     Guards guards = Guards::same);
+/// The same with an image of its own; `others` hold parts of divided tensors.
 void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint,
                      Guards guards = Guards::same, OtherImages* others = nullptr);
 

@@ -44,9 +44,10 @@ StateImage::Memory Checkpoints::image_memory(const Plan& plan, const CheckpointS
 }
 
 int64_t Checkpoints::memory_bytes(const Plan& plan, const CheckpointSettings& policy) {
-  const bool is_copied = plan.rank == 0 || StateImage::is_read_by_rank_0(plan, plan.rank);
-  const bool copies = is_copied && image_memory(plan, policy) == StateImage::Memory::own;
-  return (copies ? StateImage::image_bytes(plan) : 0) + (plan.rank == 0 ? StateImage::whole_bytes(plan) : 0);
+  const auto extent = plan.rank == 0 ? StateImage::Extent::all : StateImage::Extent::divided;
+  const bool copies = image_memory(plan, policy) == StateImage::Memory::own &&
+                      (plan.rank == 0 || StateImage::has_share(plan, plan.rank));
+  return (copies ? StateImage::image_bytes(plan, extent) : 0) + StateImage::exchange_bytes(plan);
 }
 
 int64_t Checkpoints::checkpoint_bytes(const Plan& plan) {
@@ -63,7 +64,6 @@ Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointSettin
                          std::function<void()> durable, std::function<void()> require_held,
                          OtherImages* others)
     : executable_(executable),
-      others_(others),
       root_(std::move(root)),
       policy_(std::move(policy)),
       settings_(settings),
@@ -245,7 +245,7 @@ std::optional<LoopState> Checkpoints::restore() {
   }
   go_on_from(*point);
   saved_ = {};  // the run returned to that step; its state there is not saved yet
-  load_checkpoint(executable_, point->checkpoint, from_ <= begun_at_ ? guards_ : Guards::same, others_);
+  load_checkpoint(executable_, image_, point->checkpoint, from_ <= begun_at_ ? guards_ : Guards::same);
   return point->state.loop;
 }
 

@@ -99,7 +99,6 @@ class Checkpoints final : public Checkpointer {
   void warn_if_disk_is_full();
 
   Executable& executable_;
-  OtherImages* others_;
   std::filesystem::path root_;
   CheckpointSettings policy_;
   LoopSettings settings_;

@@ -126,15 +126,22 @@ LoadedWeights load_weights(Executable& executable, const std::filesystem::path& 
   if (executable.plan().has_entry(entry_name::kPrepare))
     throw std::logic_error("weights that are prepared are loaded by load_trained");
   const FittingFile file(executable.plan().tensors, path, replaced, false);
-  change_state(executable, others, [&](StateImage& image) {
+  const auto write_all = [&](const auto& write) {
     for (const Tensor* weight : file.wanted()) {
-      const StoredTensor* stored = file.find(weight->name);
-      if (stored == nullptr) continue;
-      const TensorId id = executable.tensor(weight->name);
-      const std::vector<float> values = file.read(*stored);
-      image.write(id, to_stored(std::span(values), executable.plan().stored_type(id)));
+      if (const StoredTensor* stored = file.find(weight->name))
+        write(executable.tensor(weight->name), file.read(*stored));
     }
+  };
+  if (others == nullptr) {
+    write_all([&](TensorId id, const std::vector<float>& values) { executable.write(id, values); });
+    return file.about();
+  }
+  StateImage image(executable, StateImage::usual_memory(executable.plan()), others);
+  image.take();
+  write_all([&](TensorId id, const std::vector<float>& values) {
+    image.write(id, to_stored(std::span(values), executable.plan().stored_type(id)));
   });
+  image.restore();
   return file.about();
 }
 

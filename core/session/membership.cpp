@@ -155,7 +155,8 @@ void Membership::join_by_address(const RunSpec& spec, std::chrono::seconds timeo
 
 std::string Membership::ask(int64_t rank, const std::string& request) const {
   std::string answer = peers_->ask(rank, request);
-  group_->note_progress();
+  const Activity activity = group_->status().activity;
+  if (activity != Activity::awaiting_data && activity != Activity::computing) group_->note_progress();
   return answer;
 }
 

@@ -36,7 +36,8 @@ class Membership {
   bool is_finished() const { return is_finished_; }
   int64_t local_rank() const { return identity_.local_rank; }
   ProcessGroup& group() const { return *group_; }
-  /// As PeerConnections' of several ranks. An answer counts as progress of this rank.
+  /// As PeerConnections' of several ranks. Outside of steps an answer counts as progress of this rank; within
+  /// them a thread in the background gets it.
   std::string ask(int64_t rank, const std::string& request) const;
   void answer_with(std::function<std::string(const std::string&)> answer) const;
   /// Among several ranks: prints what went wrong and ends the process with its exit code, which ends the

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/rank_checkpoints.h"
 
-#include <algorithm>
 #include <string>
 
 #include "core/engine/broadcast_state.h"
@@ -10,27 +9,28 @@
 
 namespace trainer {
 
-/// The same on all ranks.
 bool RankCheckpoints::is_divided() const {
-  return membership_.has_peers() && std::ranges::any_of(executable_.plan().tensors, [](const Tensor& tensor) {
-           return outlives_step(tensor.role) && trainer::is_divided(tensor);
-         });
+  return membership_.has_peers() && StateImage::is_divided(executable_.plan());
 }
 
 /// The other ranks take their images once rank 0 has read the last ones, and before it reads these.
 void RankCheckpoints::take_images() {
-  if (own_ != nullptr) own_->wait();
-  barrier(membership_.group());
-  if (image_ != nullptr) image_->take();
-  barrier(membership_.group());
+  run_on_all(membership_.group(), [&] {
+    if (own_ != nullptr) own_->wait();
+  });
+  run_on_all(membership_.group(), [&] {
+    if (image_ != nullptr) image_->take();
+  });
 }
 
 void RankCheckpoints::save(const LoopState& state) {
-  if (is_divided()) take_images();
-  if (own_ != nullptr) own_->save(state);
-  const bool is_shared =
-      Checkpoints::image_memory(executable_.plan(), settings_) == StateImage::Memory::shared;
-  if (is_divided() && is_shared) barrier(membership_.group());  // rank 0 has read what training will change
+  const auto save_own = [&] {
+    if (own_ != nullptr) own_->save(state);
+  };
+  if (!is_divided()) return save_own();
+  take_images();
+  if (Checkpoints::image_memory(executable_.plan(), settings_) == StateImage::Memory::own) return save_own();
+  run_on_all(membership_.group(), save_own);  // rank 0 reads what training will change
 }
 
 void RankCheckpoints::report() {
@@ -39,9 +39,12 @@ void RankCheckpoints::report() {
 
 /// Rank 0 may try several times; it reads the same images then.
 void RankCheckpoints::save_now(const LoopState& state) {
-  if (is_divided()) take_images();
-  if (own_ != nullptr) own_->save_now(state);
-  if (is_divided()) barrier(membership_.group());
+  const auto save_own = [&] {
+    if (own_ != nullptr) own_->save_now(state);
+  };
+  if (!is_divided()) return save_own();
+  take_images();
+  run_on_all(membership_.group(), save_own);
 }
 
 std::optional<LoopState> RankCheckpoints::restore() {

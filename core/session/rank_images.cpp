@@ -40,8 +40,8 @@ void RemoteImages::write(int64_t rank, const std::string& tensor, int64_t begin,
 OwnImage::OwnImage(const Membership& membership, Executable& executable, const CheckpointSettings& settings)
     : membership_(membership) {
   const Plan& plan = executable.plan();
-  if (!StateImage::is_read_by_rank_0(plan, plan.rank)) return;
-  image_.emplace(executable, Checkpoints::image_memory(plan, settings));
+  if (!StateImage::has_share(plan, plan.rank)) return;
+  image_.emplace(executable, Checkpoints::image_memory(plan, settings), nullptr, StateImage::Extent::divided);
   membership_.answer_with([this](const std::string& request) { return answer(request); });
 }
 
@@ -67,10 +67,12 @@ std::string OwnImage::answer(const std::string& request) {
   const auto begin = static_cast<int64_t>(body.number());
   if (kind == Kind::write) {
     const std::string bytes = body.text();
+    body.end();
     image_->write_own(tensor, begin, std::as_bytes(std::span(bytes)));
     return "";
   }
   std::string found(static_cast<size_t>(body.below(FrameReader::kMax / 2)), '\0');
+  body.end();
   image_->read_own(tensor, begin, std::as_writable_bytes(std::span(found)));
   return found;
 }

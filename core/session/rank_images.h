@@ -23,8 +23,8 @@ class RemoteImages final : public OtherImages {
   const Membership& membership_;
 };
 
-/// The image of another rank, which rank 0 reads and writes: at any time, if it is a copy of the state. Of
-/// ranks that hold nothing that rank 0 needs there is none, and all calls do nothing.
+/// The image of another rank, which rank 0 reads and writes: with Memory::own it may read while training
+/// continues. A rank that holds no part that rank 0 needs has none, and all calls do nothing.
 class OwnImage {
  public:
   OwnImage(const Membership& membership, Executable& executable, const CheckpointSettings& settings);

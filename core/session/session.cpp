@@ -7,6 +7,7 @@
 #include "core/engine/group_operations.h"
 #include "core/host/slurm.h"
 #include "core/host/time_limit.h"
+#include "core/recipe/memory_fit.h"
 #include "core/session/membership.h"
 #include "core/session/settings.h"
 #include "core/session/training.h"

@@ -17,6 +17,7 @@
 #include "core/recipe/classes.h"
 #include "core/recipe/feed.h"
 #include "core/recipe/initial_weights.h"
+#include "core/recipe/memory_fit.h"
 #include "core/run/best_weights.h"
 #include "core/run/status.h"
 #include "core/run/tuning_file.h"
@@ -51,10 +52,16 @@ std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& j
 
 /// Reads the files of the tensors with which the first step starts; returns what to log.
 std::vector<std::string> load(Executable& executable, const Job& job, const Start& start,
-                              OtherImages& others) {
-  if (!start.from) return load_initial_weights(job.spec.recipe(), executable, &others);
-  load_checkpoint(executable, start.from->checkpoint, guards_of(job.spec, start), &others);
+                              OtherImages& images) {
+  OtherImages* others = StateImage::is_divided(job.plan) ? &images : nullptr;
+  if (!start.from) return load_initial_weights(job.spec.recipe(), executable, others);
+  load_checkpoint(executable, start.from->checkpoint, guards_of(job.spec, start), others);
   return {};
+}
+
+/// Whether it reads any; the same on all ranks.
+bool reads_files(const Job& job, const Start& start) {
+  return start.from || job.spec.recipe().model.initial_weights;
 }
 
 /// Gives all ranks what rank 0 has read.
@@ -289,10 +296,10 @@ ExitCode follow(const Backend& backend, const Job& job, const Start& start, cons
     machine = open_machine(backend, job, {});
     machine.executable->on_warning([&](const std::string& text) { log.warn(text); });
     image.emplace(membership, *machine.executable, job.checkpoints);
-    image->take();
+    if (reads_files(job, start)) image->take();
   });
   barrier(membership.group());  // rank 0 has read its files
-  image->restore();
+  if (reads_files(job, start)) image->restore();
   require_same_samples(membership, machine);
   share_state(membership.group(), *machine.executable, job, start);
   UnreadableList unreadable({}, log);

@@ -172,7 +172,7 @@ void TrainingLoop::follow(int64_t step) {
     });
   } else {
     executable_.observe({});
-    out_.trace->write();
+    out_.trace->write(agreement_.group());
   }
 }
 

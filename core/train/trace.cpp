@@ -7,7 +7,9 @@
 #include <limits>
 
 #include "core/base/json.h"
+#include "core/engine/group_operations.h"
 #include "core/graph/ops/all_reduce.h"
+#include "core/host/process.h"
 #include "core/storage/atomic_file.h"
 
 // The format is Google's "Trace Event Format": complete events ("X") with begin and duration in microseconds,
@@ -47,35 +49,56 @@ void Trace::add_node(const PlannedNode& planned, double begin, double end) {
   }
 }
 
-void Trace::write() const {
-  if (path_.empty()) return;
+/// Of one rank, with times in microseconds from `origin` on.
+Json Trace::events_of(int64_t rank, double origin) const {
   constexpr double kMicroseconds = 1e6;
-  double start = std::numeric_limits<double>::infinity();  // a step is recorded after its parts
-  for (const Event& event : events_) start = std::min(start, event.begin);
   Json list = Json::array();
+  const auto name_it = [&](const char* what, int row, const std::string& name) {
+    list.push_back({{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}});
+  };
+  name_it("process_name", 0, fmt::format("rank {}", rank));
   for (const auto& [row, name] : {std::pair{Row::steps, "steps"},
                                   {Row::data, "data"},
                                   {Row::operations, "operations"},
                                   {Row::communication, "communication"}}) {
-    if (row == Row::communication && travelling_.empty()) continue;
-    list.push_back({{"name", "thread_name"},
-                    {"ph", "M"},
-                    {"pid", 1},
-                    {"tid", static_cast<int>(row)},
-                    {"args", {{"name", name}}}});
+    if (row != Row::communication || !travelling_.empty())
+      name_it("thread_name", static_cast<int>(row), name);
   }
   for (const Event& event : events_) {
     Json entry = {{"name", event.name},
                   {"cat", event.category},
                   {"ph", "X"},
-                  {"ts", (event.begin - start) * kMicroseconds},
+                  {"ts", (event.begin - origin) * kMicroseconds},
                   {"dur", (event.end - event.begin) * kMicroseconds},
-                  {"pid", 1},
+                  {"pid", rank},
                   {"tid", static_cast<int>(event.row)}};
     if (event.row == Row::operations) entry["args"] = arguments_of(event.implementation, event.attributes);
     list.push_back(std::move(entry));
   }
-  const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(list)}};
+  return list;
+}
+
+/// Hosts have clocks of their own: all ranks count from a moment at which they meet.
+void Trace::write(ProcessGroup& group) const {
+  double start = std::numeric_limits<double>::infinity();  // a step is recorded after its parts
+  for (const Event& event : events_) start = std::min(start, event.begin);
+  barrier(group);
+  const double now = steady_seconds();
+  std::vector<double> behind(static_cast<size_t>(group.size()), 0);
+  behind[static_cast<size_t>(group.rank())] = events_.empty() ? 0 : now - start;
+  group.all_reduce(behind);
+  const double origin = now - std::ranges::max(behind);
+  Json all = Json::array();
+  for (int64_t rank = 0; rank < group.size(); ++rank) {
+    std::string text;
+    if (rank == group.rank()) text = events_of(rank, origin).dump(-1, Json::NotUtf8::replace);
+    broadcast_text(group, text, rank);
+    if (path_.empty()) continue;
+    const Json events = Json::parse_or_null(text);
+    for (const Json& event : events.items()) all.push_back(event);
+  }
+  if (path_.empty()) return;
+  const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(all)}};
   write_atomically(path_, trace.dump(-1, Json::NotUtf8::replace) + "\n");
 }
 

@@ -6,16 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json.h"
 #include "core/engine/executable.h"
+#include "core/engine/process_group.h"
 
 namespace trainer {
 
-/// A profile of a few steps as a file that chrome://tracing and https://ui.perfetto.dev open. Kept in memory
-/// until it is written.
+/// A profile of a few steps as a file that chrome://tracing and https://ui.perfetto.dev open, with a process
+/// for each rank. Kept in memory until it is written.
 class Trace {
  public:
-  /// Follows `steps` steps, from the third on: the first ones warm up. Without a path nothing is written: the
-  /// steps only run as on the rank that writes.
+  /// Follows `steps` steps, from the third on: the first ones warm up. Only rank 0 has a path.
   Trace(std::filesystem::path path, int64_t steps) : path_(std::move(path)), steps_(steps) {}
 
   bool follows(int64_t step) const { return step >= kFirstStep && step < kFirstStep + steps_; }
@@ -26,8 +27,8 @@ class Trace {
   /// The sums of the ranks get a row of their own, from their start until the wait for them ends.
   void add_node(const PlannedNode& planned, double begin, double end);
 
-  /// Throws Error (exit 74) if the file cannot be written.
-  void write() const;
+  /// Every rank calls it between two steps. Throws Error (exit 74) if the file cannot be written.
+  void write(ProcessGroup& group) const;
 
  private:
   enum class Row { steps, data, operations, communication };
@@ -38,6 +39,8 @@ class Trace {
     std::string implementation = {};
     std::vector<Attribute> attributes = {};
   };
+
+  Json events_of(int64_t rank, double origin) const;
 
   static constexpr int64_t kFirstStep = 3;
   std::filesystem::path path_;

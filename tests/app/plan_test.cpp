@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -375,6 +376,36 @@ TEST_CASE("training.micro_batch_size=auto is the largest divisor that fits: the 
   CHECK(run_trainer(words, workspace.path())
             .output.find("micro_batch_size=auto chose 48: the largest divisor of 96 whose plan fits") !=
         std::string::npos);
+}
+
+TEST_CASE("where no micro-batch fits, the advice names a division of the network whose plan fits") {
+  const Workspace workspace;
+  workspace.write("wide.yaml", R"(version: 1
+device: {type: cpu}
+model: {input: [1, 2, 8], layers: [flatten, linear: 2048, relu, linear: 2048, relu, linear: 2048, relu, linear: 8]}
+data: {format: synthetic, synthetic: {train_samples: 64, val_samples: 8}}
+training: {max_duration: 3ba, global_batch_size: 8}
+optimizer: {name: adamw}
+checkpoint: {interval: 1ep}
+)");
+  std::vector<std::string> words = {"--config", "wide.yaml",
+                                    few_or_all<const char*>("device.memory=400MiB", "device.memory=200MiB")};
+  const Outcome refused = run_trainer(words, workspace.path());
+  CHECK(refused.code == 71);
+  const std::string before = "no micro-batch size is small enough; try ";
+  const size_t begin = refused.errors.find(before);
+  REQUIRE(begin != std::string::npos);
+  const size_t end = refused.errors.find(" (on ", begin);
+  REQUIRE(end != std::string::npos);
+  std::istringstream keys(refused.errors.substr(begin + before.size(), end - begin - before.size()));
+  words.insert(words.begin(), "plan");
+  const Outcome plan = run_trainer(words, workspace.path());
+  CHECK_THAT(plan.output, Catch::Matchers::ContainsSubstring("DOES NOT FIT\n" + before));
+  for (std::string key; keys >> key;) words.push_back(key);
+  CHECK(words.size() > 4);
+  const Outcome fits = run_trainer(words, workspace.path());
+  CHECK(fits.code == 0);
+  CHECK_THAT(fits.output, !Catch::Matchers::ContainsSubstring("DOES NOT FIT"));
 }
 
 TEST_CASE("where not even one sample fits, auto is 1 and training says what it would need") {

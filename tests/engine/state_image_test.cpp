@@ -212,7 +212,9 @@ struct Rank {
   StateImage image;
 
   Rank(const Backend& backend, Plan plan, StateImage::Memory memory, OtherImages* others)
-      : executable(std::move(plan), *backend.device), image(executable, memory, others) {
+      : executable(std::move(plan), *backend.device),
+        image(executable, memory, others,
+              others == nullptr ? StateImage::Extent::divided : StateImage::Extent::all) {
     initialize(executable, 3);
     image.take();
   }
@@ -230,8 +232,8 @@ TEST_CASE("what another rank holds takes no memory here, is in the files, and co
   test::ThreadImages others(2);
   Rank first(cpu, plan, memory, &others), second(cpu, other, memory, nullptr);
   others.of = {&first.image, &second.image};
-  CHECK(StateImage::is_read_by_rank_0(plan, 1));
-  CHECK_FALSE(StateImage::is_read_by_rank_0(plan, 2));
+  CHECK(StateImage::has_share(plan, 1));
+  CHECK_FALSE(StateImage::has_share(plan, 2));
   std::vector<std::pair<TensorId, std::vector<double>>> moments;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     if (!plan.tensors[i].rank) continue;
@@ -303,7 +305,7 @@ TEST_CASE("rank 0 reads and writes the whole of a tensor that ranks divide, piec
       std::copy_n(values.begin() + run.in_whole, run.count, expected.begin() + run.in_part);
     CHECK((ranks[static_cast<size_t>(holder)]->executable.read(id) == expected));
   }
-  CHECK(StateImage::whole_bytes(ranks[0]->executable.plan()) > static_cast<int64_t>(found.size()));
+  CHECK(StateImage::exchange_bytes(ranks[0]->executable.plan()) > static_cast<int64_t>(found.size()));
 }
 
 TEST_CASE("a rank without the images of others reads no whole, and no image has more than its tensors") {
@@ -312,9 +314,12 @@ TEST_CASE("a rank without the images of others reads no whole, and no image has 
   Rank rank(cpu, make_plan(program, *cpu.planner, 0), StateImage::Memory::shared, nullptr);
   CHECK_THROWS_AS(bytes_of(rank.image, program.find("divided")), std::logic_error);
   std::vector<std::byte> bytes(8);
-  rank.image.read_own("common", 12, bytes);
-  CHECK_THROWS_AS(rank.image.read_own("common", 16, bytes), std::logic_error);
-  CHECK_THROWS_AS(rank.image.write_own("common", -4, bytes), std::logic_error);
+  CHECK_THROWS_AS(rank.image.read_own("common", 12, bytes), std::logic_error);
+  const int64_t size = rank.executable.plan().divided_bytes;
+  REQUIRE(size == 128);  // 21 elements in a part of 32
+  rank.image.read_own("divided", size - 8, bytes);
+  CHECK_THROWS_AS(rank.image.read_own("divided", size - 4, bytes), std::logic_error);
+  CHECK_THROWS_AS(rank.image.write_own("divided", -4, bytes), std::logic_error);
   CHECK_THROWS_AS(rank.image.read_own("other", 0, bytes), std::logic_error);
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/graph/operation.h"
 #include "core/recipe/job.h"
+#include "core/recipe/memory_fit.h"
 #include "cpu/backend.h"
 #include "tests/passes/draft.h"
 #include "tests/sanitized.h"
