@@ -16,10 +16,22 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPY = ROOT / "build" / "mutations"
-PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text"]
+PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text", "test_train"]
 
 # name: file, the text before, the text after, the program that must notice, and its cases
 MUTATIONS = {
+    # Networks that ranks divide.
+    "bias_on_every_rank": ("core/step/tensor_parallel.cpp", "node.inputs[Linear::kBias] = on_first_rank(node.inputs[Linear::kBias]);",
+                           "node.inputs[Linear::kBias] = for_shared_work(node.inputs[Linear::kBias]);", "test_train", "ranks that share*"),
+    "padded_class_counted": ("core/graph/ops/cross_entropy.cpp", "if (cut) valid = std::clamp<int64_t>(all - first, 0, held);",
+                             "if (cut) valid = held;", "test_train", "ranks that share*"),
+    "wrong_section": ("core/graph/part.cpp", "in_whole += section;", "in_whole += part;", "test_train", "ranks that share*"),
+    "tied_gradient_left_out": ("core/step/sum_stages.cpp", "sum = sum == kNone ? gradient : build_.emit<Binary>({sum, gradient}, Binary::Kind::add);",
+                               "sum = sum == kNone ? gradient : sum;", "test_train", "*stage*"),
+    "norm_counted_twice": ("core/step/clip.cpp", "if (is_of_other) continue;", "if (is_of_other && mesh.stages < 1) continue;", "test_train",
+                           "*stage*"),
+    "swapped_exchange": ("core/step/schedule_stages.cpp", "return sent_route(each) == std::optional(action.route);",
+                         "return sent_route(each).has_value();", "test_train", "*stage*"),
     "mask_off_by_one": ("core/graph/ops/attention.h", "causal && position + 1 < keys ? position + 1 : keys",
                         "causal && position + 2 < keys ? position + 2 : keys", "test_recipe", "networks:*"),
     "heads_read_wrong_keys": ("cpu/attention/rows.cpp", "offset + block.kv_head * e.size;",

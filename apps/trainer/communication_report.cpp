@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/units.h"
+#include "core/engine/traffic.h"
 #include "core/graph/names.h"
 #include "core/graph/ops/all_gather.h"
 #include "core/graph/ops/all_reduce.h"
@@ -109,16 +110,10 @@ struct PartsVolume {
   int64_t bytes() const { return gathered + scattered; }
 };
 
-/// How often a step runs an entry.
-int64_t runs_of(const std::string& entry, int64_t micro_batches) {
-  if (entry == entry_name::kAccumulateNext) return micro_batches - 2;
-  return entry == entry_name::kEvaluate || entry == entry_name::kEvaluateAverages ? 0 : 1;
-}
-
 PartsVolume parts_of(const Job& job, Axis axis) {
   PartsVolume found;
   for (const PlannedEntry& entry : job.plan.entries) {
-    const int64_t runs = runs_of(entry.name, job.spec.loaded_batch().micro_batches());
+    const int64_t runs = runs_of(job.plan, entry.name, job.spec.loaded_batch().micro_batches());
     for (const PlannedNode& planned : entry.nodes) {
       const auto* op = dynamic_cast<const CollectiveStart*>(planned.node.op.get());
       if (op == nullptr || op->axis != axis) continue;
@@ -172,11 +167,15 @@ std::string communication_text(const Job& job) {
   const Shares shares = shares_of(job);
   const PartsVolume parts = parts_of(job, Axis::shards), operations = parts_of(job, Axis::tensor);
   const Messages messages = messages_of(job);
-  int64_t bytes = messages.bytes + parts.bytes() + operations.bytes() +
-                  all.statistics.bytes * job.spec.loaded_batch().micro_batches();
-  for (const SumRow& row : all.buckets) bytes += row.bytes;
+  const std::map<Axis, int64_t> traffic = traffic_of_step(job.plan, job.spec.loaded_batch().micro_batches());
+  int64_t bytes = 0;
+  for (const auto& [axis, of_axis] : traffic) bytes += of_axis;
   std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n", job.spec.ranks(),
                                  human_bytes(bytes));
+  if (traffic.size() > 1) {
+    for (const auto& [axis, of_axis] : traffic)
+      text += fmt::format("  along {:<8} {:>6}\n", to_string(axis), human_bytes(of_axis));
+  }
   for (const SumRow& row : all.buckets) {
     text += fmt::format("  bucket {:<3} {:>10} in {:>3} tensors, after {:.0f} % of the backward part{}\n",
                         row.number, human_bytes(row.bytes), row.tensors, 100 * row.after,
@@ -206,6 +205,8 @@ std::string communication_text(const Job& job) {
 }
 
 void add_communication(const Job& job, Json& report) {
+  for (const auto& [axis, bytes] : traffic_of_step(job.plan, job.spec.loaded_batch().micro_batches()))
+    report["traffic_bytes"][to_string(axis)] = bytes;
   const CommunicationVolume all = volume_of(job);
   for (const SumRow& row : all.buckets)
     report["buckets"].push_back({{"tensors", row.tensors}, {"bytes", row.bytes}, {"after", row.after}});

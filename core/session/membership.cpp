@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/engine/borders.h"
 #include "core/engine/group_operations.h"
 #include "core/engine/process_group_library.h"
 #include "core/host/process.h"
@@ -297,6 +298,23 @@ void Membership::require_same_plan(const Plan& plan, const Program& program,
                             "one kind, with the same device.threads",
                             identity_.rank, host_name(), program.mesh.stages > 1 ? "other ranks" : "rank 0",
                             different));
+  });
+}
+
+void Membership::require_same_borders(const Plan& plan, const Mesh& mesh) const {
+  if (mesh.stages == 1) return;
+  const std::vector<std::string> all = all_gather(*group_, messages_of(plan));
+  run_on_all(*group_, [&] {
+    std::vector<std::string> along;
+    for (int64_t stage = 0; stage < mesh.stages; ++stage)
+      along.push_back(all[static_cast<size_t>(mesh.peer(Axis::pipeline, group_->rank(), stage))]);
+    const auto difference = border_difference(along);
+    if (!difference) return;
+    throw Error(
+        ExitCode::recipe,
+        fmt::format("the stages of the pipeline have other plans: {}; start the same program on hosts of "
+                    "one kind",
+                    *difference));
   });
 }
 

@@ -56,6 +56,8 @@ class Membership {
   /// program from that of rank 0, with the facts of the planner that differ, or else the first node.
   void require_same_plan(const Plan& plan, const Program& program,
                          std::map<std::string, std::string> facts) const;
+  /// Throws Error (exit 78) if a stage of the pipeline does not send what another one expects.
+  void require_same_borders(const Plan& plan, const Mesh& mesh) const;
   /// The same for samples; `split` is for the message.
   void require_same_samples(const DataSource& own, const std::string& split) const;
 

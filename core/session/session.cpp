@@ -96,6 +96,7 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
     prepare(resumed.with_micro_batch(first.micro_batch_size));
   });
   membership.require_same_plan(job->plan, job->program, backend->planner->facts());
+  membership.require_same_borders(job->plan, job->spec.mesh());
   all.arrange(job->spec.mesh());
   backend->device->join_ranks();
   std::unique_ptr<RunDirectory> directory;

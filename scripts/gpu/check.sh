@@ -4,13 +4,13 @@
 #
 #   scripts/gpu/check.sh [--package TARBALL] [--results DIRECTORY] [--missing] [--minutes N] [PART | ROW]...
 #
-# PART       correct, speed, features, fusion, products, profiles, text, tools, ranks or division, each at most six minutes after the build, in any order; all by default
+# PART       correct, speed, features, fusion, products, profiles, text, tools, ranks, division, or with several GPUs gpus and llama, each at most six minutes after the build, in any order; all by default
 # ROW        an id of docs/gpu-evidence.tsv
 # --package  made by `scripts/package.sh --with-tests`; without it the sources are built here (build/gpu)
 # --results  gets evidence.tsv, to which each call adds, and all logs (default: build/gpu-check)
 # --missing  leaves out rows that already have a figure there
 # --minutes  leaves out rows that could take longer than the rest of this time after the build
-# PYTHON names an interpreter that has torch; DATA a folder with Fashion-MNIST; TRAINER_COMMIT the commit where there is no git.
+# PYTHON names an interpreter that has torch; DATA a folder with Fashion-MNIST; SCALING_RUN a run on 128 GPUs; TRAINER_COMMIT the commit where there is no git.
 # Exit codes: 0 all passed, 64 usage, 69 no GPU here, 70 something failed or could not run, 75 rows are left.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -179,6 +179,27 @@ TEST_CASE("ranks that hold parts of the parameters need their part of the memory
   }
 }
 
+TEST_CASE("parts of the parameters move 1.5 times the bytes of whole ones in f32, and as many in bf16") {
+  const Workspace workspace;
+  for (const auto& [precision, most] : {std::pair{"fp32", 1.5}, {"amp_bf16", 1.0}}) {
+    std::vector<std::string> words{
+        kConfigs + "gpt2_tokens.yaml",  "data.format=synthetic",
+        "parallelism.data=4",           "parallelism.shard_parameters=false",
+        "training.global_batch_size=4", "training.micro_batch_size=1",
+        "device.emulate_bf16=true",     std::string("training.precision=") + precision};
+    const auto whole = plan_of(workspace, words);
+    words[3] = "parallelism.shard_parameters=true";
+    const auto parts = plan_of(workspace, words);
+    INFO(precision);
+    // Along a ring a sum is a scatter and a gather of its result.
+    const double summed = 2 * whole["traffic_bytes"]["data"].get<double>();
+    const auto moved = parts["traffic_bytes"]["shards"].get<double>();
+    CHECK(moved <= most * summed);
+    CHECK(moved >= 0.95 * most * summed);
+    CHECK(parts["traffic_bytes"]["data"].get<double>() < 100);
+  }
+}
+
 TEST_CASE("shipped networks: parameter counts, no reference code, an arena near its lower bound") {
   const Workspace workspace;
   const std::vector<std::pair<std::string, int64_t>> networks = {{"mlp", 886110}, {"cnn", 1199882}};

@@ -3,7 +3,7 @@
 #include "tests/catch.h"
 
 #include "core/engine/backend_library.h"
-#include "core/recipe/job.h"
+#include "core/recipe/memory_fit.h"
 #include "tests/cudnn/devices.h"
 
 namespace trainer {

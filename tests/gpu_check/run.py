@@ -65,7 +65,8 @@ for part in evidence.PARTS:
     expect(sum(limits.values()) <= SIX_MINUTES, f"the rows of {part} may take {sum(limits.values())} s, more than {SIX_MINUTES}")
 
 for part in reversed(evidence.PARTS):
-    check(part)
+    # The last row of "llama" reads a run that others have made.
+    check(part, SCALING_RUN=str(WORK / "results/runs/shards_llama"))
     expect(set(found()) >= {name for name, entry in evidence.ROWS.items() if entry.part == part}, f"{part} left rows out")
 for name, (_, what, _, commit, gpu, command, figure) in found().items():
     expect((commit, gpu) == ("a commit", "NVIDIA Stand-in"), f"{name}: {commit}, {gpu}")

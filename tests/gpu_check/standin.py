@@ -46,6 +46,7 @@ def train():
         for step in range(every, count + 1, every) if count >= every else [count]:
             metrics.write(json.dumps({
                 "split": "train", "step": step, "loss": 2 / step, "samples_per_s": 1000 + step, "data_wait_ms": 0.1, "host_ms": 0.04,
+                "communication_ms": 0.5,
                 "loss_scale": 65536, "device_power_w": 300}) + "\n")
         metrics.write(json.dumps({"split": "guard", "step": 7, "event": "skip"}) + "\n")
     (directory / "summary.json").write_text(json.dumps({
@@ -53,8 +54,25 @@ def train():
         "memory": {"planned_bytes": 1000}, "device": {"memory_bytes": 990}}))
     (directory / "model.safetensors").write_text("weights")
     (directory / "algorithms.json").write_text("{}")
-    if "--profile" in WORDS:
+    if "--profile" in WORDS and option("parallelism.pipeline"):
+        (directory / "trace.json").write_text(json.dumps({"traceEvents": pipeline_events(int(option("parallelism.pipeline")))}))
+    elif "--profile" in WORDS:
         (directory / "trace.json").write_text('{"traceEvents": [{"ph": "X", "name": "conv2d model.layers[0]", "dur": 2000}]}')
+
+
+def pipeline_events(ranks):
+    """All forward parts and then all backward parts of 8 micro-batches, on each rank."""
+    stages = 2 if option("parallelism.schedule.name") == "interleaved" else 1
+    events, clock = [], 0
+    for step in range(int(option("--profile"))):
+        begin = clock
+        for phase in ("forward", "backward"):
+            for _ in range(8 * stages):
+                for name, took in ("linear", 900), ("exchange_start", 100):
+                    events += [{"ph": "X", "name": name, "cat": phase, "ts": clock, "dur": took, "pid": rank, "tid": 2} for rank in range(ranks)]
+                    clock += took
+        events += [{"ph": "X", "name": f"step {step}", "cat": "step", "ts": begin, "dur": clock - begin, "pid": rank, "tid": 0} for rank in range(ranks)]
+    return events
 
 
 def trainer():
@@ -97,6 +115,8 @@ elif NAME == "test_cuda":
 elif NAME in ("nsys", "compute-sanitizer", "ncu"):
     profiled()
 elif NAME == "nvidia-smi":
+    if "--list-gpus" in WORDS:
+        sys.exit(print("\n".join(f"GPU {number}: NVIDIA Stand-in" for number in range(8))))
     print("NVIDIA Stand-in" if "name" in str(WORDS) else "990 MiB, 300.00 W, 50, 1500 MHz")
 elif NAME == "sbatch":
     print("Submitted batch job 1")

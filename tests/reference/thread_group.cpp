@@ -80,6 +80,7 @@ void ThreadProcessGroup::start(int64_t number, Axis axis, std::vector<double> nu
 
 void ThreadProcessGroup::start_exchange(int64_t number, std::span<const Sent> sent,
                                         std::span<const Received> received) {
+  count(Axis::pipeline, sent, [](const Sent& each) { return each.bytes.size(); });
   const auto peer = [&](int64_t position) {
     return static_cast<size_t>(mesh().peer(Axis::pipeline, rank(), position));
   };
@@ -133,6 +134,7 @@ float sum_at(const std::vector<std::vector<double>>& all, size_t i) {
 
 void ThreadProcessGroup::start_all_reduce(int64_t number, Axis axis,
                                           std::span<const std::span<float>> numbers) {
+  count(axis, numbers, [](const auto& each) { return each.size_bytes(); });
   std::vector<double> own = numbers_of(numbers);
   hide(numbers);
   start(number, axis, std::move(own),
@@ -146,6 +148,7 @@ void ThreadProcessGroup::start_all_reduce(int64_t number, Axis axis,
 
 void ThreadProcessGroup::start_broadcast(int64_t number, int64_t root,
                                          std::span<const std::span<float>> numbers) {
+  count(Axis::data, numbers, [](const auto& each) { return each.size_bytes(); });
   std::vector<double> own = numbers_of(numbers);
   hide(numbers);
   start(number, Axis::data, std::move(own),
@@ -158,6 +161,7 @@ void ThreadProcessGroup::start_broadcast(int64_t number, int64_t root,
 }
 
 void ThreadProcessGroup::start_all_gather(int64_t number, Axis axis, std::span<const Gathered> tensors) {
+  count(axis, tensors, [](const Gathered& each) { return each.whole.size(); });
   std::vector<double> bytes;
   for (const Gathered& tensor : tensors) {
     for (const std::byte byte : tensor.own) bytes.push_back(std::to_integer<int>(byte));
@@ -176,6 +180,7 @@ void ThreadProcessGroup::start_all_gather(int64_t number, Axis axis, std::span<c
 }
 
 void ThreadProcessGroup::start_reduce_scatter(int64_t number, Axis axis, std::span<const Scattered> tensors) {
+  count(axis, tensors, [](const Scattered& each) { return each.whole.size_bytes(); });
   std::vector<double> numbers;
   for (const Scattered& tensor : tensors) {
     numbers.insert(numbers.end(), tensor.whole.begin(), tensor.whole.end());

@@ -69,6 +69,8 @@ class ThreadProcessGroup final : public ProcessGroup, public Collectives {
   void wait(int64_t number) override;
   void all_reduce(std::span<double> numbers) override;
   void broadcast(std::span<std::byte> bytes, int64_t root) override;
+  /// Bytes of all that was started along each axis, as traffic_of_step counts them.
+  const std::map<Axis, int64_t>& traffic() const { return traffic_; }
 
  private:
   using Numbers = std::vector<std::vector<double>>;  ///< of each rank that takes part, in their order
@@ -82,6 +84,12 @@ class ThreadProcessGroup final : public ProcessGroup, public Collectives {
 
   ThreadGroup& group_;
   size_t rank_;
+  template <class Tensors, class Bytes>
+  void count(Axis axis, const Tensors& tensors, const Bytes& bytes_of) {
+    for (const auto& tensor : tensors) traffic_[axis] += static_cast<int64_t>(bytes_of(tensor));
+  }
+
+  std::map<Axis, int64_t> traffic_;
   std::map<int64_t, Begun> begun_;                     ///< by number
   std::map<int64_t, std::vector<Received>> expected_;  ///< by number of an exchange
 };

@@ -12,6 +12,7 @@
 #include "core/engine/agreement.h"
 #include "core/engine/group_operations.h"
 #include "core/engine/stored.h"
+#include "core/engine/traffic.h"
 #include "core/graph/ops/confusion_cells.h"
 #include "core/run/weights.h"
 #include "core/step/share_persistent.h"
@@ -118,6 +119,11 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
   }
   std::vector<Metric> metrics = {loss_metric()};
   if (division.counts_confusion) metrics.push_back(*find_metric(confusion_metrics(), "macro_f1"));
+  if (const auto* counts = dynamic_cast<const ThreadProcessGroup*>(&group)) {
+    trained.exchanged = counts->traffic();
+    for (const auto& [axis, bytes] : traffic_of_step(plan, division.runs()))
+      trained.planned[axis] = kTrainedSteps * bytes;
+  }
   Evaluation evaluation(executable, validation, kHeldOut, metrics, false, {}, 10);
   trained.evaluation = *evaluation.run(agreement);
   if (division.counts_confusion) {
@@ -203,6 +209,11 @@ void check_close(const Trained& expected, const std::vector<Trained>& found, dou
     for (const auto& [name, value] : expected.evaluation)
       CHECK_THAT(one.evaluation.at(name), Catch::Matchers::WithinRel(value, 10 * most));
     CHECK(one.confusion == expected.confusion);
+    for (const auto& [axis, bytes] : one.planned) {
+      INFO(to_string(axis));
+      CHECK(one.exchanged.at(axis) == bytes);
+    }
+    CHECK(one.exchanged.size() == one.planned.size());
   }
   CHECK(distance(expected, found[0]) < 100 * most);
 }

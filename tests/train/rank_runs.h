@@ -50,6 +50,8 @@ struct Trained {
   std::map<std::string, double> evaluation;
   std::vector<int64_t> confusion;  ///< counts of the matrix
   int64_t persistent_bytes = 0;    ///< memory held for them
+  /// Bytes that the steps have exchanged along each axis, and those that the plan has.
+  std::map<Axis, int64_t> exchanged = {}, planned = {};
   bool operator==(const Trained& other) const {
     return tensors == other.tensors && losses == other.losses && norms == other.norms &&
            evaluation == other.evaluation && confusion == other.confusion;

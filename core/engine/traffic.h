@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/base/mesh.h"
+#include "core/engine/plan.h"
+
+namespace trainer {
+
+/// How often a training step of so many micro-batches runs the entry of that name.
+int64_t runs_of(const Plan& plan, const std::string& entry, int64_t micro_batches);
+
+/// Bytes of the tensors that a rank exchanges along each axis in a training step: of sums and broadcasts each
+/// tensor, of gathers and scatters the wholes, of messages those that are sent. What travels depends on the
+/// library: a sum along a ring of N ranks sends 2 (N - 1) / N times as much, a gather or a scatter half of
+/// it.
+std::map<Axis, int64_t> traffic_of_step(const Plan& plan, int64_t micro_batches);
+
+}  // namespace trainer
