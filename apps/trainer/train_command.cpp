@@ -7,10 +7,22 @@
 #include "apps/trainer/standard_streams.h"
 #include "core/host/limits.h"
 #include "core/ranks/launch.h"
+#include "core/recipe/assemble.h"
 #include "core/session/membership.h"
 #include "core/session/session.h"
 
 namespace trainer {
+namespace {
+
+/// 1 for a process that a launcher has started: it is one of the launcher's ranks.
+int64_t ranks_to_start(const std::shared_ptr<const Recipe>& recipe) {
+  if (!launched_as().is_alone()) return 1;
+  const RunSpec spec = planned_spec(recipe);
+  if (spec.ranks() > 1) check_network(spec);
+  return spec.ranks();
+}
+
+}  // namespace
 
 int train_command(const Arguments& arguments) {
   StopSignals signals;
@@ -19,8 +31,7 @@ int train_command(const Arguments& arguments) {
     print_to_output(recipe->to_yaml(true));
     return 0;
   }
-  // A process that a launcher started is one of its ranks.
-  if (const int64_t ranks = launched_as().is_alone() ? planned_spec(recipe).ranks() : 1; ranks > 1) {
+  if (const int64_t ranks = ranks_to_start(recipe); ranks > 1) {
     std::vector<std::string> command = arguments.command_line;
     if (choose_device(recipe->device).type == "cuda") {
       recipe.reset();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "core/data/formats.h"
 #include "core/tasks/confusion_matrix.h"
@@ -151,6 +152,16 @@ Program forward_program(const RunSpec& run, const ProgramUse& use) {
   Program program = make_program(run, forward_stages(forward_spec(run, use)));
   if (use.purpose == Purpose::train) check_groups(*run.recipe().optimizer, program);
   return program;
+}
+
+void check_network(const RunSpec& run) {
+  forward_program(run);
+  if (run.mesh().tensor == 1) return;
+  std::vector<Pass> passes = passes_for(run, {.use = {}, .lr_table = {0}});
+  const auto cut = std::ranges::find(passes, "tensor_parallel", &Pass::name);
+  if (cut == passes.end()) throw std::logic_error("no pass shares operations");
+  passes.erase(cut + 1, passes.end());
+  make_program(run, passes);
 }
 
 const Task& task_of(const RunSpec& run) {

@@ -36,6 +36,10 @@ Program make_program(const RunSpec& run, const std::vector<Pass>& passes, const 
 /// layer.
 Program forward_program(const RunSpec& run, const ProgramUse& use = {});
 
+/// Refuses what all ranks would refuse, before they are started: shapes that do not fit, and operations that
+/// the ranks cannot share. Throws Error (exit 78).
+void check_network(const RunSpec& run);
+
 /// The network's task, determined by its output and the loss.
 const Task& task_of(const RunSpec& run);
 /// Number of classes that the network distinguishes; 0: it has no use for labels.

@@ -54,7 +54,7 @@ def main():
     if check("export.log") != 0:
         sys.exit(f"mutations: the networks differ without any; see {mutations.COPY}/export.log")
     return mutations.report(names, lambda name: mutations.is_noticed(f"export_{name}", MUTATIONS[name], "trainer",
-                                                                     lambda: check(f"export_{name}.log")))
+                                                                     lambda: check(f"export_{name}.log") != 0))
 
 
 if __name__ == "__main__":

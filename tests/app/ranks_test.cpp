@@ -182,6 +182,25 @@ TEST_CASE(
 }
 #endif
 
+TEST_CASE("a network that ranks cannot share is refused before any of them starts") {
+  const Workspace workspace;
+  workspace.write("r.yaml", R"(version: 1
+device: {type: cpu}
+model:
+  input: [6]
+  input_kind: tokens
+  layers: [embedding: {vocab_size: 9, features: 8}, linear: 24, attention: {heads: 4}, linear: 9]
+data: {format: synthetic, synthetic: {train_samples: 8, val_samples: 8}}
+training: {max_duration: 1ba, global_batch_size: 4}
+)");
+  const Outcome outcome = run_trainer({"--config", "r.yaml", "parallelism.tensor=3"}, workspace.path());
+  CHECK(outcome.code == 78);
+  const std::string said = "3 ranks cannot share 4 heads: parallelism.tensor may be 2 or 4";
+  CHECK_THAT(outcome.errors, ContainsSubstring(said) && !ContainsSubstring("rank 0 on"));
+  CHECK(outcome.errors.find(said) == outcome.errors.rfind(said));
+  CHECK_FALSE(fs::exists(workspace.path() / "runs"));
+}
+
 TEST_CASE("a rank that cannot join the others ends with the reason") {
   if (!has_mpi()) return;
   const Workspace workspace;
