@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/engine/collectives.h"
@@ -38,9 +39,11 @@ void add_pieces(std::vector<Piece>& pieces, std::span<T> data, size_t most_bytes
   const size_t most = most_bytes / sizeof(T);
   for (size_t done = 0; done < data.size(); done += most) {
     const auto part = data.subspan(done, std::min(most, data.size() - done));
-    pieces.push_back([part, start, done](MPI_Request* request) {
-      return start(part.data(), static_cast<int>(part.size()), done, request);
-    });
+    pieces.push_back({.start =
+                          [part, start, done](MPI_Request* request) {
+                            return start(part.data(), static_cast<int>(part.size()), done, request);
+                          },
+                      .bytes = static_cast<int64_t>(part.size_bytes())});
   }
 }
 
@@ -90,7 +93,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
     std::vector<Piece> pieces;
     add_all_reduce(pieces, MPI_COMM_WORLD, std::span<unsigned char>(open.votes), MPI_UNSIGNED_CHAR, MPI_MAX,
                    kMaxBytes);
-    open.work = start(fmt::format("the votes of all ranks in round {}", round), std::move(pieces), false);
+    open.work = start(fmt::format("the votes of all ranks in round {}", round), std::move(pieces));
   }
 
   Vote result(int64_t round) override {
@@ -116,14 +119,16 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
     std::vector<Piece> pieces;
     for (const std::span<float> part : numbers)
       add_all_reduce(pieces, along(axis), part, MPI_FLOAT, MPI_SUM, kBytesInTurn);
-    works_[number] = start(fmt::format("the sum of all ranks' bucket {}", number), std::move(pieces), true);
+    works_[number] =
+        start(fmt::format("the sum of all ranks' bucket {}", number), std::move(pieces), queue_of(axis));
   }
 
   void start_broadcast(int64_t number, int64_t root, std::span<const std::span<float>> numbers) override {
     std::vector<Piece> pieces;
     for (const std::span<float> part : numbers)
       add_broadcast(pieces, along(Axis::data), root, part, MPI_FLOAT, kBytesInTurn);
-    works_[number] = start(fmt::format("the new parameters of rank {}", root), std::move(pieces), true);
+    works_[number] =
+        start(fmt::format("the new parameters of rank {}", root), std::move(pieces), queue_of(Axis::data));
   }
 
   /// Gives all ranks the whole, of which each has its own part in place.
@@ -137,7 +142,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
         add_broadcast(pieces, along(axis), root, part_within(tensor.whole, tensor.own.size(), root), MPI_BYTE,
                       kBytesInTurn);
     }
-    works_[number] = start(fmt::format("the parts of bucket {}", number), std::move(pieces), true);
+    works_[number] = start(fmt::format("the parts of bucket {}", number), std::move(pieces), queue_of(axis));
   }
 
   void start_reduce_scatter(int64_t number, Axis axis, std::span<const Scattered> tensors) override {
@@ -150,7 +155,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
         add_reduce(pieces, along(axis), root, part_within(tensor.whole, tensor.own.size(), root),
                    root == self ? tensor.own.data() : nullptr);
     }
-    works_[number] = start(fmt::format("the sums of bucket {}", number), std::move(pieces), true);
+    works_[number] = start(fmt::format("the sums of bucket {}", number), std::move(pieces), queue_of(axis));
   }
 
   void start_exchange(int64_t number, std::span<const Sent> sent,
@@ -169,7 +174,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
                    return MPI_Isend(part, count, MPI_BYTE, static_cast<int>(each.peer),
                                     static_cast<int>(each.number), all, request);
                  });
-    works_[number] = start(fmt::format("the messages of exchange {}", number), std::move(pieces), false);
+    works_[number] = start(fmt::format("the messages of exchange {}", number), std::move(pieces));
   }
 
   void wait(int64_t number) override {
@@ -182,7 +187,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
   void all_reduce(std::span<double> numbers) override {
     std::vector<Piece> pieces;
     add_all_reduce(pieces, MPI_COMM_WORLD, numbers, MPI_DOUBLE, MPI_SUM, kMaxBytes);
-    wait(*start("the sum of all ranks' results", std::move(pieces), false));
+    wait(*start("the sum of all ranks' results", std::move(pieces)));
   }
 
   void shut_down() override { progress_.end(); }
@@ -190,7 +195,7 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
   void broadcast(std::span<std::byte> bytes, int64_t root) override {
     std::vector<Piece> pieces;
     add_broadcast(pieces, MPI_COMM_WORLD, root, bytes, MPI_BYTE, kMaxBytes);
-    wait(*start(fmt::format("the broadcast of rank {}", root), std::move(pieces), false));
+    wait(*start(fmt::format("the broadcast of rank {}", root), std::move(pieces)));
   }
 
  private:
@@ -208,11 +213,11 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
     });
   }
 
-  std::shared_ptr<Work> start(std::string what, std::vector<Piece> pieces, bool takes_turns) {
+  std::shared_ptr<Work> start(std::string what, std::vector<Piece> pieces, std::optional<int> queue = {}) {
     auto work = std::make_shared<Work>();
     work->what = std::move(what);
     work->pieces = std::move(pieces);
-    work->takes_turns = takes_turns;
+    work->queue = queue;
     progress_.put(work);
     return work;
   }
@@ -221,6 +226,9 @@ class MpiProcessGroup final : public ProcessGroup, public Collectives {
     const Wait waits(*this);
     progress_.wait(work);
   }
+
+  /// Axes of all ranks have one communicator, and so one queue.
+  int queue_of(Axis axis) const { return mesh().size(axis) == size() ? -1 : static_cast<int>(axis); }
 
   MPI_Comm along(Axis axis) const {
     if (mesh().size(axis) == 1) return MPI_COMM_SELF;

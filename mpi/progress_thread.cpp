@@ -18,8 +18,8 @@ constexpr std::chrono::microseconds kShortestSleep(5), kLongestSleep(100);
 /// A sleep lasts at least 50 us, in which one fragment of a message moves. So while the computation waits,
 /// the thread polls without sleeping; only a rank that waits this long waits for a slower one.
 constexpr std::chrono::seconds kLongestSpin(1);
-/// Pieces of work that takes turns.
-constexpr int64_t kMostInTurn = 4;
+/// Of a queue's work.
+constexpr int64_t kMostBytesUnderWay = int64_t{4} << 20;
 
 std::string text_of(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -99,7 +99,7 @@ void ProgressThread::run() {
   }
   done_.notify_all();
   if (runs) work();
-  if (runs && active_.empty() && queued_.empty() && put_.empty()) MPI_Finalize();
+  if (runs && active_.empty() && !has_queued() && put_.empty()) MPI_Finalize();
   {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;
@@ -111,7 +111,7 @@ void ProgressThread::work() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      if (active_.empty() && queued_.empty())
+      if (active_.empty() && !has_queued())
         changed_.wait(lock, [&] { return ends_ || call_ != nullptr || !put_.empty(); });
       if (ends_) break;
       take_work();
@@ -165,8 +165,8 @@ void ProgressThread::take_work() {
     if (work->pieces.empty()) {
       work->is_done = true;
       done_.notify_all();
-    } else if (work->takes_turns) {
-      queued_.push_back(work);
+    } else if (work->queue) {
+      queues_[*work->queue].work.push_back(work);
     } else {
       while (work->started < work->pieces.size()) start_piece(work);
     }
@@ -174,18 +174,26 @@ void ProgressThread::take_work() {
 }
 
 void ProgressThread::start_pieces() {
-  while (!queued_.empty() && in_turn_ < kMostInTurn) {
-    const std::shared_ptr<Work> work = queued_.front();
-    start_piece(work);
-    ++in_turn_;
-    if (work->started == work->pieces.size()) queued_.pop_front();
+  for (auto& [number, queue] : queues_) {
+    while (!queue.work.empty()) {
+      const std::shared_ptr<Work> work = queue.work.front();
+      const int64_t next = work->pieces[work->started].bytes;
+      if (queue.bytes > 0 && queue.bytes + next > kMostBytesUnderWay) break;
+      queue.bytes += next;
+      start_piece(work);
+      if (work->started == work->pieces.size()) queue.work.pop_front();
+    }
   }
 }
 
+bool ProgressThread::has_queued() const {
+  return std::ranges::any_of(queues_, [](const auto& each) { return !each.second.work.empty(); });
+}
+
 void ProgressThread::start_piece(const std::shared_ptr<Work>& work) {
-  active_.push_back({.mpi = MPI_REQUEST_NULL, .work = work});
   const Piece& piece = work->pieces[work->started++];
-  if (const int code = piece(&active_.back().mpi); code != MPI_SUCCESS)
+  active_.push_back({.mpi = MPI_REQUEST_NULL, .work = work, .bytes = piece.bytes});
+  if (const int code = piece.start(&active_.back().mpi); code != MPI_SUCCESS)
     on_late_(fmt::format("{} cannot begin: {}", work->what, text_of(code)));
 }
 
@@ -203,7 +211,7 @@ bool ProgressThread::poll() {
       continue;
     }
     any = true;
-    if (work.takes_turns) --in_turn_;
+    if (work.queue) queues_[*work.queue].bytes -= place->bytes;
     if (++work.done == work.pieces.size()) finish(work);
     place = active_.erase(place);
   }

@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,15 +20,19 @@
 namespace trainer::mpi {
 
 /// Starts one MPI request, and returns MPI's code.
-using Piece = std::function<int(MPI_Request*)>;
+struct Piece {
+  std::function<int(MPI_Request*)> start;
+  int64_t bytes = 0;
+};
 
 /// A collective of all ranks, made of any number of MPI requests.
 struct Work {
   std::string what;           ///< for messages: "the sum of bucket 3"
   std::vector<Piece> pieces;  ///< started in this order, by the thread
-  /// MPI copies what it adds up. So only a few pieces of such work are under way at a time: the next piece
-  /// starts when one is done. These need a communicator of their own, where their order is that of all ranks.
-  bool takes_turns = false;
+  /// MPI copies what it adds up. So of work in one queue only a few bytes are under way at a time: further
+  /// pieces start when some are done. A queue needs a communicator of its own, where the order of the pieces
+  /// is that of all ranks. Work without one starts at once.
+  std::optional<int> queue = {};
   size_t started = 0, done = 0;  ///< pieces
   std::chrono::steady_clock::time_point since = {};
   std::atomic<bool> is_done = false;
@@ -82,11 +88,17 @@ class ProgressThread {
   struct Request {
     MPI_Request mpi;
     std::shared_ptr<Work> work;
+    int64_t bytes;
   };
-  std::list<std::shared_ptr<Work>> put_;     ///< not seen by the thread yet
-  std::list<std::shared_ptr<Work>> queued_;  ///< that takes turns and has pieces to start; the thread's own
-  std::list<Request> active_;                ///< the thread's own
-  int64_t in_turn_ = 0;                      ///< of these, of work that takes turns
+  /// Work that has pieces to start, and the bytes of those that are under way.
+  struct Queue {
+    std::list<std::shared_ptr<Work>> work;
+    int64_t bytes = 0;
+  };
+  bool has_queued() const;
+  std::list<std::shared_ptr<Work>> put_;  ///< not seen by the thread yet
+  std::map<int, Queue> queues_;           ///< the thread's own
+  std::list<Request> active_;             ///< the thread's own
   std::mutex mutex_;
   std::condition_variable changed_, done_;
   std::thread thread_;

@@ -16,21 +16,6 @@
 namespace trainer {
 namespace {
 
-/// One position along the pipeline.
-struct StageRow {
-  std::string layers;
-  int64_t parameters = 0, memory = 0;
-  int64_t sent_bytes = 0, messages = 0;  ///< to other stages, in a step
-  double forward = 0, backward = 0;      ///< of a step: seconds, or FLOPs
-  int64_t in_flight = 0;                 ///< micro-batches whose activations it holds at once
-};
-
-struct PipelineRows {
-  std::vector<StageRow> rows;
-  double idle = 0;  ///< share of the ranks' time
-  bool is_predicted = false;
-};
-
 /// "wte to h.2.res, h.5.ln to lm_head"
 std::string layers_of(const Job& job) {
   const Network& network = job.spec.recipe().model;
@@ -72,9 +57,16 @@ StageRow row_of(const Job& job, const std::optional<DeviceRates>& rates) {
   return row;
 }
 
+std::string time_text(const PipelineRows& all, double cost) {
+  return all.is_predicted ? fmt::format("{:.2f} ms", 1e3 * cost) : human_flops(cost);
+}
+
+}  // namespace
+
 /// The routes of all stages, and with them who waits for whom, are those of any program of the pipeline.
-PipelineRows rows_of(const Planner& planner, const Job& job,
-                     const std::vector<std::string>& disabled_passes) {
+PipelineRows pipeline_rows(const Planner& planner, const Job& job,
+                           const std::vector<std::string>& disabled_passes) {
+  if (job.spec.mesh().stages == 1) return {};
   const std::optional<DeviceRates> rates = planner.rates();
   PipelineRows found{.rows = {}, .idle = 0, .is_predicted = rates.has_value()};
   const PipelineSchedule schedule = job.spec.schedule();
@@ -104,16 +96,8 @@ PipelineRows rows_of(const Planner& planner, const Job& job,
   return found;
 }
 
-std::string time_text(const PipelineRows& all, double cost) {
-  return all.is_predicted ? fmt::format("{:.2f} ms", 1e3 * cost) : human_flops(cost);
-}
-
-}  // namespace
-
-std::string pipeline_text(const Planner& planner, const Job& job,
-                          const std::vector<std::string>& disabled_passes) {
-  if (job.spec.mesh().stages == 1) return "";
-  const PipelineRows all = rows_of(planner, job, disabled_passes);
+std::string pipeline_text(const Job& job, const PipelineRows& all) {
+  if (all.rows.empty()) return "";
   const PipelineSchedule schedule = job.spec.schedule();
   std::string text = fmt::format(
       "\npipeline of {} stages{}, {}, {} micro-batches: ranks wait for each other {:.1f} % of the time\n",
@@ -131,10 +115,8 @@ std::string pipeline_text(const Planner& planner, const Job& job,
   return text;
 }
 
-void add_pipeline(const Planner& planner, const Job& job, const std::vector<std::string>& disabled_passes,
-                  Json& report) {
-  if (job.spec.mesh().stages == 1) return;
-  const PipelineRows all = rows_of(planner, job, disabled_passes);
+void add_pipeline(const Job& job, const PipelineRows& all, Json& report) {
+  if (all.rows.empty()) return;
   report["pipeline"]["idle_share"] = all.idle;
   report["pipeline"]["micro_batches"] = job.spec.schedule().micro_batches;
   for (const StageRow& row : all.rows) {

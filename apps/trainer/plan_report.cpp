@@ -76,7 +76,7 @@ std::string recompute_text(const Job& job) {
                      human_flops(again), 100 * again / step_flops(job));
 }
 
-std::string memory_text(const Planner& planner, const Job& job) {
+std::string memory_text(const Planner& planner, const Job& job, const PipelineRows& stages) {
   std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds)
     text += fmt::format(
@@ -84,14 +84,22 @@ std::string memory_text(const Planner& planner, const Job& job) {
         kind == "workspace" && has_bounds(job.plan) ? "  (an upper bound, and so is the peak)" : "");
   const Limit available = available_memory(job.spec, planner);
   const int64_t total = job.memory.total();
-  text += fmt::format(
-      "  {:<14} {:>11} of {} ({:.1f} %{}{}){}\n", "peak", human_bytes(total), human_bytes(available.value),
-      100.0 * static_cast<double>(total) / static_cast<double>(available.value),
-      available.name.empty() ? "" : "; ", available.name, total > available.value ? ": DOES NOT FIT" : "");
+  const auto largest = std::ranges::max_element(stages.rows, {}, &StageRow::memory);
+  const int64_t most = largest == stages.rows.end() ? total : largest->memory;
+  std::string verdict;
   if (total > available.value) {
-    // Without the line break at the start.
-    text += fmt::format("{}\n", fitting_advice(planner, job, available.value).substr(1));
+    verdict = ": DOES NOT FIT";
+  } else if (most > available.value) {
+    verdict =
+        fmt::format(": rank {} NEEDS {}, which DOES NOT FIT",
+                    (largest - stages.rows.begin()) * job.spec.mesh().ranks_of_stage(), human_bytes(most));
   }
+  text += fmt::format("  {:<14} {:>11} of {} ({:.1f} %{}{}){}\n", "peak", human_bytes(total),
+                      human_bytes(available.value),
+                      100.0 * static_cast<double>(total) / static_cast<double>(available.value),
+                      available.name.empty() ? "" : "; ", available.name, verdict);
+  if (most > available.value)
+    text += fmt::format("{}\n", fitting_advice(planner, job, available.value).substr(1));
   if (!job.memory.host.empty())
     text +=
         "\n"
@@ -182,10 +190,11 @@ std::string plan_text(const Planner& planner, const Job& job, const Arguments& a
                       job.plan.entries.front().nodes.size());
   text += recompute_text(job);
   text += communication_text(job);
-  text += pipeline_text(planner, job, arguments.disabled_passes);
+  const PipelineRows stages = pipeline_rows(planner, job, arguments.disabled_passes);
+  text += pipeline_text(job, stages);
   text += time_text(planner, job);
   text += loading_text(planner, job, arguments);
-  text += fmt::format("\nmemory\n{}", memory_text(planner, job));
+  text += fmt::format("\nmemory\n{}", memory_text(planner, job, stages));
   return text;
 }
 
@@ -209,7 +218,7 @@ std::string plan_json(const Planner& planner, const Job& job, const Arguments& a
   report["step_flops"] = step_flops(job);
   report["ranks"] = spec.ranks();
   add_communication(job, report);
-  add_pipeline(planner, job, arguments.disabled_passes, report);
+  add_pipeline(job, pipeline_rows(planner, job, arguments.disabled_passes), report);
   for (const auto& [kind, bytes] : job.memory.kinds) report["memory"][kind + "_bytes"] = bytes;
   for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();

@@ -27,6 +27,7 @@ class Value {
   std::vector<std::byte> load() const {
     std::vector<std::byte> stored(static_cast<size_t>(place_.bytes)), rows;
     executable_.copy_out(id_, 0, stored);
+    if (place_.layout.row_major()) return stored;
     rows.reserve(bytes());
     read_in_row_order(
         stored.data(), shape_, place_.layout, place_.element_bytes,
@@ -35,6 +36,7 @@ class Value {
   }
 
   void store(std::span<const std::byte> rows) {
+    if (place_.layout.row_major()) return executable_.copy_in(id_, 0, rows);
     std::vector<std::byte> stored(static_cast<size_t>(place_.bytes));
     write_in_row_order(rows, shape_, place_.layout, place_.element_bytes, stored.data());
     executable_.copy_in(id_, 0, stored);

@@ -97,7 +97,7 @@ int64_t StateImage::exchange_bytes(const Plan& plan) {
     const int64_t converted = place.region == Region::persistent && !place.layout.row_major()
                                   ? numel(tensor.spec.shape) * place.element_bytes
                                   : 0;
-    largest = std::max(largest, plan.rank == 0 ? whole : converted);
+    largest = std::max(largest, plan.rank == 0 ? whole + converted : converted);
   });
   const bool exchanges = plan.rank == 0 ? largest > 0 : has_share(plan, plan.rank);
   return exchanges ? largest + kPiecesAtOnce * kPiece : 0;

@@ -20,7 +20,7 @@ namespace trainer {
 namespace {
 
 constexpr int kConnectMilliseconds = 2000;
-constexpr size_t kReadAtOnce = size_t{1} << 17;
+constexpr size_t kReadAtOnce = size_t{1} << 16;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -103,7 +103,8 @@ FileDescriptor connect_to(const Endpoint& endpoint) {
 
 bool Connection::receive() {
   std::array<char, kReadAtOnce> bytes{};
-  const ssize_t count = ::recv(fd(), bytes.data(), bytes.size(), 0);
+  const size_t most = is_trusted_ ? bytes.size() : FrameReader::kMaxUntrusted;
+  const ssize_t count = ::recv(fd(), bytes.data(), most, 0);
   if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
   if (count == 0) return false;
   heard_ = Clock::now();

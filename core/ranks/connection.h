@@ -44,7 +44,10 @@ class Connection {
   int fd() const { return socket_.get(); }
 
   /// The peer has proven that it knows the secret: longer frames are accepted.
-  void trust() { reader_.trust(); }
+  void trust() {
+    reader_.trust();
+    is_trusted_ = true;
+  }
   /// Reads what has arrived. False if the peer has closed the connection.
   bool receive();
   /// The next frame received. Throws BadFrame.
@@ -63,6 +66,7 @@ class Connection {
  private:
   FileDescriptor socket_;
   FrameReader reader_;
+  bool is_trusted_ = false;
   Clock::time_point heard_ = Clock::now();
   std::string waiting_;
   size_t sent_ = 0;

@@ -2,7 +2,6 @@
 #include "core/recipe/memory_fit.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "core/base/units.h"
+#include "core/recipe/fitting_division.h"
 #include "core/train/device_samples.h"
 
 namespace trainer {
@@ -53,8 +53,12 @@ void require_host_memory(const Job& job) {
                           human_bytes(needed), memory_text(available), kinds_text(job.memory.host)));
 }
 
-/// Whether the job needs at most so many bytes of the device's memory, and so do the other stages of a
-/// pipeline. `program`: bytes of the process itself.
+}  // namespace
+
+int64_t process_bytes(const Job& job) {
+  return job.memory.total() - planned_bytes(job.memory);
+}
+
 bool all_stages_fit(const Job& job, const Planner& planner, const JobRequest& request, int64_t program,
                     int64_t available) {
   if (planned_bytes(job.memory) + program > available) return false;
@@ -68,8 +72,6 @@ bool all_stages_fit(const Job& job, const Planner& planner, const JobRequest& re
   }
   return true;
 }
-
-}  // namespace
 
 Limit available_memory(const RunSpec& spec, const Planner& planner) {
   const std::optional<ByteSize>& given = spec.recipe().device.memory;
@@ -95,8 +97,7 @@ Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobReque
     if (program == 0) program = program_bytes(job.memory);
     program_bytes(job.memory) = program;
     if (rows == possible.back() ||
-        all_stages_fit(job, planner, request, job.memory.total() - planned_bytes(job.memory),
-                       available_bytes(spec, planner)))
+        all_stages_fit(job, planner, request, process_bytes(job), available_bytes(spec, planner)))
       return job;
   }
   throw std::logic_error("no number of samples makes a micro-batch");
@@ -104,94 +105,33 @@ Job make_fitting_job(const RunSpec& spec, const Planner& planner, const JobReque
 
 int64_t fitting_micro_batch(const Planner& planner, const Job& job, int64_t available) {
   constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
-  const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
+  const int64_t program = process_bytes(job) + kVaries;
+  const JobRequest request{.has_data = job.train.has_value(), .use = job.use};
   for (const int64_t rows : job.spec.possible_micro_batches()) {
     if (rows >= job.spec.batch().micro_batch) continue;
-    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner,
-                                 {.has_data = job.train.has_value(), .use = job.use});
-    if (planned_bytes(smaller.memory) + program <= available) return rows;
+    const Job smaller = make_job(job.spec.with_micro_batch(rows), planner, request);
+    if (all_stages_fit(smaller, planner, request, program, available)) return rows;
   }
   return 0;
 }
 
 namespace {
 
-/// A way to divide a network among ranks.
-struct Division {
-  int64_t ranks, ranks_on_host;
-  std::vector<std::string> keys;
-};
-
-/// Those that may need less memory on each rank, the fewest ranks first, and among these the one that changes
-/// least.
-std::vector<Division> possible_divisions(const Job& job) {
-  constexpr int64_t kMostRanks = 64, kMostOfTensor = 8;
-  std::vector<Division> found;
-  for (int64_t ranks = std::max<int64_t>(2, job.spec.ranks()); ranks <= kMostRanks; ranks *= 2) {
-    const int64_t on_host = ranks == job.spec.ranks() ? job.spec.ranks_on_host() : ranks;
-    const auto add = [&](std::vector<std::string> keys) {
-      found.push_back({.ranks = ranks, .ranks_on_host = on_host, .keys = std::move(keys)});
-    };
-    add({fmt::format("parallelism.data={}", ranks), "parallelism.shard_parameters=true"});
-    if (ranks <= kMostOfTensor) add({fmt::format("parallelism.tensor={}", ranks)});
-    add({fmt::format("parallelism.pipeline={}", ranks)});
-  }
-  return found;
+/// The division that fits, if this process may search for it: other ranks do not wait so long.
+std::string division_advice(const Planner& planner, const Job& job, int64_t available, bool may_search) {
+  constexpr const char* kNone = "no micro-batch size is small enough";
+  if (!may_search)
+    return fmt::format("{}; `trainer plan` with the same recipe and keys names a division that fits", kNone);
+  const FittingDivision found = fitting_division(planner, job, available);
+  if (!found.keys.empty()) return fmt::format("{}; try {} (on {} ranks)", kNone, found.keys, found.ranks);
+  return found.is_complete ? fmt::format("{}: use a smaller network", kNone)
+                           : fmt::format(
+                                 "{}: divide the network among more ranks, or use a smaller one "
+                                 "(docs/several-processes.md)",
+                                 kNone);
 }
 
-/// What one of the division's ranks may take. Ranks on CPUs share their host's memory.
-int64_t available_to(const Division& division, const RunSpec& spec, const Planner& planner, const Job& job,
-                     int64_t available) {
-  if (spec.recipe().device.memory) return available;
-  if (planner.is_async()) return available_bytes(spec, planner);
-  return available * job.spec.ranks_on_host() / division.ranks_on_host;
-}
-
-/// The keys of a division, with the micro-batch if it must be smaller, if all its ranks' plans fit.
-std::optional<std::string> fitting_keys(const Planner& planner, const Job& job, const Division& division,
-                                        int64_t available) try {
-  const Recipe& recipe = job.spec.recipe();
-  std::vector<std::string> keys = {"parallelism.data=auto",
-                                   "parallelism.tensor=1",
-                                   "parallelism.pipeline=1",
-                                   "parallelism.shard_parameters=false",
-                                   "parallelism.shard_optimizer=false",
-                                   "training.micro_batch_size=auto"};
-  keys.insert(keys.end(), division.keys.begin(), division.keys.end());
-  const RunSpec spec(Recipe::parse(recipe.to_yaml(false), recipe.file(), keys),
-                     {.rank = 0, .ranks = division.ranks}, division.ranks_on_host);
-  const int64_t room = available_to(division, spec, planner, job, available);
-  // A division of all that lasts from step to step would not be enough.
-  if (Checkpoints::checkpoint_bytes(job.plan) / division.ranks > room) return std::nullopt;
-  const int64_t program = job.memory.total() - planned_bytes(job.memory);
-  for (const int64_t rows : spec.possible_micro_batches()) {
-    if (rows > job.spec.batch().micro_batch) continue;
-    const Job divided =
-        make_job(spec.with_micro_batch(rows), planner, {.has_data = job.train.has_value(), .use = job.use});
-    if (!all_stages_fit(divided, planner, {.has_data = job.train.has_value(), .use = job.use}, program, room))
-      continue;
-    std::string text = fmt::format("{}", fmt::join(division.keys, " "));
-    const std::optional<AutoCount>& given = recipe.training.micro_batch_size;
-    const int64_t unchanged = given ? given->count.value_or(rows) : spec.batch().rank_batch();
-    if (rows != unchanged) text += fmt::format(" training.micro_batch_size={}", rows);
-    return text;
-  }
-  return std::nullopt;
-} catch (const Error&) {  // this network, batch or optimizer cannot be divided so
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::string fitting_division(const Planner& planner, const Job& job, int64_t available) {
-  for (const Division& division : possible_divisions(job)) {
-    if (const auto keys = fitting_keys(planner, job, division, available))
-      return fmt::format("{} (on {} ranks)", *keys, division.ranks);
-  }
-  return "";
-}
-
-std::string fitting_advice(const Planner& planner, const Job& job, int64_t available) {
+std::string advice(const Planner& planner, const Job& job, int64_t available, bool may_search) {
   std::string text;
   if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
     text += fmt::format("\ntry data.cache=none, which keeps {} of samples on the host", human_bytes(samples));
@@ -200,15 +140,19 @@ std::string fitting_advice(const Planner& planner, const Job& job, int64_t avail
   const bool predicts = job.use.purpose == Purpose::predict;
   if (const int64_t rows = fitting_micro_batch(planner, job, available); rows > 0)
     return text + fmt::format("\ntry {}{}", predicts ? "--batch " : "training.micro_batch_size=", rows);
-  if (job.use.purpose == Purpose::train) {
-    if (const std::string keys = fitting_division(planner, job, available); !keys.empty())
-      return text + fmt::format("\nno micro-batch size is small enough; try {}", keys);
-  }
-  return text + "\nno micro-batch size is small enough: use a smaller network";
+  if (job.use.purpose != Purpose::train)
+    return text + "\nno micro-batch size is small enough: use a smaller network";
+  return text + "\n" + division_advice(planner, job, available, may_search);
+}
+
+}  // namespace
+
+std::string fitting_advice(const Planner& planner, const Job& job, int64_t available) {
+  return advice(planner, job, available, true);
 }
 
 std::string memory_advice(const Planner& planner, const Job& job, int64_t available) {
-  return kinds_text(job.memory.kinds) + fitting_advice(planner, job, available);
+  return kinds_text(job.memory.kinds) + advice(planner, job, available, job.spec.ranks() == 1);
 }
 
 void require_memory(const Planner& planner, const Job& job) {

@@ -13,7 +13,7 @@
 namespace trainer {
 
 /// A profile of a few steps as a file that chrome://tracing and https://ui.perfetto.dev open, with a process
-/// for each rank. Kept in memory until it is written.
+/// for each rank, of 16 at most. Kept in memory until it is written.
 class Trace {
  public:
   /// Follows `steps` steps, from the third on: the first ones warm up. Only rank 0 has a path.

@@ -5,7 +5,8 @@
   scripts/bench/pipeline_idle.py [--schedule 1f1b | gpipe | interleaved] [--stages 2]
 
 Trains a GPT of 6 blocks on ranks of one thread and profiles some steps. Each rank's operations between two messages, or two phases, are one unit
-of the schedule. A timeline in which each unit begins when its rank and its input are ready gives the idle share that these times allow.
+of the schedule. A timeline in which each unit begins when its rank and its input are ready gives the idle share that these times allow. Operations that are
+timed wait for the device, so on GPUs both shares are of such steps.
 """
 import argparse
 import json

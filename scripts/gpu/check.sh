@@ -4,7 +4,7 @@
 #
 #   scripts/gpu/check.sh [--package TARBALL] [--results DIRECTORY] [--missing] [--minutes N] [PART | ROW]...
 #
-# PART       correct, speed, features, fusion, products, profiles, text, tools, ranks, division, or with several GPUs gpus and llama, each at most six minutes after the build, in any order; all by default
+# PART       correct, speed, features, fusion, products, profiles, text, tools, ranks, division, or with several GPUs gpus and llama, each at most six minutes after the build, in any order; by default those for one GPU
 # ROW        an id of docs/gpu-evidence.tsv
 # --package  made by `scripts/package.sh --with-tests`; without it the sources are built here (build/gpu)
 # --results  gets evidence.tsv, to which each call adds, and all logs (default: build/gpu-check)
@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ ${#words[@]} -gt 0 ] || words=(correct speed features fusion products profiles text tools ranks)
+[ ${#words[@]} -gt 0 ] || words=(correct speed features fusion products profiles text tools ranks division)
 
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)
 if [ -z "$gpu" ]; then

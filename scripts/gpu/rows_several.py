@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of docs/gpu-evidence.tsv that need a machine with several GPUs. One with fewer gets a row that says so."""
-import json
 import os
-import statistics
+import pathlib
 import subprocess
 import sys
 
@@ -47,14 +46,14 @@ def shards_speed(check):
 
 @row("gpus", 80)
 def tensor_speed(check):
-    told = []
+    told, alone = [], speed(check.train("tensor_speed_1", *gpt2(1)))
     for count in (2, 4, 6):  # 8 does not divide the 12 heads
         if count > max(gpus(2)):
             break
-        run = check.train(f"tensor_speed_{count}", *gpt2(1, f"parallelism.tensor={count}"))
-        step = 1e3 * 16 / speed(run)
-        waited = statistics.median(line["communication_ms"] for line in run.metrics()[1:])
-        told.append(f"{count} GPUs: {speed(run) * WINDOW:,.0f} tokens/s, {100 * waited / step:.1f} % of a step is communication that is not hidden")
+        rate = speed(check.train(f"tensor_speed_{count}", *gpt2(1, f"parallelism.tensor={count}")))
+        # What is repeated or exchanged and not hidden keeps the ranks from being so many times as fast.
+        told.append(f"{count} GPUs: {rate * WINDOW:,.0f} tokens/s, {rate / alone:.2f} times one GPU's: at most {100 * (1 - rate / alone / count):.1f} % "
+                    "of a step is exposed")
     return "; ".join(told)
 
 
@@ -63,7 +62,7 @@ def pipeline_idle(check):
     gpus(4)
     return "; ".join(check.run(f"pipeline_idle_{schedule}", [
         sys.executable, ROOT / "scripts/bench/pipeline_idle.py", "--schedule", schedule, "--stages", "4", "--device", "cuda", "--trainer",
-        check.bin / "trainer", "--most-foreign", "64", "--most-difference", "100"]).strip().splitlines()[-1] for schedule in ("1f1b", "gpipe", "interleaved"))
+        check.bin / "trainer", "--most-foreign", "64", "--most-difference", "30"]).strip().splitlines()[-1] for schedule in ("1f1b", "gpipe", "interleaved"))
 
 
 def llama(run, count):
@@ -89,5 +88,8 @@ def shards_scaling(check):
     if not directory:
         raise Failed("needs a run of configs/llama_8b_tokens.yaml on 128 GPUs (scripts/slurm/train_nccl.sbatch, data={format: synthetic}, "
                      "training.global_batch_size=256): name its directory in SCALING_RUN")
-    check.run("shards_scaling", ["cat", os.path.join(directory, "summary.json")])
-    return llama(Run(check.results / directory), 128)
+    run = Run(pathlib.Path(directory).resolve())
+    check.run("shards_scaling", ["cat", run.directory / "summary.json"])
+    if run.summary()["ranks"] != 128:
+        raise Failed(f"{directory} is a run on {run.summary()['ranks']} GPUs")
+    return llama(run, 128)

@@ -50,7 +50,7 @@ def train():
                 "loss_scale": 65536, "device_power_w": 300}) + "\n")
         metrics.write(json.dumps({"split": "guard", "step": 7, "event": "skip"}) + "\n")
     (directory / "summary.json").write_text(json.dumps({
-        "training": {"first_step_seconds": 1.5}, "validation": {"last": {"loss": 0.2, "top1": 0.93}},
+        "ranks": 128, "training": {"first_step_seconds": 1.5}, "validation": {"last": {"loss": 0.2, "top1": 0.93}},
         "memory": {"planned_bytes": 1000}, "device": {"memory_bytes": 990}}))
     (directory / "model.safetensors").write_text("weights")
     (directory / "algorithms.json").write_text("{}")
