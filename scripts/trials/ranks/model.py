@@ -4,7 +4,7 @@ from functools import partial
 
 from run import require
 
-from ranks.equal import GUARDED, allowed_changes, farthest, stop_after, worst_share
+from ranks.equal import GUARDED, allowed_changes, farthest, spread, stop_after, worst_share
 from ranks.guarded import nan_in_shared_operations
 from ranks.processes import Ranks
 from ranks.saving import rank_0_while_it_saves
@@ -47,6 +47,19 @@ def divided(trials, name, divisions, *words):
             + f' of what is allowed ({allowed[0]:.0e} to {allowed[-1]:.0e})')
 
 
+def in_bf16(trials):
+    """Other orders of sums round other numbers up. So losses of divisions may differ by no more than bf16 itself changes."""
+    words = [*GUARDED, 'training.micro_batch_size=2']
+    low = [*words, 'training.precision=amp_bf16', 'device.emulate_bf16=true']
+    exact, alone = Ranks(trials, 'bf16_exact', 'gpt', words).train(1).losses(), Ranks(trials, 'bf16_alone', 'gpt', low).train(1).losses()
+    most, told = spread(exact, [alone])[-1], []
+    for name, (data, more) in {'shards 2': (2, [SHARDS]), 'tensor 2': (1, [tensor(2)]), 'pipeline 2 x tensor 2': (1, [*pipeline(2), tensor(2)])}.items():
+        change = spread(alone, [Ranks(trials, f'bf16 {name}', 'gpt', [*low, *more]).train(data).losses()])[-1]
+        require(change <= most, f'bf16, {name}: losses differ by {change:.1e}, and bf16 itself changes {most:.1e}')
+        told.append(f'{name} {change:.1e}')
+    return f'gpt in bf16: losses against one process differ by {", ".join(told)}; bf16 itself changes {most:.1e}'
+
+
 def in_turn(trials):
     """A run whose division changes. Queries', keys' and values' biases stay zero: keys' have no gradient, which Adam makes noise of."""
     words = ['training.micro_batch_size=4', 'model.freeze=[qkv.bias]', 'optimizer.lr=0.0003', 'training.max_duration=600ba', 'validation.interval=300ba']
@@ -66,4 +79,4 @@ def model(trials):
             partial(divided, trials, 'gpt', {**STAGES, **EIGHT}, pieces), partial(divided, trials, 'llama', EIGHT, pieces),
             partial(divided, trials, 'mlp', STAGES, 'training.micro_batch_size=8'), partial(divided, trials, 'cnn', ONE_SAMPLER, 'training.micro_batch_size=8', 'training.max_duration=30ba', thirds),
             partial(divided, trials, 'resnet', {'pipeline 2': (1, pipeline(2))}, thirds),
-            partial(in_turn, trials), partial(nan_in_shared_operations, trials), partial(rank_0_while_it_saves, trials)]
+            partial(in_turn, trials), partial(in_bf16, trials), partial(nan_in_shared_operations, trials), partial(rank_0_while_it_saves, trials)]
