@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 24;
+constexpr int64_t kBroadcastBytes = int64_t{1} << 24;
 
 /// The value of a tensor on this rank, or of its part.
 class Value {
@@ -60,8 +60,8 @@ bool is_held(const Executable& executable, TensorId id) {
 void broadcast_stored(ProcessGroup& group, Executable& executable, TensorId id) {
   const int64_t bytes = executable.plan().placements[static_cast<size_t>(id)].bytes;
   std::vector<std::byte> piece;
-  for (int64_t done = 0; done < bytes; done += kPiece) {
-    piece.resize(static_cast<size_t>(std::min(kPiece, bytes - done)));
+  for (int64_t done = 0; done < bytes; done += kBroadcastBytes) {
+    piece.resize(static_cast<size_t>(std::min(kBroadcastBytes, bytes - done)));
     if (group.rank() == 0) executable.copy_out(id, done, piece);
     group.broadcast(piece);
     if (group.rank() != 0) executable.copy_in(id, done, piece);
@@ -81,8 +81,9 @@ void broadcast_parts(ProcessGroup& group, Executable& executable, TensorId id) {
   for (int64_t index = 0; index < tensor.part->count(); ++index) {
     const int64_t from = first_holder(tensor, index);
     if (group.rank() == from) bytes = value.load();
-    for (size_t done = 0; done < bytes.size(); done += kPiece)
-      group.broadcast(std::span(bytes).subspan(done, std::min<size_t>(kPiece, bytes.size() - done)), from);
+    for (size_t done = 0; done < bytes.size(); done += kBroadcastBytes)
+      group.broadcast(std::span(bytes).subspan(done, std::min<size_t>(kBroadcastBytes, bytes.size() - done)),
+                      from);
     if (group.rank() != from && is_held(executable, id) && tensor.part->index(group.rank()) == index)
       value.store(bytes);
   }

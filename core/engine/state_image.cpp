@@ -12,9 +12,9 @@ namespace {
 
 using Sink = std::function<void(std::span<const std::byte>)>;
 
-constexpr int64_t kPiece = int64_t{1} << 20;
+constexpr int64_t kExchangeBytes = int64_t{1} << 20;
 /// Copies of a piece on its way: in frames, on the connection, as text, and for the reader.
-constexpr int64_t kPiecesAtOnce = 8;
+constexpr int64_t kCopiesAtOnce = 8;
 
 /// What one rank holds of a tensor that ranks divide.
 struct Share {
@@ -62,9 +62,9 @@ void visit_runs(const Share& share, int64_t element, int64_t begin, int64_t end,
 template <class Exchange>
 void visit_pieces(const Share& share, int64_t element, const Exchange& exchange) {
   const int64_t all = share.elements * element;
-  std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, all)));
-  for (int64_t begin = 0; begin < all; begin += kPiece)
-    exchange(begin, std::span(piece).first(static_cast<size_t>(std::min(kPiece, all - begin))));
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(kExchangeBytes, all)));
+  for (int64_t begin = 0; begin < all; begin += kExchangeBytes)
+    exchange(begin, std::span(piece).first(static_cast<size_t>(std::min(kExchangeBytes, all - begin))));
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ int64_t StateImage::exchange_bytes(const Plan& plan) {
     largest = std::max(largest, plan.rank == 0 ? whole + converted : converted);
   });
   const bool exchanges = plan.rank == 0 ? largest > 0 : has_share(plan, plan.rank);
-  return exchanges ? largest + kPiecesAtOnce * kPiece : 0;
+  return exchanges ? largest + kCopiesAtOnce * kExchangeBytes : 0;
 }
 
 bool StateImage::is_divided(const Plan& plan) {
