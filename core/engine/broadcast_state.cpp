@@ -89,9 +89,9 @@ void broadcast_parts(ProcessGroup& group, Executable& executable, TensorId id) {
   }
 }
 
-/// The persistent tensors of which several ranks hold the same, in an order that does not depend on the
-/// rank's stage. Parts that no step passes on, such as sums of gradients, and tables that only some stages
-/// hold are not among them: each rank has given them their first value.
+/// Persistent tensors with copies on several ranks, in an order that does not depend on the rank's stage.
+/// Left out are parts that no later step reads, such as sums of gradients, and tables that only some stages
+/// hold: each rank has initialized those itself.
 std::vector<TensorId> exchanged(const Executable& executable) {
   const std::vector<Tensor>& tensors = executable.plan().tensors;
   std::vector<TensorId> found;

@@ -26,8 +26,8 @@ class OtherImages {
 /// writes the whole: it exchanges pieces of at most 1 MiB with the images of the others.
 class StateImage {
  public:
-  /// own: allocates image_bytes(plan, extent). shared: uses the device's memory itself, which must be host
-  /// memory; the executable must not run while it is read.
+  /// own: the image allocates image_bytes(plan, extent). shared: the image is the device's own memory, which
+  /// must be host memory. The executable must not run while a shared image is read.
   enum class Memory { own, shared };
   /// divided: of what this rank has of divided tensors alone.
   enum class Extent { all, divided };
@@ -36,8 +36,8 @@ class StateImage {
   explicit StateImage(Executable& executable, Memory memory = Memory::own, OtherImages* others = nullptr,
                       Extent extent = Extent::all);
   static int64_t image_bytes(const Plan& plan, Extent extent = Extent::all);
-  /// Host memory beyond that which the plan's rank needs to exchange divided tensors: rank 0 for the largest
-  /// one, others for one that is stored in another order, and all for pieces on their way.
+  /// Further host memory with which the plan's rank exchanges divided tensors. Rank 0 holds the largest whole
+  /// tensor; any rank may hold a row-major copy of its part, and a few pieces that are being sent.
   static int64_t exchange_bytes(const Plan& plan);
   /// Of an image that is read or written while nothing runs.
   static Memory usual_memory(const Plan& plan);
@@ -89,7 +89,7 @@ class StateImage {
   std::vector<std::byte> whole_;  ///< rank 0: of the divided tensor that is read
 };
 
-/// The rank from which others and rank 0 get part `index` of a tensor: the first one that holds it.
+/// The first rank that holds part `index` of a tensor. Rank 0 and further holders get it from there.
 int64_t first_holder(const Tensor& tensor, int64_t index);
 
 }  // namespace trainer

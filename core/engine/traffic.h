@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-/// How often a training step of so many micro-batches runs the entry of that name.
+/// The number of times that a training step runs an entry.
 int64_t runs_of(const Plan& plan, const std::string& entry, int64_t micro_batches);
 
 /// Bytes of the tensors that a rank exchanges along each axis in a training step: of sums and broadcasts each

@@ -29,7 +29,7 @@ struct Division {
   int64_t ranks() const { return data * tensor * pipeline; }
 };
 
-/// The fewest ranks first, and among these the one that changes least.
+/// In the order in which they are tried: few ranks before many, and shards before other divisions.
 std::vector<Division> possible_divisions(int64_t least_ranks) {
   constexpr int64_t kMostRanks = 64, kMostOfTensor = 8;
   std::vector<Division> found;

@@ -7,6 +7,7 @@ from run import require
 from ranks.equal import GUARDED, allowed_changes, farthest, spread, stop_after, worst_share
 from ranks.guarded import nan_in_shared_operations
 from ranks.processes import Ranks
+from ranks.rollback import divisions_roll_back
 from ranks.saving import rank_0_while_it_saves
 
 SHARDS = 'parallelism.shard_parameters=true'
@@ -47,6 +48,20 @@ def divided(trials, name, divisions, *words):
             + f' of what is allowed ({allowed[0]:.0e} to {allowed[-1]:.0e})')
 
 
+def from_weights(trials):
+    """Rank 0 alone reads the file of the weights that a run starts with."""
+    base = Ranks(trials, 'weights_to_start_with', 'gpt', ['training.max_duration=5ba']).train(1)
+    words = ['training.max_duration=3ba', 'logging.interval=1ba', 'training.micro_batch_size=2', 'training.ema={decay: 0.9}']
+    fresh = Ranks(trials, 'without_weights', 'gpt', words).train(1).losses()
+    words.append(f'model.initial_weights={base.output}')
+    alone = Ranks(trials, 'weights_alone', 'gpt', words).train(1).losses()
+    require(spread(fresh, [alone])[-1] > 1e-3, 'the weights make no difference')
+    changes = {name: spread(alone, [Ranks(trials, f'weights {name}', 'gpt', [*words, *more]).train(data).losses()])[-1]
+               for name, (data, more) in {'shards 2': (2, [SHARDS]), 'tensor 2': (1, [tensor(2)]), 'pipeline 2': (1, pipeline(2))}.items()}
+    require(max(changes.values()) < 1e-6, f'losses differ by {changes}')
+    return 'losses from given weights differ from one process\'s by ' + ', '.join(f'{name} {change:.1e}' for name, change in changes.items())
+
+
 def in_bf16(trials):
     """Other orders of sums round other numbers up. So losses of divisions may differ by no more than bf16 itself changes."""
     words = [*GUARDED, 'training.micro_batch_size=2']
@@ -79,4 +94,4 @@ def model(trials):
             partial(divided, trials, 'gpt', {**STAGES, **EIGHT}, pieces), partial(divided, trials, 'llama', EIGHT, pieces),
             partial(divided, trials, 'mlp', STAGES, 'training.micro_batch_size=8'), partial(divided, trials, 'cnn', ONE_SAMPLER, 'training.micro_batch_size=8', 'training.max_duration=30ba', thirds),
             partial(divided, trials, 'resnet', {'pipeline 2': (1, pipeline(2))}, thirds),
-            partial(in_turn, trials), partial(in_bf16, trials), partial(nan_in_shared_operations, trials), partial(rank_0_while_it_saves, trials)]
+            partial(in_turn, trials), partial(in_bf16, trials), partial(from_weights, trials), partial(nan_in_shared_operations, trials), partial(divisions_roll_back, trials), partial(rank_0_while_it_saves, trials)]
