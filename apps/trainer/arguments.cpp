@@ -13,6 +13,7 @@
 #include "apps/trainer/command_notes.h"
 #include "apps/trainer/command_words.h"
 #include "apps/trainer/option_values.h"
+#include "apps/trainer/search_arguments.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_arguments.h"
 #include "core/base/error.h"
@@ -32,12 +33,6 @@ void add_config(CLI::App& command, Arguments& arguments) {
   command.add_option("--config,-c", arguments.config, "the recipe, a YAML file")
       ->required()
       ->type_name("FILE");
-}
-
-void add_recipe(CLI::App& command, Arguments& arguments) {
-  add_config(command, arguments);
-  command.add_option("overrides", arguments.overrides, "section.key=value: overrides one key of the recipe")
-      ->type_name("KEY=VALUE");
 }
 
 void add_recipe_options(CLI::App& command, Arguments& arguments) {
@@ -229,6 +224,12 @@ void add_notes(CLI::App& command, const std::string& path) {
 
 }  // namespace
 
+void add_recipe(CLI::App& command, Arguments& arguments) {
+  add_config(command, arguments);
+  command.add_option("overrides", arguments.overrides, "section.key=value: overrides one key of the recipe")
+      ->type_name("KEY=VALUE");
+}
+
 void declare_commands(CLI::App& app, Arguments& arguments) {
   app.name("trainer");
   app.description("Trains neural networks from a YAML recipe.");
@@ -259,6 +260,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   make_number(*rate->type_name("SAMPLES/S"), 1e-6, 1e12);
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   add_time_command(app, arguments);
+  add_tune_commands(app, arguments);
   CLI::App* layers = app.add_subcommand(
       "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");
   layers->add_option("name", arguments.path, "one of them, such as conv2d: print only this one")
@@ -341,6 +343,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
     if (app.get_subcommand("time")->count("--batch") > 0)
       arguments.timing.batches = parse_counts("--batch", arguments.timing.batch_text, kMostBatch);
   }
+  if (app.got_subcommand("tune")) finish_tune(*app.get_subcommand("tune"), arguments);
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
   if (app.get_subcommand("data")->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;

@@ -49,6 +49,14 @@ struct TimingArguments {
   int64_t iterations = 50;
 };
 
+/// Options of `tune` besides the recipe.
+struct TuneArguments {
+  double from = 1e-6, to = 10;  ///< rates
+  int64_t steps = 200, repeats = 1;
+  int64_t only = 0;  ///< a micro-batch; 0: all
+  double seconds = 2;
+};
+
 /// Options of `export` besides the network.
 struct ExportArguments {
   std::string opset = "17";       ///< or "23"
@@ -70,6 +78,8 @@ struct Arguments {
     export_network,
     plan,
     time,
+    tune_lr,
+    tune_batch,
     layers,
     schema,
     doctor,
@@ -121,6 +131,7 @@ struct Arguments {
   PredictArguments predict;
   GenerateArguments generate;
   TimingArguments timing;
+  TuneArguments tune;
   ExportArguments exported;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead
@@ -129,6 +140,9 @@ struct Arguments {
   std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };
+
+/// The option --config and the overrides, for a command that reads a recipe.
+void add_recipe(CLI::App& command, Arguments& arguments);
 
 /// Declares all commands and options; parsing fills `arguments`.
 void declare_commands(CLI::App& app, Arguments& arguments);

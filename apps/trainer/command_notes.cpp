@@ -72,6 +72,17 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer time --config resnet.yaml --purpose predict --batch 1,32\n"
         "trainer time --config gpt.yaml --purpose generate --json",
         {65, 69, 70, 71, 74, 75, 78}}},
+      {"tune", {"", "trainer tune lr --config resnet.yaml", {65, 69, 70, 71, 74, 75, 78}}},
+      {"tune lr",
+       {"Trains from the first weights while the rate rises, until the smoothed loss is four times its best. "
+        "Writes no run.",
+        "trainer tune lr --config resnet.yaml --from 1e-5 --to 1 --repeats 3",
+        {65, 69, 70, 71, 74, 75, 78}}},
+      {"tune batch",
+       {"Each micro-batch trains in a process of its own. The smallest within 5 % of the fastest is "
+        "suggested.",
+        "trainer tune batch --config resnet.yaml training.global_batch_size=256",
+        {65, 69, 70, 71, 74, 75, 78}}},
       {"layers", {"", "trainer layers | less\ntrainer layers conv2d", {71, 74}}},
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
       {"doctor", {"", "trainer doctor --read images\ntrainer doctor --device-json gpu.json", {69, 71, 74}}},

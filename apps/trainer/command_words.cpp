@@ -17,8 +17,8 @@ namespace {
 
 const std::vector<std::string>& commands() {
   static const std::vector<std::string> names = {
-      "train",  "init",   "eval",   "predict", "generate", "export", "plan",  "time",       "layers", "data",
-      "schema", "doctor", "import", "inspect", "runs",     "report", "watch", "completion", "man"};
+      "train", "init",   "eval",   "predict", "generate", "export", "plan",   "time",  "tune",       "layers",
+      "data",  "schema", "doctor", "import",  "inspect",  "runs",   "report", "watch", "completion", "man"};
   return names;
 }
 
@@ -61,7 +61,7 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
     throw_unknown(words[0]);
   }
   // Only the word after the command: later ones may belong to an option.
-  const size_t place = words[0] == "data" ? 2 : 1;
+  const size_t place = words[0] == "data" || words[0] == "tune" ? 2 : 1;
   const bool takes_recipe = words[0] != "init" && words[0] != "inspect" && words[0] != "import" &&
                             words[0] != "runs" && words[0] != "report" && words[0] != "watch" &&
                             words[0] != "completion";

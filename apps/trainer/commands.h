@@ -15,6 +15,8 @@ int generate_command(const Arguments& arguments);
 int export_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 int time_command(const Arguments& arguments);
+int tune_lr_command(const Arguments& arguments);
+int tune_batch_command(const Arguments& arguments);
 int layers_command(const Arguments& arguments);
 int data_stats_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);

@@ -71,4 +71,8 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
   }
 }
 
+Backend open_to_train(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, ProcessGroup* group) {
+  return open_device(spec, tuning, device, Use::train, group);
+}
+
 }  // namespace trainer

@@ -17,4 +17,7 @@ enum class Use { train, plan };
 Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, Use use = Use::train,
                     ProcessGroup* group = nullptr);
 
+/// The same for OpenDevice: to train.
+Backend open_to_train(const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, ProcessGroup* group);
+
 }  // namespace trainer

@@ -45,6 +45,10 @@ int run(int argc, char** argv) {
       return plan_command(*arguments);
     case Arguments::Command::time:
       return time_command(*arguments);
+    case Arguments::Command::tune_lr:
+      return tune_lr_command(*arguments);
+    case Arguments::Command::tune_batch:
+      return tune_batch_command(*arguments);
     case Arguments::Command::layers:
       return layers_command(*arguments);
     case Arguments::Command::data_stats:

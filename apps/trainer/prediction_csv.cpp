@@ -5,25 +5,10 @@
 #include <utility>
 
 #include "apps/trainer/prediction_format.h"
+#include "core/metrics/csv_row.h"
 
 namespace trainer {
 namespace {
-
-/// A value of RFC 4180: in quotes if it contains what separates values.
-std::string quoted(const std::string& text) {
-  const bool is_plain =
-      text.find_first_of(",\"\r\n") == std::string::npos && !text.starts_with(' ') && !text.ends_with(' ');
-  if (is_plain) return text;
-  std::string value = "\"";
-  for (const char c : text) value += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return value + "\"";
-}
-
-std::string joined(const std::vector<std::string>& values) {
-  std::string line;
-  for (const std::string& value : values) line += (&value == &values.front() ? "" : ",") + quoted(value);
-  return line + "\n";
-}
 
 /// "probability" of "probabilities".
 std::string singular(const std::string& name) {
@@ -47,7 +32,7 @@ class Csv final : public PredictionFormat {
       names.emplace_back(columns_.has_label_sets ? "label_names" : "label_name");
     for (const PredictedField& field : columns_.fields) add_names(field, names);
     names.emplace_back("error");
-    return joined(names);
+    return csv_row(names);
   }
 
   std::string line(const PredictedSample& sample) const override {
@@ -59,7 +44,7 @@ class Csv final : public PredictionFormat {
       add_values(column, found == sample.fields.end() ? nullptr : &*found, values);
     }
     values.push_back(sample.error);
-    return joined(values);
+    return csv_row(values);
   }
 
  private:

@@ -43,11 +43,8 @@ int train_command(const Arguments& arguments) {
     return launch_ranks(ranks, command);
   }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
-  const auto open = [](const RunSpec& spec, Tuning& tuning, const DeviceChoice& device, ProcessGroup* group) {
-    return open_device(spec, tuning, device, Use::train, group);
-  };
   return static_cast<int>(run_session(
-      recipe, open, signals, progress,
+      recipe, open_to_train, signals, progress,
       {.disabled_passes = arguments.disabled_passes, .profiled_steps = arguments.profiled_steps}));
 }
 

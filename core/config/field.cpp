@@ -25,6 +25,7 @@ struct TypeName {
   std::string operator()(const AutoCount*) const { return "integer or auto"; }
   std::string operator()(const FlagOrCount*) const { return "boolean or integer"; }
   std::string operator()(const NumbersOrBalanced*) const { return "list of numbers, or balanced"; }
+  std::string operator()(const Value*) const { return "any"; }
   std::string operator()(const Pair*) const { return "integer or [height, width]"; }
   std::string operator()(const SideOrPair*) const { return (*this)(static_cast<const Pair*>(nullptr)); }
   template <class T>

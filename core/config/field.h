@@ -10,6 +10,7 @@
 
 #include "core/base/units.h"
 #include "core/config/file_path.h"
+#include "core/config/value.h"
 
 namespace trainer {
 
@@ -30,7 +31,8 @@ class Field {
                    SideOrPair*, std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
                    std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*, FilePath*,
                    std::optional<FilePath>*, std::optional<ByteSize>*, std::optional<Duration>*,
-                   std::optional<TimeSpan>*, std::optional<AutoCount>*, FlagOrCount*, NumbersOrBalanced*>;
+                   std::optional<TimeSpan>*, std::optional<AutoCount>*, FlagOrCount*, NumbersOrBalanced*,
+                   Value*>;  ///< the last: anything, as it is written
 
   Field& at_least(double bound);  ///< for numbers, durations' counts, and each number of a list
   Field& above(double bound);

@@ -54,6 +54,8 @@ class FieldReader {
     if (right) *target = std::move(fresh);
   }
 
+  void operator()(Value* target) { *target = value_; }
+
   void operator()(NumbersOrBalanced* target) {
     if (value_.kind == Value::Kind::scalar && value_.text == kBalanced) {
       *target = {.numbers = {}, .is_balanced = true};
@@ -167,6 +169,9 @@ requires requires {
 }
 Value to_value(const T& value) {
   return scalar(to_string(value));
+}
+Value to_value(const Value& value) {
+  return value;
 }
 Value to_value(const AutoCount& maybe) {
   return maybe.count ? to_value(*maybe.count) : scalar("auto");

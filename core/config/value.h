@@ -55,6 +55,9 @@ void apply_override(Value& root, const std::string& argument, int number, Diagno
 /// followed by a comment that says where it came from: the place of its key.
 std::string to_yaml(const Value& value, bool sources);
 
+/// The same on one line, as overrides are written.
+std::string to_flow(const Value& value);
+
 /// The values that to_yaml writes on one line each, by path: `optimizer.lr` is "0.1", `model.layers[2]` is
 /// "relu".
 std::map<std::string, std::string> leaves(const Value& value);

@@ -65,14 +65,23 @@ bool fits_line(const Value& value) {
   });
 }
 
-std::string on_one_line(const Value& value, bool in_flow = false) {
+std::string on_one_line(const Value& value, bool in_flow = false);
+
+std::string map_on_one_line(const Value& value) {
+  std::string line = "{";
+  for (const Value::Entry& entry : value.entries)
+    line += (line.size() > 1 ? ", " : "") + key_text(entry.key) + ": " + on_one_line(entry.value, true);
+  return line + "}";
+}
+
+std::string on_one_line(const Value& value, bool in_flow) {
   switch (value.kind) {
     case Value::Kind::null:
       return "null";
     case Value::Kind::scalar:
       return scalar_text(value, in_flow);
     case Value::Kind::map:
-      return "{}";
+      return map_on_one_line(value);
     case Value::Kind::list:
       break;
   }
@@ -149,6 +158,10 @@ std::map<std::string, std::string> leaves(const Value& value) {
   std::map<std::string, std::string> all;
   add_leaves(value, "", all);
   return all;
+}
+
+std::string to_flow(const Value& value) {
+  return on_one_line(value);
 }
 
 std::string to_yaml(const Value& value, bool sources) {

@@ -139,6 +139,24 @@ std::optional<double> parse_cpu_max(std::string_view text) {
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
+/// Of "oom_kill N" in memory.events, or in memory.oom_control of version 1.
+int64_t cgroup_memory_kills(const fs::path& root) {
+  const std::string groups = read_small_file(root / "proc/self/cgroup").value_or("");
+  const std::string mounts = read_small_file(root / "proc/self/mountinfo").value_or("");
+  for (const auto& [controller, file] :
+       {std::pair{"", "memory.events"}, std::pair{"memory", "memory.oom_control"}}) {
+    for (const fs::path directory : cgroup_directories(groups, mounts, controller)) {
+      const auto text = read_small_file(root / directory.relative_path() / file);
+      if (!text) continue;
+      for (const std::string& line : split(*text, '\n')) {
+        constexpr std::string_view kName = "oom_kill ";
+        if (line.starts_with(kName)) return parse_positive(line.substr(kName.size())).value_or(0);
+      }
+    }
+  }
+  return 0;
+}
+
 CgroupLimits read_cgroup_limits(const fs::path& root) {
   const auto read = [&](const fs::path& directory, const char* file) {
     return read_small_file(root / directory.relative_path() / file).value_or("");

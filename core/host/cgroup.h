@@ -22,6 +22,10 @@ struct CgroupLimits {
 /// Reads /proc/self/cgroup, /proc/self/mountinfo and the groups' files, all below `root`.
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
 
+/// Processes in this process's group, and below, that the kernel has killed because the group had no memory
+/// left; 0 if its files are absent or damaged.
+int64_t cgroup_memory_kills(const std::filesystem::path& root = "/");
+
 /// The directories of a process's group and of the groups above it that are mounted, the lowest first.
 /// `groups` is the text of /proc/self/cgroup, `mounts` that of /proc/self/mountinfo; `controller` is memory
 /// or cpu in version 1, "" for version 2. A container may see its own group as the mount point, under another

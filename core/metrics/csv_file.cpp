@@ -8,23 +8,11 @@
 #include <map>
 
 #include "core/base/regular_file.h"
+#include "core/metrics/csv_row.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
 namespace {
-
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (char c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return result + '"';
-}
-
-std::string row_of(const std::vector<std::string>& cells) {
-  std::vector<std::string> texts(cells.size());
-  std::ranges::transform(cells, texts.begin(), quoted);
-  return fmt::format("{}\n", fmt::join(texts, ","));
-}
 
 std::string row_of(const MetricsRecord& record, const std::vector<std::string>& metrics) {
   std::map<std::string, std::string> values = {
@@ -33,7 +21,7 @@ std::string row_of(const MetricsRecord& record, const std::vector<std::string>& 
     values[key] = std::visit([](auto value) { return fmt::format("{}", value); }, number);
   std::vector<std::string> cells;
   for (const std::string& key : record_keys(metrics)) cells.push_back(values[key]);
-  return row_of(cells);
+  return csv_row(cells);
 }
 
 }  // namespace
@@ -66,7 +54,7 @@ bool CsvFile::note_metrics(const MetricsRecord& record) {
 
 void CsvFile::rewrite() {
   read_records(lines_, [this](const MetricsRecord& record) { note_metrics(record); });
-  std::string text = row_of(record_keys(metrics_));
+  std::string text = csv_row(record_keys(metrics_));
   read_records(lines_, [&](const MetricsRecord& record) { text += row_of(record, metrics_); });
   write_atomically(*directory_, path_, text);
   file_ = open_regular(path_, O_WRONLY | O_APPEND, Links::refuse);

@@ -37,6 +37,18 @@ void ParameterGroup::declare(Fields& fields) {
 
 void Optimizer::declare(Fields& fields) {
   fields.add("lr", &lr, "base learning rate; lr_scheduler multiplies it").at_least(0);
+  fields
+      .add(
+          "lr_for_batch", &lr_for_batch,
+          "training.global_batch_size for which lr holds; for others it is scaled by lr_scaling; default: lr "
+          "holds for any")
+      .at_least(1)
+      .absent_as("null");
+  fields
+      .add("lr_scaling", &lr_scaling,
+           "how lr grows with the batch beside lr_for_batch: linear (SGD), or sqrt (Adam and similar rules)")
+      .one_of({"linear", "sqrt"})
+      .absent_as("linear");
   declare_parameters(fields);
   fields.add("weight_decay", &weight_decay, "weight decay coefficient").at_least(0);
   fields
@@ -60,6 +72,12 @@ void Optimizer::declare(Fields& fields) {
       .add("clip_value", &clip_value,
            "maximum absolute value of each gradient element, applied before clip_norm")
       .above(0);
+}
+
+double Optimizer::lr_at(int64_t global_batch) const {
+  if (!lr_for_batch) return lr;
+  const double ratio = static_cast<double>(global_batch) / static_cast<double>(*lr_for_batch);
+  return lr * (lr_scaling == "sqrt" ? std::sqrt(ratio) : ratio);
 }
 
 void Optimizer::check_groups(const std::vector<std::string>& parameters) const {

@@ -23,6 +23,8 @@ class ParameterGroup : public Component {
 class Optimizer : public Component {
  public:
   double lr = 0.1;
+  std::optional<int64_t> lr_for_batch;  ///< samples of a global batch for which `lr` holds; absent: any
+  std::string lr_scaling = "linear";
   double weight_decay = 0;
   double layer_lr_decay = 1;
   std::vector<std::string> no_decay;
@@ -30,6 +32,9 @@ class Optimizer : public Component {
   std::optional<double> clip_norm, clip_value;
 
   void declare(Fields& fields) final;
+
+  /// The base learning rate for batches of this many samples.
+  double lr_at(int64_t global_batch) const;
 
   /// Throws Error (exit 78) if a group matches none of the names of trained parameters, or only names that
   /// earlier groups have taken.

@@ -12,11 +12,12 @@
 #include <variant>
 
 #include "core/base/error.h"
-#include "core/ranks/children.h"
+#include "core/host/children.h"
 #include "core/ranks/connection.h"
 #include "core/ranks/engines.h"
 #include "core/ranks/launcher_folder.h"
 #include "core/ranks/launcher_report.h"
+#include "core/ranks/launcher_watch.h"
 #include "core/ranks/secret.h"
 
 namespace trainer {
@@ -130,16 +131,18 @@ int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
   Children children(SIGTERM);  // of which mpirun makes KILL
   const LauncherFolder folder;
   LauncherReport report;
-  children.start(command_line(ranks, command), folder.variables(), report.writing_end());
+  children.start({.line = command_line(ranks, command),
+                  .variables = folder.variables(),
+                  .errors = report.writing_end()});
   report.begin();
-  const auto end = children.await_launcher(ranks, {kLauncherTimeout, kRanksTimeout});
+  const auto end = await_launcher(children, ranks, {kLauncherTimeout, kRanksTimeout});
   report.end();
   if (children.were_interrupted_twice()) return 128 + SIGINT;
   if (const int* status = std::get_if<int>(&end))
     return code_of_launcher(*status, ranks, children.were_asked(), folder, report);
   if (const std::optional<int> code = reported_exit_code(folder.reported_exit_codes(), ranks)) return *code;
   const std::string what =
-      std::get<Children::Late>(end) == Children::Late::launcher
+      std::get<Late>(end) == Late::launcher
           ? fmt::format("the {} ranks have ended, but {} has not, and is killed", ranks, kLauncher)
           : fmt::format(
                 "some of the {} ranks have ended, but {} has not ended the others, and all are killed", ranks,
@@ -154,15 +157,16 @@ int launch_on_gpus(int64_t ranks, const std::vector<std::string>& command) {
   Children children(SIGKILL);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const std::string own = std::to_string(rank);
-    children.start(command, {{"RANK", own},
-                             {"WORLD_SIZE", all},
-                             {"LOCAL_RANK", own},
-                             {"LOCAL_WORLD_SIZE", all},
-                             {"MASTER_ADDR", first.host},
-                             {"MASTER_PORT", std::to_string(first.port)},
-                             {"TRAINER_SECRET", secret}});
+    children.start({.line = command,
+                    .variables = {{"RANK", own},
+                                  {"WORLD_SIZE", all},
+                                  {"LOCAL_RANK", own},
+                                  {"LOCAL_WORLD_SIZE", all},
+                                  {"MASTER_ADDR", first.host},
+                                  {"MASTER_PORT", std::to_string(first.port)},
+                                  {"TRAINER_SECRET", secret}}});
   }
-  const std::vector<int> statuses = children.await(kRanksTimeout);
+  const std::vector<int> statuses = children.await_all(kRanksTimeout);
   if (children.were_interrupted_twice()) return 128 + SIGINT;
   const int code = code_of_all(statuses, children.were_asked());
   if (const auto killed = children.killed(); killed && code == static_cast<int>(ExitCode::peer_lost)) {

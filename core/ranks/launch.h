@@ -9,8 +9,6 @@ namespace trainer {
 
 /// The program that starts ranks.
 constexpr const char* kLauncher = "mpirun";
-/// The exit code of a process whose program was not found, as in a shell.
-constexpr int kProgramNotFound = 127;
 
 /// Starts this many ranks of `command` on this host by `mpirun`, and waits for them. Signals that ask to stop
 /// (TERM, INT, HUP, USR1, USR2, XCPU, PWR, ALRM) reach the ranks as USR1: mpirun forwards that one, while on

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ranks/children.h"
+#include "core/host/children.h"
 
 namespace trainer {
 
@@ -21,7 +21,7 @@ class LauncherFolder {
   LauncherFolder& operator=(const LauncherFolder&) = delete;
 
   /// For mpirun and its ranks.
-  Children::Variables variables() const;
+  ChildStart::Variables variables() const;
   /// Whether rank 0 has called report_rendezvous_to_launcher.
   bool have_joined() const;
   /// The exit codes of those ranks that have called report_end_to_launcher.

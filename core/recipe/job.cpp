@@ -82,6 +82,7 @@ LoopSettings loop_settings(const Job& job) {
     fail_at(recipe.origin_of("training.max_duration"),
             fmt::format("must be at most {} batches, got {}", kMostSteps, settings.steps));
   }
+  if (recipe.run.stop_after) settings.pause_after = steps_in(*recipe.run.stop_after);
   settings.samples_per_epoch =
       recipe.data.drop_last ? job.train->size / global_batch * global_batch : job.train->size;
   settings.validation_interval = steps_in(recipe.validation.interval);
@@ -113,8 +114,8 @@ std::vector<float> lr_table(const RunSpec& spec, const LoopSettings& settings) {
   const BatchCounts batches{
       .per_epoch = std::max<int64_t>(1, settings.samples_per_epoch / spec.batch().global_batch),
       .tokens = spec.tokens_of_batch()};
-  return learning_rates(*recipe.lr_scheduler, recipe.optimizer->lr, std::max<int64_t>(1, settings.steps),
-                        batches);
+  return learning_rates(*recipe.lr_scheduler, recipe.optimizer->lr_at(recipe.training.global_batch_size),
+                        std::max<int64_t>(1, settings.steps), batches);
 }
 
 /// Adds to the kind of that name, which may be new.
@@ -242,12 +243,13 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   job.settings = loop_settings(job);
   job.checkpoints = checkpoint_settings(job);
   job.balanced_weights = class_weights(job, request.balanced_weights);
-  ProgramRequest program{.use = request.use,
-                         .lr_table = lr_table(spec, job.settings),
-                         .balanced_weights = job.balanced_weights,
-                         .is_async = planner.is_async(),
-                         .disabled = request.disabled_passes,
-                         .planner = &planner};
+  ProgramRequest program{
+      .use = request.use,
+      .lr_table = request.learning_rates.empty() ? lr_table(spec, job.settings) : request.learning_rates,
+      .balanced_weights = job.balanced_weights,
+      .is_async = planner.is_async(),
+      .disabled = request.disabled_passes,
+      .planner = &planner};
   if (trains && request.has_data && recipe.data.images.cache == "device")
     program.samples = cached_samples(spec, planner, {job.train, job.validation});
   if (trains && spec.mesh().stages > 1) {

@@ -46,6 +46,7 @@ struct JobRequest {
   bool has_data = true;  ///< false: as if data files were missing, and samples came from the host
   ProgramUse use;
   std::vector<double> balanced_weights = {};       ///< of the run that trained the weights; empty: not known
+  std::vector<float> learning_rates = {};          ///< of each update, in place of the recipe's
   std::shared_ptr<const Program> all_stages = {};  ///< of another rank's job with the same micro-batch
 };
 

@@ -347,6 +347,10 @@ void Recipe::check_batches(Diagnostics& diagnostics) const {
         origin_of("training.micro_batch_size"),
         fmt::format("must divide global_batch_size {}, got {}", training.global_batch_size, *rows->count));
   }
+  if (optimizer->lr_scaling != "linear" && !optimizer->lr_for_batch) {
+    diagnostics.error(optimizer->origin_of("lr_scaling"),
+                      "needs lr_for_batch: the training.global_batch_size that lr holds for");
+  }
   if (data.images.mix.any() && training.global_batch_size < 2) {
     diagnostics.error(origin_of("data.mix"),
                       "mixes samples within a batch: training.global_batch_size must be at least 2, got 1");

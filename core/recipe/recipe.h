@@ -51,6 +51,8 @@ class Recipe {
 
   /// Every key with its value, as YAML that makes the same recipe again; `sources` adds where each came from.
   std::string to_yaml(bool sources) const;
+  /// What optimizer.lr_for_batch makes of optimizer.lr, as a sentence; "" if it is not set.
+  std::string rate_text() const;
   /// Of one of the keys that affect results, "model.input", in one canonical form.
   Value value_of(const std::string& path) const;
   /// Whether an environment variable gives this path of data, so that a resume compares the data there.

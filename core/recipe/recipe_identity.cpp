@@ -59,7 +59,17 @@ void add_evaluations(Value& numbers, const Value& all, bool stops_early) {
 }  // namespace
 
 std::string Recipe::to_yaml(bool sources) const {
-  return trainer::to_yaml(without_network_file(fields_.resolved()), sources);
+  const std::string rate = sources ? rate_text() : "";
+  return (rate.empty() ? "" : "# " + rate + "\n") +
+         trainer::to_yaml(without_network_file(fields_.resolved()), sources);
+}
+
+std::string Recipe::rate_text() const {
+  if (!optimizer->lr_for_batch) return "";
+  return fmt::format("learning rate {:.6g} for batches of {}: optimizer.lr of {:.6g} for {}, scaled by {}",
+                     optimizer->lr_at(training.global_batch_size), training.global_batch_size, optimizer->lr,
+                     *optimizer->lr_for_batch,
+                     optimizer->lr_scaling == "sqrt" ? "the square root" : "the ratio");
 }
 
 bool Recipe::stratifies() const {

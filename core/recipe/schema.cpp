@@ -61,6 +61,7 @@ struct TypeSchema {
   Json operator()(const FlagOrCount*) const {
     return {{"anyOf", Json::array({bounded("integer"), {{"type", "boolean"}}})}};
   }
+  Json operator()(const Value*) const { return Json::object(); }
   Json operator()(const NumbersOrBalanced*) const {
     const Json list = {{"type", "array"}, {"items", bounded("number")}};
     return {{"anyOf", Json::array({list, {{"const", "balanced"}}})}};

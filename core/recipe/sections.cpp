@@ -40,6 +40,12 @@ void RunSection::declare(Fields& fields) {
            "keys that may differ from the resumed run's, such as training.max_duration")
       .does_not_affect_results();
   fields
+      .add("stop_after", &stop_after,
+           "pause after this part of training.max_duration: evaluate, save and exit with 0; a larger value "
+           "continues the run; default: do not pause")
+      .at_least(1)
+      .does_not_affect_results();
+  fields
       .add("max_wall_time", &max_wall_time,
            "save and exit with 75 before this time has passed (without saving if it passes during start-up); "
            "default: the Slurm job's remaining time, or no limit")

@@ -27,6 +27,7 @@ struct RunSection {
   bool deterministic = false;
   FilePath resume = "auto";
   std::vector<std::string> allow_changes;
+  std::optional<Duration> stop_after;
   std::optional<TimeSpan> max_wall_time;
   TimeSpan grace_period{25};
   void declare(Fields& fields);

@@ -144,6 +144,8 @@ RunCondition state_of(std::optional<bool> held, const std::optional<RunStatus>& 
       return RunCondition::finished;
     case RunStatus::State::saved:
       return RunCondition::saved;
+    case RunStatus::State::paused:
+      return RunCondition::paused;
     case RunStatus::State::failed:
       return RunCondition::failed;
     case RunStatus::State::running:
@@ -180,6 +182,8 @@ std::string_view to_string(RunCondition state) {
       return "finished";
     case RunCondition::saved:
       return "saved";
+    case RunCondition::paused:
+      return "paused";
     case RunCondition::failed:
       return "failed";
     case RunCondition::running:

@@ -14,6 +14,7 @@ namespace trainer {
 enum class RunCondition {
   finished,
   saved,    ///< stopped with a checkpoint; the same command resumes it
+  paused,   ///< at run.stop_after; a larger value resumes it
   failed,   ///< ended with an error
   running,  ///< a process holds the directory
   lost,     ///< neither ended nor held: killed

@@ -18,8 +18,9 @@ namespace {
 
 using State = RunStatus::State;
 
-constexpr std::array<std::pair<State, std::string_view>, 4> kStates = {{{State::running, "running"},
+constexpr std::array<std::pair<State, std::string_view>, 5> kStates = {{{State::running, "running"},
                                                                         {State::saved, "saved"},
+                                                                        {State::paused, "paused"},
                                                                         {State::failed, "failed"},
                                                                         {State::finished, "finished"}}};
 
@@ -56,6 +57,7 @@ void write_status(const std::filesystem::path& path, RunStatus status) {
   Json json = {
       {"status", to_string(status.state)}, {"step", status.step}, {"steps", status.steps},
       {"pid", int64_t{::getpid()}},        {"host", host_name()}, {"updated", int64_t{std::time(nullptr)}}};
+  if (status.pause_after) json["pause_after"] = *status.pause_after;
   if (status.began_at) json["began_at"] = *status.began_at;
   if (status.exit_code) json["exit_code"] = *status.exit_code;
   if (!status.message.empty()) json["message"] = std::move(status.message);
@@ -73,6 +75,7 @@ std::optional<RunStatus> parse_status(std::string_view text) {
   status.pid = reader.integer("pid");
   status.host = reader.text("host");
   status.updated = reader.integer("updated");
+  if (reader.has("pause_after")) status.pause_after = reader.integer("pause_after");
   if (reader.has("began_at")) status.began_at = reader.integer("began_at");
   if (reader.has("exit_code")) status.exit_code = reader.integer("exit_code");
   if (reader.has("message")) status.message = reader.text("message");

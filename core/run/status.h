@@ -19,21 +19,23 @@ constexpr const char* kStatusFile = "status.json";
 struct RunStatus {
   enum class State {
     running,
-    saved,  ///< stopped with a checkpoint; the same command resumes it
+    saved,   ///< stopped with a checkpoint; the same command resumes it
+    paused,  ///< at run.stop_after, with a checkpoint; a larger value resumes it
     failed,
     finished,
   };
   State state = State::running;
-  int64_t step = 0, steps = 0;       ///< batches consumed, and all there will be
-  std::optional<int64_t> began_at;   ///< the step after which the writer started or resumed
-  std::optional<int64_t> exit_code;  ///< of a process that has ended
-  std::string message;               ///< why it ended; empty if there is nothing to say
-  int64_t pid = 0;                   ///< of the writer
-  std::string host;                  ///< of the writer
-  int64_t updated = 0;               ///< when it was written, in Unix seconds
+  int64_t step = 0, steps = 0;         ///< batches consumed, and all there will be
+  std::optional<int64_t> pause_after;  ///< the step of run.stop_after, if it is given
+  std::optional<int64_t> began_at;     ///< the step after which the writer started or resumed
+  std::optional<int64_t> exit_code;    ///< of a process that has ended
+  std::string message;                 ///< why it ended; empty if there is nothing to say
+  int64_t pid = 0;                     ///< of the writer
+  std::string host;                    ///< of the writer
+  int64_t updated = 0;                 ///< when it was written, in Unix seconds
 };
 
-/// "running", "saved", "failed" or "finished".
+/// "running", "saved", "paused", "failed" or "finished".
 std::string_view to_string(RunStatus::State state);
 
 /// Replaces the file atomically; `pid`, `host` and `updated` are filled in here. Throws Error (exit 74).
@@ -48,9 +50,11 @@ std::optional<RunStatus> read_status(const std::filesystem::path& path);
 class StatusKeeper {
  public:
   /// Of a process that starts or resumes after step `began_at`.
-  StatusKeeper(std::filesystem::path path, int64_t steps, int64_t began_at) : path_(std::move(path)) {
+  StatusKeeper(std::filesystem::path path, int64_t steps, int64_t began_at, int64_t pause_after = 0)
+      : path_(std::move(path)) {
     now_.steps = steps;
     now_.began_at = began_at;
+    if (pause_after > 0) now_.pause_after = pause_after;
   }
 
   /// Writes from time to time.

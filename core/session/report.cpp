@@ -78,6 +78,11 @@ std::string ending_of(const Job& job, const LoopState& state) {
   return "early stop: " + early_stop_text(*job.settings.early_stop, *state.early_stop);
 }
 
+std::string pause_text(const Job& job, const LoopState& state) {
+  return fmt::format("paused after step {} of {}, as run.stop_after says; a larger value continues the run",
+                     state.step, job.settings.steps);
+}
+
 std::string split_text(const BatchSplit& batch) {
   const int64_t ranks = batch.share.ranks, micro_batches = batch.micro_batches();
   if (ranks == 1 && micro_batches == 1) return "";
@@ -92,6 +97,7 @@ void announce(const Job& job, const Planner& planner, const RunDirectory& direct
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
                        parameter_count(job.program), job.settings.steps, batch.global_batch,
                        split_text(batch), planner.name(), human_bytes(job.memory.total())));
+  if (const std::string rate = job.spec.recipe().rate_text(); !rate.empty()) log.info(rate);
   for (const auto& [key, info] : {std::pair{"data.train", job.train}, {"data.val", job.validation}}) {
     if (info && info->skipped.total() > 0) log.warn(fmt::format("{}: {}", key, info->skipped.text()));
     if (info && !info->summary.empty()) log.info(info->summary);

@@ -24,6 +24,9 @@ Summary summary_of(const Job& job, const LoopState& state, const LoopResult& res
 /// Why a run is finished before its last step; "" if it is not.
 std::string ending_of(const Job& job, const LoopState& state);
 
+/// "paused after step 10 of 20, as run.stop_after says; a larger value continues the run"
+std::string pause_text(const Job& job, const LoopState& state);
+
 /// "done: 20 steps in 3 s, validation loss 0.5; best top1 0.9 at step 10"
 std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result,
                          const BestEvaluation& best);

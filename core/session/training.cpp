@@ -23,6 +23,7 @@
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
 #include "core/session/device.h"
+#include "core/session/machine.h"
 #include "core/session/rank_checkpoints.h"
 #include "core/session/report.h"
 #include "core/storage/atomic_file.h"
@@ -35,20 +36,6 @@ namespace {
 
 /// How often a run checks that its directory is still in place.
 constexpr double kLookSeconds = 1;
-
-/// Allocates the device's memory. If another process has taken some of it, the error names what would fit
-/// now.
-std::unique_ptr<Executable> open_executable(const Backend& backend, const Job& job) {
-  try {
-    return std::make_unique<Executable>(job.plan, *backend.device, job.spec.recipe().runtime.cuda_graph);
-  } catch (const Error& problem) {
-    if (problem.code() != ExitCode::out_of_memory) throw;
-    throw Error(
-        ExitCode::out_of_memory,
-        fmt::format("{}; the plan needs {}:{}", problem.what(), human_bytes(job.memory.total()),
-                    memory_advice(*backend.planner, job, available_bytes(job.spec, *backend.planner))));
-  }
-}
 
 /// Reads the files of the tensors with which the first step starts; returns what to log.
 std::vector<std::string> load(Executable& executable, const Job& job, const Start& start,
@@ -80,13 +67,6 @@ void warn_of_no_progress(const RunParts& run) {
   if (!last || last->state != RunStatus::State::running || last->began_at != run.start.step()) return;
   warn_of(run.limit.was_too_short(), run);
 }
-
-/// The parts that compute a run's steps. They are the same on every rank, except for its share of the
-/// samples.
-struct Machine {
-  Feed train, validation;
-  std::unique_ptr<Executable> executable;
-};
 
 /// Names the classes without samples of validation, if images have labels.
 std::string unvalidated(const Machine& machine) {
@@ -152,22 +132,27 @@ void note_wrong_weights(const RunParts& run, const std::exception& problem) try 
 ExitCode conclude(const RunParts& run, TrainingLoop& loop, const Checkpoints& checkpoints,
                   UnreadableList& unreadable, StatusKeeper& status) try {
   status.running(run.start.step());
-  const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
+  const LoopEnd end = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
   const LoopResult result = loop.result();
   for (const std::string& remark : run.backend.device->remarks()) run.log.warn(remark);
   // The others wait, so a failure here ends all of them.
   run_on_all(run.membership.group(), [&] {
-    if (stopped_for.empty()) finish(run, loop, result, checkpoints.best(), unreadable);
+    if (end.what == LoopEnd::What::done) finish(run, loop, result, checkpoints.best(), unreadable);
   });
-  if (stopped_for.empty())
+  if (end.what == LoopEnd::What::done)
     return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done,
                       ending_of(run.job, loop.state()));
+  if (end.what == LoopEnd::What::paused) {
+    const std::string text = pause_text(run.job, loop.state());
+    run.log.info(text);
+    return status.end(RunStatus::State::paused, loop.state().step, ExitCode::done, text);
+  }
   run.log.info(fmt::format("saved after step {} of {}; start the same command again to resume",
                            loop.state().step, run.job.settings.steps));
   const bool came_further =
       loop.state().step > run.start.step() || loop.state().validated > run.start.validated();
   if (!run.signals.asked() && !came_further) warn_of(run.limit.too_short(checkpoints.longest_seconds()), run);
-  return status.end(RunStatus::State::saved, loop.state().step, ExitCode::requeue, stopped_for);
+  return status.end(RunStatus::State::saved, loop.state().step, ExitCode::requeue, end.reason);
 } catch (const std::exception& problem) {
   run.directory.require_in_place();  // otherwise that is the reason, and no place for what follows
   note_wrong_weights(run, problem);
@@ -190,17 +175,6 @@ void count_unreadable(Machine& machine, const LoopState& earlier) {
 void require_same_samples(const Membership& membership, const Machine& machine) {
   membership.require_same_samples(*machine.train.source, "train");
   if (machine.validation.source) membership.require_same_samples(*machine.validation.source, "val");
-}
-
-/// `list`: where unreadable samples are listed; empty on ranks that list none.
-Machine open_machine(const Backend& backend, const Job& job, const std::filesystem::path& list) {
-  Machine machine;
-  machine.train = open_feed(job, *backend.device, Split::train, list);
-  machine.validation = open_feed(job, *backend.device, Split::val, list, machine.train.pipeline.get());
-  machine.executable = open_executable(backend, job);
-  initialize(*machine.executable, job.spec.seed(),
-             DrawingThreads{thread_limit(job.spec.ranks_on_host()).value});
-  return machine;
 }
 
 }  // namespace
@@ -257,7 +231,8 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   checkpoints.save_first_by(run.limit.first_save());
   run.limit.expect_saves_of(Checkpoints::checkpoint_bytes(job.plan));
   warn_of_no_progress(run);
-  StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step());
+  StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step(),
+                      job.settings.pause_after);
   RankCheckpoints shared(run.membership, executable, &checkpoints, nullptr, job.checkpoints);
   const auto on_evaluation = [&, names = machine.train.source->class_names()](int64_t step,
                                                                               const Evaluation& evaluation) {
@@ -320,9 +295,9 @@ ExitCode follow(const Backend& backend, const Job& job, const Start& start, cons
                      .trace = profiled_steps > 0 ? &trace : nullptr},
                     &checkpoints, [&] { return signals.asked() ? signals.name() : std::string(); });
   signals.watch_loop();
-  const std::string stopped_for = loop.run(start.from ? start.from->state.loop : LoopState{});
+  const LoopEnd end = loop.run(start.from ? start.from->state.loop : LoopState{});
   barrier(membership.group());
-  return stopped_for.empty() ? ExitCode::done : ExitCode::requeue;
+  return end.what == LoopEnd::What::stopped ? ExitCode::requeue : ExitCode::done;
 }
 
 }  // namespace trainer

@@ -43,19 +43,20 @@ TrainingLoop::TrainingLoop(Executable& executable, ProcessGroup& group, DataPipe
                       settings_.averages, settings_.known_sums, settings_.matrix, settings_.scores);
 }
 
-std::string TrainingLoop::run(const LoopState& state) {
+LoopEnd TrainingLoop::run(const LoopState& state) {
   recorder_.start(state);
   guard_.restore(state.guard);
   set_learning_rate_factor();
   runner_.start_at(state.step + 1);
-  const bool done = train();
+  const LoopEnd::What end = train();
   recorder_.share_unreadable(agreement_.group());  // found since the last vote
-  if (!done && stopped_for_.empty()) stopped_for_ = "another rank is to stop";
-  if (!done) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
+  const bool stopped = end == LoopEnd::What::stopped;
+  if (stopped && stopped_for_.empty()) stopped_for_ = "another rank is to stop";
+  if (stopped) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
   save_now(Activity::ending);
-  if (done) out_.metrics.complete();
+  if (end == LoopEnd::What::done) out_.metrics.complete();
   follow(settings_.steps + 1);
-  return done ? "" : stopped_for_;
+  return {.what = end, .reason = stopped ? stopped_for_ : ""};
 }
 
 LoopResult TrainingLoop::result() {
@@ -68,44 +69,46 @@ LoopResult TrainingLoop::result() {
   return result;
 }
 
-/// Whether it came to the end, its last step or an early one.
-bool TrainingLoop::train() {
+LoopEnd::What TrainingLoop::train() {
+  using enum LoopEnd::What;
   // A run may have been stopped between a step and its evaluation; the state that it resumed from lacks that.
   if (is_validation_due(state().step) && state().validated < state().step) {
-    if (!evaluate()) return false;
+    if (!evaluate()) return stopped;
     save_now(Activity::saving);
     recorder_.resume_clock(&TimeShares::saving);
   }
   if (recorder_.stops_early()) {
     recorder_.stop_early();
-    return true;
+    return done;
   }
+  if (is_pause_due(state().step)) return paused;
   // After a return to a checkpoint the next step is another one.
   for (int64_t step = state().step + 1; step <= settings_.steps; step = runner_.last_enqueued() + 1) {
     if (leaves_now() || !runner_.await_data([this] { return leaves_now(); })) {
       collect(0);
       if (going_back_) roll_back();
-      return false;
+      return stopped;
     }
     follow(step);
     enqueue(step);
     const bool validates = is_validation_due(step);
     const bool saves = checkpoints_ != nullptr && checkpoints_->is_due(step);
-    const bool verifies = is_verification_due(step);
-    collect(validates || saves || verifies || step == settings_.steps ? 0 : runner_.lag());
+    const bool verifies = is_verification_due(step), pauses = is_pause_due(step);
+    collect(validates || saves || verifies || pauses || step == settings_.steps ? 0 : runner_.lag());
     if (going_back_ || decided_.stop || decided_.save || decided_.exchange) collect(0);
     const Vote decided = std::exchange(decided_, {});
     if (decided.exchange) recorder_.share_unreadable(agreement_.group());
     if (verifies) verify(step);
     const bool rolls_back = going_back_.has_value();
     if (rolls_back) roll_back();
-    if (decided.stop && (validates || rolls_back || step < settings_.steps)) return false;
+    if (decided.stop && (validates || rolls_back || step < settings_.steps)) return stopped;
     if (rolls_back) continue;
-    if (validates && !evaluate()) return false;
+    if (validates && !evaluate()) return stopped;
     if (validates && recorder_.stops_early()) {
       recorder_.stop_early();
-      return true;
+      return done;
     }
+    if (pauses) return paused;
     if (checkpoints_ == nullptr) continue;
     if (saves || decided.save || (validates && checkpoints_->is_best(state()))) {
       agreement_.group().set_activity(step, Activity::saving);
@@ -115,7 +118,7 @@ bool TrainingLoop::train() {
     }
     attempt([this] { checkpoints_->report(); });
   }
-  return true;
+  return done;
 }
 
 /// This process's vote on the next action of all ranks.
@@ -127,9 +130,18 @@ Vote TrainingLoop::wish() {
 }
 
 bool TrainingLoop::is_validation_due(int64_t step) const {
-  if (!validation_ || step == 0) return false;
+  return validation_ && step > 0 && (is_validation_wanted(step) || step == settings_.pause_after);
+}
+
+/// By the recipe, wherever the run pauses.
+bool TrainingLoop::is_validation_wanted(int64_t step) const {
   const int64_t interval = settings_.validation_interval;
   return step == settings_.steps || (interval > 0 && step % interval == 0);
+}
+
+/// After the last step a run is done instead.
+bool TrainingLoop::is_pause_due(int64_t step) const {
+  return settings_.pause_after > 0 && step >= settings_.pause_after && step < settings_.steps;
 }
 
 bool TrainingLoop::is_verification_due(int64_t step) const {
@@ -239,7 +251,7 @@ bool TrainingLoop::evaluate() {
     recorder_.resume_clock(&TimeShares::evaluating);
     return false;
   }
-  recorder_.add_evaluation(*values);
+  recorder_.add_evaluation(*values, is_validation_wanted(state().step));
   set_learning_rate_factor();
   if (out_.on_evaluation) out_.on_evaluation(state().step, *validation_);
   return true;

@@ -14,6 +14,17 @@
 
 namespace trainer {
 
+/// How a loop ended; its state is saved.
+struct LoopEnd {
+  enum class What {
+    done,     ///< all steps, or an early stop
+    paused,   ///< at LoopSettings::pause_after
+    stopped,  ///< by a signal, a limit of time, or another rank
+  };
+  What what = What::done;
+  std::string reason = "";  ///< of a stop
+};
+
 /// Trains until the steps are done or the run should stop. On an asynchronous device each step is judged a
 /// fixed number of steps after it was enqueued (StepRunner::lag). It is judged earlier if nothing should be
 /// in flight: before an evaluation, a save and the end. Rolls back to a checkpoint, or throws Error (exit
@@ -30,22 +41,23 @@ class TrainingLoop {
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
-  /// Continues from `state`; the executable has its tensors. Returns why it stopped: "" if all steps are
-  /// done. Either way its state is saved.
-  std::string run(const LoopState& state);
+  /// Continues from `state`; the executable has its tensors.
+  LoopEnd run(const LoopState& state);
 
   const LoopState& state() const { return recorder_.state(); }
   /// Ends the run's clock.
   LoopResult result();
 
  private:
-  bool train();
+  LoopEnd::What train();
   void enqueue(int64_t step);
   void follow(int64_t step);
   void collect(int64_t left);
   void judge(const StepReport& step);
   void roll_back();
   bool is_validation_due(int64_t step) const;
+  bool is_validation_wanted(int64_t step) const;
+  bool is_pause_due(int64_t step) const;
   bool is_verification_due(int64_t step) const;
   void verify(int64_t step);
   void save_now(Activity doing);

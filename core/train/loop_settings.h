@@ -19,7 +19,8 @@ namespace trainer {
 /// Lengths and cadences of a run, in steps.
 struct LoopSettings {
   int64_t steps = 0;
-  int64_t epochs = 0;  ///< 0 if the run's length is given in batches
+  int64_t pause_after = 0;  ///< this step; 0: never
+  int64_t epochs = 0;       ///< 0 if the run's length is given in batches
   int64_t samples_per_epoch = 0;
   BatchSplit batch;
   int64_t tokens_of_sample = 0;     ///< 0: samples are not sequences of tokens

@@ -257,7 +257,7 @@ void Recorder::go_back(const LoopState& state, const GuardDecision& decision, co
   resume_clock(&TimeShares::starting);
 }
 
-void Recorder::add_evaluation(const std::map<std::string, double>& values) {
+void Recorder::add_evaluation(const std::map<std::string, double>& values, bool decides) {
   state_.last = values;
   state_.validated = state_.step;
   note_unreadable();
@@ -266,12 +266,12 @@ void Recorder::add_evaluation(const std::map<std::string, double>& values) {
   record.loss = values.at(output_name::kLoss);
   for (const std::string& name : validation_metrics(settings_))
     record.metrics.emplace_back(name, values.at(name));
-  keep_best(settings_.metrics, values, state_.best);
-  const bool is_new_best = follow_best(values);
+  if (decides) keep_best(settings_.metrics, values, state_.best);
+  const bool is_new_best = decides && follow_best(values);
   record.memory_bytes = resident_bytes();
   out_.metrics.append(record);
   out_.log.info(validation_line(values) + (is_new_best ? "  best" : ""));
-  follow_metrics(values);
+  if (decides) follow_metrics(values);
   resume_clock(&TimeShares::evaluating);
 }
 

@@ -55,7 +55,8 @@ class Recorder {
   void add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard);
   /// Returns to `state`, but keeps the guard's present state. Later records are dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
-  void add_evaluation(const std::map<std::string, double>& values);
+  /// One that the recipe does not ask for is recorded, but decides nothing.
+  void add_evaluation(const std::map<std::string, double>& values, bool decides);
   /// After this step all ranks had the same weights.
   void set_verified(int64_t step) { state_.verified = step; }
   /// Whether the evaluations so far end the run.

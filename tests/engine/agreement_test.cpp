@@ -138,7 +138,7 @@ Outcome train_on_rank(const Backend& backend, ProcessGroup& group, const Wishes&
       stop_reason);
   Outcome outcome;
   try {
-    outcome.stopped_for = loop.run(LoopState{});
+    outcome.stopped_for = loop.run(LoopState{}).reason;
   } catch (const Error& error) {
     outcome.error = error.what();
     outcome.error_code = static_cast<int64_t>(error.code());

@@ -85,7 +85,7 @@ GuardedRun train_guarded(const Backend& backend, int64_t micro_batches) {
       {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable},
       &checkpoints);
   checkpoints.save_now(LoopState{});  // there is one to go back to from the first step on
-  CHECK(loop.run(LoopState{}).empty());
+  CHECK(loop.run(LoopState{}).what == LoopEnd::What::done);
 
   GuardedRun run{.state = {},
                  .loop = to_json(RunState{.loop = loop.state()}),

@@ -55,6 +55,7 @@ TEST_CASE("runs: the state follows from the status, the lock and the summary") {
   CHECK(state_at(directory) == RunCondition::finished);
   const std::pair<Status, RunCondition> states[] = {{Status::running, RunCondition::lost},
                                                     {Status::saved, RunCondition::saved},
+                                                    {Status::paused, RunCondition::paused},
                                                     {Status::failed, RunCondition::failed},
                                                     {Status::finished, RunCondition::finished}};
   for (const auto& [written, seen] : states) {

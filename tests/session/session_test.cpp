@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 using test::contents;
 using test::error_text;
 using test::ScratchDirectory;
@@ -101,6 +102,36 @@ TEST_CASE("session: a signal saves the run, and the same call goes on from there
              ContainsSubstring("resuming after step " + std::to_string(stopped.step)));
   CHECK(run(scratch / "whole", {"training.max_duration=" + steps}) == ExitCode::done);
   CHECK(contents(directory / kModelFile) == contents(scratch / "whole" / kModelFile));
+}
+
+TEST_CASE("session: a run pauses after a step, and a larger value continues it with the same bits") {
+  // The evaluation at step 6 is not one of the recipe's: neither the schedule nor the early stop follows it.
+  const std::vector<std::string> recipe = {"validation.interval=4ba",
+                                           "validation.early_stop={metric: loss, patience: 1000}",
+                                           "lr_scheduler={name: plateau, patience: 1, threshold: 100, threshold_mode: abs}"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), recipe.begin(), recipe.end());
+    return more;
+  };
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run";
+  for (int started = 0; started < 2; ++started) {
+    CHECK(run(directory, with({"run.stop_after=6ba"})) == ExitCode::done);
+    CHECK(status_of(directory).state == RunStatus::State::paused);
+    CHECK(status_of(directory).step == 6);
+    CHECK_THAT(status_of(directory).message, StartsWith("paused after step 6 of 20"));
+    CHECK_THAT(contents(directory / "metrics.jsonl"),
+               ContainsSubstring(R"("step":6,"updates":6,"epoch":0.6,"split":"validation")"));
+    CHECK_FALSE(fs::exists(directory / "summary.json"));
+    CHECK(checkpoint_step(list_checkpoints(checkpoint_root(directory)).front()) == 6);
+  }
+  CHECK(run(directory, with({"run.stop_after=8ba"})) == ExitCode::done);
+  CHECK(status_of(directory).step == 8);
+  CHECK(run(directory, with({"run.stop_after=20ba"})) == ExitCode::done);
+  CHECK(status_of(directory).state == RunStatus::State::finished);
+  CHECK(run(scratch / "whole", recipe) == ExitCode::done);
+  CHECK(contents(directory / kModelFile) == contents(scratch / "whole" / kModelFile));
+  CHECK_THAT(contents(directory / "log.txt"), ContainsSubstring("learning rate times"));
 }
 
 TEST_CASE("session: a run that fails says so in its status, and throws") {

@@ -124,7 +124,7 @@ Found train(const std::string& metric) {
       executable, group, batches, &pass, settings,
       {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable},
       &checkpoints);
-  CHECK(loop.run(LoopState{}).empty());
+  CHECK(loop.run(LoopState{}).what == LoopEnd::What::done);
 
   Found found{.checkpoints = {}, .values = {}, .state = loop.state()};
   for (const auto& path : list_checkpoints(scratch / "checkpoints"))
