@@ -17,7 +17,7 @@ check_installed() { # PREFIX
   [ "$("$1/bin/trainer" --version)" = "$("$build/bin/trainer" --version)" ] || fail "$1/bin/trainer does not run"
   local file
   for file in bash-completion/completions/trainer zsh/site-functions/_trainer fish/vendor_completions.d/trainer.fish \
-    man/man1/trainer.1 trainer/configs/fashion_mnist_cnn.yaml trainer/docs/recipe.schema.json trainer/sweep.sh doc/trainer/LICENSE \
+    man/man1/trainer.1 trainer/configs/fashion_mnist_cnn.yaml trainer/docs/recipe.schema.json doc/trainer/LICENSE \
     doc/trainer/docs/install.md; do
     [ -s "$1/share/$file" ] || fail "$1/share/$file is not there"
     grep -qx "$1/share/$file" "$2/install_manifest.txt" || fail "$1/share/$file is not in the manifest"

@@ -261,6 +261,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   add_time_command(app, arguments);
   add_tune_commands(app, arguments);
+  add_sweep_command(app, arguments);
   CLI::App* layers = app.add_subcommand(
       "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");
   layers->add_option("name", arguments.path, "one of them, such as conv2d: print only this one")
@@ -344,6 +345,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
       arguments.timing.batches = parse_counts("--batch", arguments.timing.batch_text, kMostBatch);
   }
   if (app.got_subcommand("tune")) finish_tune(*app.get_subcommand("tune"), arguments);
+  if (app.got_subcommand("sweep")) arguments.command = Arguments::Command::sweep;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
   if (app.get_subcommand("data")->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;

@@ -80,6 +80,7 @@ struct Arguments {
     time,
     tune_lr,
     tune_batch,
+    sweep,
     layers,
     schema,
     doctor,
@@ -132,6 +133,7 @@ struct Arguments {
   GenerateArguments generate;
   TimingArguments timing;
   TuneArguments tune;
+  bool sweep_plan = false;  ///< sweep: print the trials that are known, and end
   ExportArguments exported;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead

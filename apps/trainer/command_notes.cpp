@@ -83,6 +83,13 @@ const std::map<std::string, Notes>& all_notes() {
         "suggested.",
         "trainer tune batch --config resnet.yaml training.global_batch_size=256",
         {65, 69, 70, 71, 74, 75, 78}}},
+      {"sweep",
+       {"Each setting trains in a process and a run directory of its own, below run.output_dir. The same "
+        "command "
+        "goes on\nwhere it was stopped, and may be started several times at once.",
+        "trainer sweep --config resnet.yaml\n"
+        "trainer sweep --config resnet.yaml sweep.trials=50 sweep.parallel=2",
+        {65, 69, 70, 71, 74, 75, 78, 130}}},
       {"layers", {"", "trainer layers | less\ntrainer layers conv2d", {71, 74}}},
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
       {"doctor", {"", "trainer doctor --read images\ntrainer doctor --device-json gpu.json", {69, 71, 74}}},

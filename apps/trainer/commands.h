@@ -17,6 +17,7 @@ int plan_command(const Arguments& arguments);
 int time_command(const Arguments& arguments);
 int tune_lr_command(const Arguments& arguments);
 int tune_batch_command(const Arguments& arguments);
+int sweep_command(const Arguments& arguments);
 int layers_command(const Arguments& arguments);
 int data_stats_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);

@@ -52,6 +52,14 @@ void add_tune_commands(CLI::App& app, Arguments& arguments) {
   add_tune_batch(*tune, arguments);
 }
 
+void add_sweep_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* sweep =
+      app.add_subcommand("sweep", "train the settings of the recipe's section `sweep`, and find the best");
+  add_recipe(*sweep, arguments);
+  sweep->add_flag("--plan", arguments.sweep_plan,
+                  "print the settings that are known beforehand with their memory and steps, then exit");
+}
+
 void finish_tune(const CLI::App& tune, Arguments& arguments) {
   const bool rates = tune.got_subcommand("lr");
   arguments.command = rates ? Arguments::Command::tune_lr : Arguments::Command::tune_batch;

@@ -20,7 +20,7 @@ struct ChildStart {
   using Variables = std::vector<std::pair<std::string, std::string>>;
   std::vector<std::string> line;  ///< its program and arguments
   Variables variables{};          ///< added to this process's environment
-  int output = -1, errors = -1;  ///< its standard output and error; -1: those of this process
+  int output = -1, errors = -1;   ///< its standard output and error; -1: those of this process
   /// It is killed when so much time has passed.
   std::optional<std::chrono::seconds> deadline{};
   /// Without memory the kernel ends it before processes with less; 0 to 1000.

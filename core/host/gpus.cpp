@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
@@ -88,6 +89,17 @@ GpuSearch find_gpu(const fs::path& root) {
   if (is_on_bus(root))
     return {false, "an NVIDIA GPU is on the PCI bus, but it has no device file: is NVIDIA's driver loaded?"};
   return {false, "no GPU was found"};
+}
+
+int64_t visible_gpus(const fs::path& root) {
+  if (const char* visible = std::getenv(kVisible)) {
+    if (hides_all(visible)) return 0;
+    return 1 + std::ranges::count(std::string_view(visible), ',');
+  }
+  std::error_code unreadable;
+  return std::ranges::count_if(directory_entries(root / "dev", unreadable), [](const DirectoryEntry& file) {
+    return is_gpu(file.path()) && is_ours(file.path());
+  });
 }
 
 }  // namespace trainer

@@ -51,7 +51,7 @@ LauncherFolder::~LauncherFolder() {
 
 ChildStart::Variables LauncherFolder::variables() const {
   ChildStart::Variables variables = {{kMetVariable, (path_ / kMetFile).string()},
-                                   {kEndedVariable, (path_ / kEndedFolder).string()}};
+                                     {kEndedVariable, (path_ / kEndedFolder).string()}};
   for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"}) {
     if (std::getenv(name) == nullptr) variables.emplace_back(name, path_.string());
   }

@@ -141,6 +141,8 @@ void Recipe::declare() {
       .section("checkpoint", "when to save, and which checkpoints to keep",
                [&](Fields& f) { checkpoint.declare(f); })
       .does_not_affect_results();
+  fields_.section("sweep", "what `trainer sweep` varies, and how", [&](Fields& f) { sweep.declare(f); })
+      .does_not_affect_results();
 }
 
 std::shared_ptr<const Recipe> Recipe::load(const std::string& path,
@@ -194,6 +196,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
         origin_of("memory.recompute"),
         fmt::format("expected none, cheap, full or a size such as 2GiB, got '{}'", memory.recompute));
   }
+  sweep.check([this](const std::string& key) { return origin_of(key); }, diagnostics);
   if (model.layers.empty()) {
     diagnostics.error(origin_of("model"), "missing key 'network' (a file), or 'input' and 'layers'");
     return;
@@ -293,6 +296,7 @@ void Recipe::check_data(Diagnostics& diagnostics) const {
 void Recipe::check_followed_metrics(Diagnostics& diagnostics) const {
   if (checkpoint.keep_best && checkpoint.keep_best != kKeepNone)
     check_metric("checkpoint.keep_best", *checkpoint.keep_best, diagnostics);
+  if (sweep.is_given() && sweep.metric) check_metric("sweep.metric", *sweep.metric, diagnostics);
   const auto check_followed = [&](const std::string& key, const std::string& metric) {
     check_metric(key, metric, diagnostics);
     if (validation.interval.count > 0) return;

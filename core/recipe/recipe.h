@@ -13,6 +13,7 @@
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
 #include "core/recipe/sections.h"
+#include "core/recipe/sweep_section.h"
 #include "core/run/run_identity.h"
 
 namespace trainer {
@@ -48,6 +49,7 @@ class Recipe {
   ValidationSection validation;
   LoggingSection logging;
   CheckpointSection checkpoint;
+  SweepSection sweep;
 
   /// Every key with its value, as YAML that makes the same recipe again; `sources` adds where each came from.
   std::string to_yaml(bool sources) const;

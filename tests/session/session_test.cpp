@@ -106,9 +106,9 @@ TEST_CASE("session: a signal saves the run, and the same call goes on from there
 
 TEST_CASE("session: a run pauses after a step, and a larger value continues it with the same bits") {
   // The evaluation at step 6 is not one of the recipe's: neither the schedule nor the early stop follows it.
-  const std::vector<std::string> recipe = {"validation.interval=4ba",
-                                           "validation.early_stop={metric: loss, patience: 1000}",
-                                           "lr_scheduler={name: plateau, patience: 1, threshold: 100, threshold_mode: abs}"};
+  const std::vector<std::string> recipe = {
+      "validation.interval=4ba", "validation.early_stop={metric: loss, patience: 1000}",
+      "lr_scheduler={name: plateau, patience: 1, threshold: 100, threshold_mode: abs}"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), recipe.begin(), recipe.end());
     return more;

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events in a run, and the required results. `uncut`: the bits of an undisturbed run."""
 
+import subprocess
 import time
 
-from jobs import Job, LeftOut, run_uncut
+from jobs import RECIPE, Job, LeftOut, outside_slurm, run_uncut
 
 # Until a limit of a minute ends a run of a second or two, which it may do half a minute late.
 LONG = {"PAUSE": "4"}
@@ -104,18 +105,35 @@ def wrong_recipe(site, uncut):
     job.expect_end("FAILED", "78:0", (0,))
 
 
+SWEEP = ("sweep={method: grid, metric: loss, halving: {first: 20000ba, factor: 3}, parameters: "
+         "[{choice: {key: optimizer.lr, values: [0.01, 0.03, 0.05, 0.1, 0.2, 0.4]}}]}")
+
+
+def sweep_table(directory):
+    """Without the columns that are measured."""
+    rows = [line.split(",") for line in (directory / "sweep.csv").read_text().splitlines()]
+    measured = [i for i, name in enumerate(rows[0]) if name in ("samples_per_s", "peak_bytes", "joules_per_sample", "seconds")]
+    return [[cell for i, cell in enumerate(row) if i not in measured] for row in rows]
+
+
 def sweep(site, uncut):
-    """Four tasks, two at a time; the last, with the array's plain number, is cut."""
-    rates = ("0.01", "0.02", "0.05", "0.1")
-    expected = [run_uncut(site.trainer, site.home / f"uncut-{rate}", f"optimizer.lr={rate}") for rate in rates]
-    array, log = site.submit("sweep", "--output=sweep-%a.log", script="sweep.sbatch", PACED_TASK="3",
-                             VALUES=" ".join(rates), OUTPUT="sweep")
-    tasks = [Job(site.cluster, f"{array}_{i}", log.with_name(f"sweep-{i}.log"),
-                 site.home / "sweep" / f"optimizer.lr={rate}") for i, rate in enumerate(rates)]
-    tasks[3].await_training()
-    site.cluster.call("scancel", "--batch", "--signal=USR1", tasks[3].number)
-    for i, task in enumerate(tasks):
-        task.expect_uncut_bits(expected[i], (1,) if i == 3 else (0,))
+    """Four tasks share the trials; one of them is cancelled, another comes back. The table is that of one process."""
+    subprocess.run([site.trainer, "sweep", "--config", RECIPE, SWEEP, f"run.output_dir={site.home / 'alone'}"],
+                   check=True, capture_output=True, env=outside_slurm())
+    together = site.home / "together"
+    array, log = site.submit("sweep", "--output=sweep-%a.log", script="sweep.sbatch", paced=0,
+                             overrides=(SWEEP, f"run.output_dir={together}"))
+    tasks = [Job(site.cluster, f"{array}_{i}", log.with_name(f"sweep-{i}.log"), together) for i in range(4)]
+    for task in tasks[:2]:
+        task.await_log(r"trial \d+ trains to")
+    site.cluster.call("scancel", tasks[0].number)
+    site.cluster.call("scancel", "--batch", "--signal=USR1", tasks[1].number)
+    tasks[0].expect_end("CANCELLED", None, (0,))
+    for task in tasks[1:]:
+        task.expect_end("COMPLETED", "0:0", (0, 1))
+    # Whoever ends last writes the table; a task that is not needed leaves before.
+    if sweep_table(together) != sweep_table(site.home / "alone"):
+        tasks[1].fail("the table differs from that of one process")
 
 
 def train_on_two_nodes(site, name, words, **variables):

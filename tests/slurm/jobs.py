@@ -22,11 +22,16 @@ class LeftOut(Exception):
     """A requirement of a case that is missing."""
 
 
+def outside_slurm():
+    """The environment of a process that is not part of a job."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLURM_")}
+    return environment | {"OMP_WAIT_POLICY": "passive"}
+
+
 def run_uncut(trainer, directory, *overrides):
     """The bits of a run that nothing has happened to."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLURM_")}
     subprocess.run([trainer, "--config", RECIPE, f"run.output_dir={directory}", *overrides], check=True,
-                   capture_output=True, env=environment | {"OMP_WAIT_POLICY": "passive"})
+                   capture_output=True, env=outside_slurm())
     return bits(directory)
 
 
@@ -48,8 +53,8 @@ class Site:
 
     def submit(self, name, *options, script="train.sbatch", overrides=(), paced=1, **variables):
         variables = {"TRAINER": str(HERE / "paced_trainer.sh"), "TRAINER_BINARY": str(self.trainer), "RECIPE": str(RECIPE),
-                     "TRAIN": str(SCRIPTS / "train.sbatch"), "TRAIN_ONE": str(SCRIPTS / "train.sbatch"),
-                     "SWEEP": str(SCRIPTS.with_name("sweep.sh")), "PACED": str(paced),
+                     "TRAIN_ONE": str(SCRIPTS / "train.sbatch"),
+                     "PACED": str(paced),
                      # By default Open MPI does not use this, the interface of both emulated nodes.
                      "OMPI_MCA_btl_tcp_if_include": "lo"} | variables
         log = self.home / f"{name}.log"

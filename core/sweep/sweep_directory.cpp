@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/sweep/sweep_directory.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/base/directory.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
+#include "core/run/run_identity.h"
+#include "core/storage/atomic_file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Keys that a sweep may change while it goes on, and those that say where it is.
+const std::vector<std::string>& changeable() {
+  static const std::vector<std::string> keys = {"sweep.trials", "sweep.parallel", "sweep.keep",
+                                                "run.output_dir", "run.max_wall_time"};
+  return keys;
+}
+
+std::string text_of(const StoredSweep& sweep) {
+  const Json json = {{"threads", sweep.threads},
+                     {"trials", sweep.trials},
+                     {"settings", sweep.settings},
+                     {"recipe", sweep.recipe}};
+  return json.dump(1, Json::NotUtf8::replace) + "\n";
+}
+
+/// Writes the file unless it is there. Of several processes that begin, one makes it.
+void create(const fs::path& path, const std::string& text) {
+  const fs::path own = fmt::format("{}.{}-{}", path.string(), ::getpid(), text_hash(text));
+  write_atomically(own, text);
+  const int error = ::link(own.c_str(), path.c_str()) == 0 ? 0 : errno;
+  std::error_code ignored;
+  fs::remove(own, ignored);
+  if (error != 0 && error != EEXIST) throw io_error(path, "link", error);
+}
+
+StoredSweep read_sweep(const fs::path& path) {
+  const std::optional<StoredSweep> stored = parse_sweep(read_text(path, Links::refuse).value_or(""));
+  if (!stored)
+    throw Error(ExitCode::data, fmt::format("{} is damaged; restore it, or choose another run.output_dir",
+                                            one_line(path.string())));
+  return *stored;
+}
+
+/// Throws Error (exit 78) if the sweep differs from the stored one in a key that must stay.
+void require_same_sweep(const StoredSweep& stored, const StoredSweep& wanted, const fs::path& path) {
+  const std::optional<RunIdentity> before = parse_identity(stored.settings);
+  if (!before)
+    throw Error(ExitCode::data, fmt::format("{} is damaged", one_line((path / kSweepFile).string())));
+  const std::vector<Difference> differences =
+      forbidden_differences(*before, *parse_identity(wanted.settings), changeable());
+  if (!differences.empty()) {
+    throw Error(ExitCode::recipe,
+                fmt::format("{} holds a sweep of another recipe: {}; choose another run.output_dir",
+                            one_line(path.string()), difference_text(differences)));
+  }
+  if (wanted.trials < stored.trials) {
+    throw Error(ExitCode::recipe,
+                fmt::format("{} holds a sweep of {} trials, and sweep.trials is {}; it may only grow",
+                            one_line(path.string()), stored.trials, wanted.trials));
+  }
+}
+
+/// The values of a record's columns in the order of another sweep's; "" for those that it lacks.
+std::vector<std::string> texts_for(const SweepPlan& plan, const SweepPlan& other, const TrialRecord& record) {
+  std::vector<std::string> texts;
+  for (const std::string& column : plan.columns()) {
+    const auto found = std::ranges::find(other.columns(), column);
+    const auto index = static_cast<size_t>(found - other.columns().begin());
+    texts.push_back(index < record.texts.size() ? record.texts[index] : "");
+  }
+  return texts;
+}
+
+bool holds_nothing(const fs::path& directory) {
+  std::error_code error;
+  return directory_entries(directory, error).empty() || error;
+}
+
+}  // namespace
+
+std::optional<StoredSweep> parse_sweep(std::string_view text) {
+  const Json json = Json::parse_or_null(text);
+  const Json *threads = json.find("threads"), *trials = json.find("trials"),
+             *settings = json.find("settings"), *recipe = json.find("recipe");
+  const auto is_count = [](const Json* value) { return value != nullptr && value->integer() >= int64_t{0}; };
+  const auto is_text = [](const Json* value) { return value != nullptr && value->is_text(); };
+  if (!is_count(threads) || !is_count(trials) || !is_text(settings) || !is_text(recipe)) return std::nullopt;
+  return StoredSweep{.threads = *threads->integer(),
+                     .trials = *trials->integer(),
+                     .settings = settings->text(),
+                     .recipe = recipe->text()};
+}
+
+fs::path sweep_path(const Recipe& recipe) {
+  const bool is_usual = recipe.run.output_dir == RunSection().output_dir;
+  return is_usual ? fs::path("runs") / (recipe.run.name + "-sweep") : fs::path(recipe.output_directory());
+}
+
+SweepDirectory::SweepDirectory(const SweepPlan& plan, int64_t threads)
+    : path_(sweep_path(plan.recipe())), trials_(plan.trials()) {
+  const fs::path file = path_ / kSweepFile;
+  std::error_code error;
+  const bool is_new = !fs::exists(file, error);
+  if (is_new && !holds_nothing(path_)) {
+    throw Error(ExitCode::recipe,
+                fmt::format("{} is not empty, and holds no sweep; choose another run.output_dir",
+                            one_line(path_.string())));
+  }
+  fs::create_directories(path_, error);
+  if (error) throw io_error(path_, "making the directory", error.value());
+  const StoredSweep wanted{.threads = threads,
+                           .trials = plan.trials(),
+                           .settings = identity_of(plan.recipe().settings()).mathematics,
+                           .recipe = plan.recipe().to_yaml(false)};
+  if (is_new) create(file, text_of(wanted));
+  StoredSweep stored = read_sweep(file);
+  require_same_sweep(stored, wanted, path_);
+  threads_ = stored.threads;
+  if (stored.trials == wanted.trials) return;
+  stored.trials = wanted.trials;
+  stored.recipe = wanted.recipe;
+  write_atomically(file, text_of(stored));
+}
+
+const TrialRecords& SweepDirectory::records(const Warn& warn) {
+  for (int64_t number = 0; number < trials_; ++number) {
+    const fs::path file = path_ / (trial_name(number) + ".json");
+    struct stat status = {};
+    if (::stat(file.c_str(), &status) != 0) continue;
+    const Seen now{.inode = status.st_ino,
+                   .modified = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec,
+                   .bytes = status.st_size};
+    if (seen_[number] == now) continue;
+    seen_[number] = now;
+    const std::optional<TrialRecord> record = parse_trial(read_text(file, Links::refuse).value_or(""));
+    if (record && record->number == number) {
+      records_[number] = *record;
+    } else {
+      records_.erase(number);
+      warn(fmt::format("{} is damaged: its trial goes on from its own run", one_line(file.string())));
+    }
+  }
+  return records_;
+}
+
+std::optional<SweepPlan> sweep_in(const fs::path& directory) {
+  const fs::path file = directory / kSweepFile;
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return std::nullopt;
+  return SweepPlan({.path = file.string(), .text = read_sweep(file).recipe}, {});
+}
+
+TrialRecords read_trials(const fs::path& directory, int64_t trials, const SweepDirectory::Warn& warn) {
+  TrialRecords records;
+  for (int64_t number = 0; number < trials; ++number) {
+    const fs::path file = directory / (trial_name(number) + ".json");
+    const std::optional<std::string> text = read_text(file, Links::refuse);
+    if (!text) continue;
+    if (std::optional<TrialRecord> record = parse_trial(*text); record && record->number == number) {
+      records[number] = *std::move(record);
+    } else {
+      warn(fmt::format("{} is damaged, and left out", one_line(file.string())));
+    }
+  }
+  return records;
+}
+
+std::vector<Observation> known_results(const SweepPlan& plan) {
+  std::vector<Observation> known;
+  for (const std::string& directory : plan.section().know) {
+    const std::optional<SweepPlan> other = sweep_in(directory);
+    if (!other) {
+      fail_at(plan.recipe().origin_of("sweep.know"),
+              fmt::format("there is no sweep in {}", one_line(directory)));
+    }
+    const TrialRecords records = read_trials(directory, other->trials(), [](const std::string&) {});
+    const std::vector<TrialState> states = sweep_state(*other, records);
+    std::vector<Observation> results = observations(*other, records, states);
+    size_t index = 0;
+    for (const auto& [number, record] : records) {
+      Observation result = results[index++];
+      const std::optional<Setting> values = plan.values_of(texts_for(plan, *other, record));
+      if (!values || result.state == Observation::State::open) continue;
+      result.setting = *values;
+      known.push_back(std::move(result));
+    }
+  }
+  return known;
+}
+
+}  // namespace trainer
