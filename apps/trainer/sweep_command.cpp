@@ -12,6 +12,7 @@
 #include "core/base/units.h"
 #include "core/host/gpus.h"
 #include "core/host/limits.h"
+#include "core/host/stop.h"
 #include "core/recipe/memory_fit.h"
 #include "core/session/membership.h"
 #include "core/sweep/sweep_worker.h"
@@ -80,6 +81,7 @@ int print_plan(const SweepPlan& plan) {
 
 int sweep_command(const Arguments& arguments) {
   require_one_process("a sweep");
+  const StopSignals signals;
   const SweepPlan plan({.path = arguments.config}, arguments.overrides);
   if (arguments.sweep_plan) return print_plan(plan);
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});

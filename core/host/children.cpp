@@ -64,6 +64,11 @@ void raise_oom_score(int score) {
 
 }  // namespace
 
+std::string signal_text(int signal) {
+  const char* text = ::sigdescr_np(signal);
+  return fmt::format("signal {}{}", signal, text == nullptr ? "" : fmt::format(" ({})", text));
+}
+
 Children::Children(int at_once) : watched_(watched_signals()), at_once_(at_once) {
   ::sigprocmask(SIG_BLOCK, &watched_, &before_);
 }

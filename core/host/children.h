@@ -35,6 +35,9 @@ struct ChildEnd {
   bool was_late;
 };
 
+/// "signal 9 (Killed)"
+std::string signal_text(int signal);
+
 /// The child processes that this one waits for. Meanwhile signals are forwarded to them alone.
 class Children {
  public:

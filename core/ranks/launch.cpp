@@ -45,12 +45,6 @@ int signal_of(int status) {
   return signal > 0 && signal < NSIG ? signal : 0;
 }
 
-/// "signal 9 (Killed)"
-std::string signal_text(int signal) {
-  const char* text = ::sigdescr_np(signal);
-  return fmt::format("signal {}{}", signal, text == nullptr ? "" : fmt::format(" ({})", text));
-}
-
 /// `asked`: whether the ranks were asked to stop; the request may have come before they could handle it.
 int code_of(int status, bool asked) {
   if (WIFEXITED(status) && is_own_code(WEXITSTATUS(status))) return WEXITSTATUS(status);

@@ -83,9 +83,14 @@ std::vector<std::string> texts_for(const SweepPlan& plan, const SweepPlan& other
   return texts;
 }
 
+/// But for what processes that make sweep.json leave until it is there.
 bool holds_nothing(const fs::path& directory) {
   std::error_code error;
-  return directory_entries(directory, error).empty() || error;
+  const std::vector<DirectoryEntry> entries = directory_entries(directory, error);
+  return std::ranges::all_of(entries, [](const DirectoryEntry& entry) {
+    const std::string name = entry.path().filename().string();
+    return name.starts_with(kSweepFile) || is_unfinished(name);
+  });
 }
 
 }  // namespace

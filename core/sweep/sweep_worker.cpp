@@ -66,6 +66,7 @@ int SweepWorker::run() try {
   }
   if (code_ != 0) return code_;
   look();
+  tell_decisions();
   return is_done() ? finish() : 0;
 } catch (...) {
   // Its trials are saved: an error here is not theirs.
@@ -92,9 +93,21 @@ void SweepWorker::look() {
   states_ = sweep_state(plan_, records_);
 }
 
+/// Halving decides about a trial when all before it have come to the rung, which may be much later.
+void SweepWorker::tell_decisions() {
+  std::erase_if(undecided_, [this](int64_t number) {
+    const TrialState& state = states_[static_cast<size_t>(number)];
+    if (state.what == What::dropped)
+      log_.info(fmt::format("trial {} is dropped at {}: not among the best 1/{}", number,
+                            to_string(plan_.rungs()[state.next]), plan_.section().halving_factor));
+    return state.is_decided();
+  });
+}
+
 /// The lowest trials that are ready and that nobody has.
 void SweepWorker::start_ready() {
   look();
+  tell_decisions();
   remove_checkpoints();
   for (int64_t number = 0; number < plan_.trials() && std::ssize(active_) < plan_.section().parallel;
        ++number) {
@@ -161,6 +174,7 @@ void SweepWorker::start_part(Active trial) {
       trial.record.overrides.empty()
           ? ", as written"
           : fmt::format(": {}", one_line(fmt::format("{}", fmt::join(trial.record.overrides, " "))))));
+  undecided_.insert(trial.record.number);
   active_.emplace(children_.start(start), std::move(trial));
 }
 

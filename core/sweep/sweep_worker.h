@@ -54,6 +54,7 @@ class SweepWorker {
   bool work();
   bool stops() const { return children_.were_asked() || is_over_ || code_ != 0; }
   void look();
+  void tell_decisions();
   void start_ready();
   bool start(int64_t number);
   void start_part(Active trial);
@@ -75,10 +76,10 @@ class SweepWorker {
   std::map<size_t, Active> active_;  ///< by their child
   TrialRecords records_;
   std::vector<TrialState> states_;
-  std::set<int64_t> without_checkpoints_;
-  int code_ = 0;                 ///< with which it must end
-  bool is_over_ = false;         ///< the time that it has
-  double idle_ = 0, total_ = 0;  ///< seconds, of all its trials
+  std::set<int64_t> without_checkpoints_, undecided_;  ///< the latter: of its own trials
+  int code_ = 0;                                       ///< with which it must end
+  bool is_over_ = false;                               ///< the time that it has
+  double idle_ = 0, total_ = 0;                        ///< seconds, of all its trials
 };
 
 }  // namespace trainer

@@ -51,9 +51,10 @@ void add_measurements(const fs::path& run, const RunHistory& history, RepeatReco
 }
 
 void fail(TrialRecord& record, const std::string& reason, const TrialEnd& end) {
+  const bool has_exited = WIFEXITED(end.status);
   record.failure = TrialFailure{.reason = reason,
-                                .code = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : 0,
-                                .message = end.last_line};
+                                .code = has_exited ? WEXITSTATUS(end.status) : 0,
+                                .message = has_exited ? end.last_line : signal_text(WTERMSIG(end.status))};
 }
 
 /// The values of a run that has paused or finished.

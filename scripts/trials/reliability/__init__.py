@@ -7,10 +7,10 @@ share a run, one of which is killed. It needs mpirun.
 import time
 from pathlib import Path
 
-from reliability import asked, damage, power, ranks_lost, saves, soak, stops
+from reliability import asked, damage, power, ranks_lost, saves, soak, stops, sweeps
 
 PARTS = {'stops': stops.checks, 'saves': saves.checks, 'asked': asked.checks, 'damage': damage.checks, 'power': power.checks,
-         'soak': soak.checks, 'ranks': ranks_lost.checks}
+         'soak': soak.checks, 'sweeps': sweeps.checks, 'ranks': ranks_lost.checks}
 PATIENCE, SEED = 600, int(time.time())
 AT_ONCE = 1  # some measure times
 
