@@ -173,8 +173,10 @@ void add_watching_commands(CLI::App& app, Arguments& arguments) {
 
 void add_report_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* report = app.add_subcommand(
-      "report", "write curves, results and recipe of one or several runs into one HTML file");
-  report->add_option("runs", arguments.inputs, "the runs' directories, or directories that contain runs")
+      "report", "write curves and results of one or several runs, or of a sweep, into one HTML file");
+  report
+      ->add_option("runs", arguments.inputs,
+                   "the directories of runs or of one sweep, or directories that contain runs")
       ->required()
       ->expected(1, -1)
       ->type_name("DIRECTORY");
@@ -183,9 +185,11 @@ void add_report_commands(CLI::App& app, Arguments& arguments) {
           "--output,-o", arguments.out,
           "the file to write (default: report.html in the directory, or of several in the working directory)")
       ->type_name("FILE");
-  CLI::App* watch =
-      app.add_subcommand("watch", "show a run's curves and numbers in the terminal while it trains");
-  watch->add_option("run", arguments.path, "the run's directory")->required()->type_name("DIRECTORY");
+  CLI::App* watch = app.add_subcommand(
+      "watch", "show a run's curves and numbers, or a sweep's trials, in the terminal while it trains");
+  watch->add_option("run", arguments.path, "the directory of the run or of the sweep")
+      ->required()
+      ->type_name("DIRECTORY");
 }
 
 void add_shell_commands(CLI::App& app, Arguments& arguments) {

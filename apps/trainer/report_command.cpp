@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -13,8 +14,10 @@
 #include "core/base/regular_file.h"
 #include "core/recipe/changed.h"
 #include "core/report/run_report.h"
+#include "core/report/sweep_report.h"
 #include "core/storage/atomic_file.h"
 #include "core/storage/output_file.h"
+#include "core/sweep/sweep_directory.h"
 
 namespace trainer {
 
@@ -44,33 +47,51 @@ std::string page_of(const std::vector<ListedRun>& runs) {
   return reported.size() == 1 ? run_report(reported[0]) : runs_report(reported);
 }
 
+constexpr const char* kReportFile = "report.html";
+
 /// The default path: within the only directory given, or in the working directory if there are several.
 std::filesystem::path usual_path(const std::vector<std::string>& directories,
                                  const std::vector<ListedRun>& runs) {
-  constexpr const char* kName = "report.html";
-  if (runs.size() == 1) return runs[0].overview.directory / kName;
-  return directories.size() == 1 ? std::filesystem::path(directories[0]) / kName
-                                 : std::filesystem::path(kName);
+  if (runs.size() == 1) return runs[0].overview.directory / kReportFile;
+  return directories.size() == 1 ? std::filesystem::path(directories[0]) / kReportFile
+                                 : std::filesystem::path(kReportFile);
 }
 
-}  // namespace
-
-int report_command(const Arguments& arguments) {
-  const std::vector<ListedRun> runs = runs_in(arguments.inputs);
+/// Writes the page to --output, or else to this path. Mistakes in the paths are found before it is made.
+void write_page(const Arguments& arguments, const std::filesystem::path& usual,
+                const std::function<std::string()>& make) {
   const bool is_usual = arguments.out.empty();
-  const std::filesystem::path path =
-      is_usual ? usual_path(arguments.inputs, runs) : std::filesystem::path(arguments.out);
+  const std::filesystem::path path = is_usual ? usual : std::filesystem::path(arguments.out);
   if (is_usual) require_regular(path, Links::refuse);
   const OutputFile file(path);
-  const std::string page = page_of(runs);
+  const std::string page = make();
   if (is_usual) {
     write_atomically(path, page);
   } else {
     file.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(page))); });
   }
+  print_note(file, fmt::format("wrote {}", one_line(path.string())));
+}
+
+/// Of a sweep, if that is the only directory given.
+bool reports_sweep(const Arguments& arguments) {
+  if (arguments.inputs.size() != 1) return false;
+  const std::filesystem::path directory = arguments.inputs[0];
+  const std::optional<SweepPlan> sweep = sweep_in(directory);
+  if (!sweep) return false;
+  const TrialRecords records = read_trials(directory, *sweep, print_warning);
+  write_page(arguments, directory / kReportFile, [&] { return sweep_report(*sweep, directory, records); });
+  return true;
+}
+
+}  // namespace
+
+int report_command(const Arguments& arguments) {
+  if (reports_sweep(arguments)) return 0;
+  const std::vector<ListedRun> runs = runs_in(arguments.inputs);
   for (const ListedRun& run : runs)
     for (const std::string& problem : run.overview.problems) print_warning(problem);
-  print_note(file, fmt::format("wrote {}", one_line(path.string())));
+  write_page(arguments, usual_path(arguments.inputs, runs), [&] { return page_of(runs); });
   return 0;
 }
 

@@ -166,9 +166,9 @@ std::vector<size_t> widths_of(const std::vector<std::string>& heads,
 
 void print_line(const std::string& name, const std::vector<std::string>& values,
                 const std::vector<size_t>& widths) {
-  std::string line = fmt::format("{:<{}}", shortened(name, widths[0]), widths[0]);
+  std::string line = fmt::format("{:<{}}", shortened_name(name, widths[0]), widths[0]);
   for (size_t i = 0; i < values.size(); ++i)
-    line += fmt::format("  {:<{}}", shortened(values[i], widths[i + 1]), widths[i + 1]);
+    line += fmt::format("  {:<{}}", shortened_name(values[i], widths[i + 1]), widths[i + 1]);
   print_text("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
 }
 

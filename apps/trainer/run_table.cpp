@@ -136,7 +136,7 @@ void print_columns(std::vector<Column>& columns, size_t table_width) {
       const std::string& cell = row == 0 ? columns[i].name : columns[i].cells[row - 1];
       if (i > 0) line += "  ";
       line += columns[i].is_number ? fmt::format("{:>{}}", cell, widths[i])
-                                   : fmt::format("{:<{}}", shortened(cell, widths[i]), widths[i]);
+                                   : fmt::format("{:<{}}", shortened_name(cell, widths[i]), widths[i]);
     }
     print_text("{}\n", line);
   }
@@ -209,7 +209,7 @@ std::string key_named(const std::vector<ListedRun>& runs, const std::string& nam
 
 }  // namespace
 
-std::string shortened(const std::string& text, size_t width) {
+std::string shortened_name(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
   return width < 4 ? text.substr(text.size() - width) : "..." + text.substr(text.size() + 3 - width);
 }

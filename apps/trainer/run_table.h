@@ -34,7 +34,7 @@ void sort_runs(std::vector<ListedRun>& runs, const std::string& key);
 std::string name_of(const RunOverview& run, const std::filesystem::path& root);
 
 /// The end of a name, which distinguishes runs.
-std::string shortened(const std::string& text, size_t width);
+std::string shortened_name(const std::string& text, size_t width);
 
 /// The number that a value of a recipe begins with: 5 of "5ep".
 std::optional<double> leading_number(const std::string& text);

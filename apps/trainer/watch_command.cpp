@@ -12,12 +12,14 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/run_table.h"
 #include "apps/trainer/standard_streams.h"
+#include "apps/trainer/sweep_screen.h"
 #include "core/base/printable.h"
 #include "core/base/units.h"
 #include "core/host/progress.h"
 #include "core/report/chart.h"
 #include "core/report/terminal_chart.h"
 #include "core/run/run_history.h"
+#include "core/sweep/sweep_directory.h"
 #include "core/train/time_shares.h"
 
 namespace trainer {
@@ -37,7 +39,8 @@ std::string head(const RunOverview& run, size_t width) {
           fmt::format(" ({:.0f} %)", 100.0 * static_cast<double>(run.step) / static_cast<double>(*run.steps));
   }
   const size_t room = width - std::min(width, state.size());
-  std::string text = shortened(one_line(run.directory.string()), std::max(room, kLeastName)) + state + "\n";
+  std::string text =
+      shortened_name(one_line(run.directory.string()), std::max(room, kLeastName)) + state + "\n";
   if (run.samples_per_s) text += human_rate(*run.samples_per_s) + " samples/s, ";
   if (run.best) text += fmt::format("best {} {:.4f}", one_line(run.metric), *run.best);
   if (run.best && run.best_step) text += fmt::format(" at step {}", *run.best_step);
@@ -142,23 +145,41 @@ std::string view_of(const RunOverview& run, size_t width) {
   return printable(head(run, width) + condition(history) + curves(history, width) + latest(run, history));
 }
 
+/// What a run or a sweep looks like now.
+struct Watched {
+  std::string text;
+  bool goes_on;  ///< something may change
+};
+
+Watched look_at(const std::string& path, size_t width) {
+  const std::optional<SweepPlan> sweep = sweep_in(path);
+  if (!sweep) {
+    const RunOverview run = run_in(path);
+    return {view_of(run, width), run.state == RunCondition::running};
+  }
+  std::string warnings;
+  const TrialRecords records = read_trials(path, *sweep, [&](const std::string& text) {
+    warnings += printable("warning: " + text + "\n");
+  });
+  return {sweep_screen(*sweep, path, records, width) + warnings, !is_decided(*sweep, records)};
+}
+
 }  // namespace
 
 int watch_command(const Arguments& arguments) {
-  RunOverview run = run_in(arguments.path);
   if (!Progress::for_terminal(STDOUT_FILENO)) {
-    print_to_output(view_of(run, kUsualWidth));
+    print_to_output(look_at(arguments.path, kUsualWidth).text);
     return 0;
   }
   while (true) {
     const size_t width = std::min(output_width().value_or(kUsualWidth), kMostWidth);
+    const Watched view = look_at(arguments.path, width);
     // Each line is cleared to its right, and the screen below the last one: nothing flickers.
     std::string screen = "\x1b[H";
-    for (const char c : cut(view_of(run, width), width))
+    for (const char c : cut(view.text, width))
       screen += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
-    if (!write_at_once(screen + "\x1b[J") || run.state != RunCondition::running) return 0;
+    if (!write_at_once(screen + "\x1b[J") || !view.goes_on) return 0;
     std::this_thread::sleep_for(kPause);
-    run = run_in(arguments.path);
   }
 }
 

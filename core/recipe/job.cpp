@@ -220,6 +220,13 @@ SourceRequest source_request(const RunSpec& spec, Split split) {
           .threads = thread_limit(spec.ranks_on_host()).value};
 }
 
+std::optional<int64_t> steps_in(const RunSpec& spec, const Duration& duration) {
+  const std::optional<SourceInfo> train = peek_split(spec, Split::train);
+  if (!train) return std::nullopt;
+  const TrainingOrder order(train->size, spec.batch().global_batch, spec.recipe().data.drop_last);
+  return order.steps_in(duration, spec.tokens_of_batch());
+}
+
 /// A GPU leaves the rank's threads free; the step's own is one of them.
 int64_t worker_count(const Job& job) {
   const int64_t others = thread_limit(job.spec.ranks_on_host()).value - 1;

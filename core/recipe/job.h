@@ -76,6 +76,9 @@ inline bool shares_ring(const Plan& plan) {
   return !plan.is_async;
 }
 
+/// Steps of training in a duration; nothing if the data is missing.
+std::optional<int64_t> steps_in(const RunSpec& spec, const Duration& duration);
+
 /// The request for one split of the recipe's data.
 SourceRequest source_request(const RunSpec& spec, Split split);
 

@@ -122,10 +122,10 @@ class ChoiceParameter final : public SweepParameter {
   std::string text(double value) const override {
     return to_flow(values_.items.at(static_cast<size_t>(value)));
   }
-  std::optional<double> value_of(const Value& given) const override {
-    const std::string text = to_flow(given);
+  std::optional<double> value_of(const Value& given) const override { return value_of_text(to_flow(given)); }
+  std::optional<double> value_of_text(const std::string& given) const override {
     for (size_t i = 0; i < values_.items.size(); ++i) {
-      if (to_flow(values_.items[i]) == text) return static_cast<double>(i);
+      if (to_flow(values_.items[i]) == given) return static_cast<double>(i);
     }
     return std::nullopt;
   }
@@ -227,6 +227,13 @@ void SweepParameter::declare(Fields& fields) {
              "other parameters' keys with the values, one or a list, for which this parameter exists");
 }
 
+std::optional<double> SweepParameter::value_of_text(const std::string& given) const {
+  Value scalar;
+  scalar.kind = Value::Kind::scalar;
+  scalar.text = given;
+  return value_of(scalar);
+}
+
 SweepSection::SweepSection() : method(sweep_methods().front().make()) {}
 
 void SweepSection::declare(Fields& fields) {
@@ -249,7 +256,7 @@ void SweepSection::declare(Fields& fields) {
       .add("trials", &trials,
            "settings to try, the recipe as written included; default: all of a grid, required otherwise")
       .at_least(1)
-      .at_most(100'000);
+      .at_most(10'000);
   fields.add("parallel", &parallel, "trials that one process trains at once").at_least(1).at_most(1024);
   fields.add("keep", &keep, "of how many of the best trials checkpoints are kept").at_least(0);
   fields.add("seed", &seed, "seed of the settings").at_least(0);

@@ -34,6 +34,8 @@ class SweepParameter : public Component {
   virtual std::string text(double value) const = 0;
   /// The value of the dimension that a value of the recipe is; nothing if it is none.
   virtual std::optional<double> value_of(const Value& given) const = 0;
+  /// The same for the text of a table.
+  virtual std::optional<double> value_of_text(const std::string& given) const;
   /// Reports values that make no range or no choice.
   virtual void check(Diagnostics& diagnostics) const = 0;
 

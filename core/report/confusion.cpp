@@ -53,18 +53,18 @@ class Matrix {
   const Json *rows_, *classes_;
 };
 
-struct Pair {
+struct ConfusedPair {
   size_t label, prediction;
   double count;
 };
 
 /// The most frequent mistakes, the first of equal ones first.
-std::vector<Pair> worst_pairs(const Matrix& matrix) {
-  const auto is_worse = [](const Pair& a, const Pair& b) { return a.count > b.count; };
-  std::vector<Pair> worst;
+std::vector<ConfusedPair> worst_pairs(const Matrix& matrix) {
+  const auto is_worse = [](const ConfusedPair& a, const ConfusedPair& b) { return a.count > b.count; };
+  std::vector<ConfusedPair> worst;
   for (size_t label = 0; label < matrix.size(); ++label) {
     for (size_t prediction = 0; prediction < matrix.size(); ++prediction) {
-      const Pair pair{label, prediction, matrix.at(label, prediction)};
+      const ConfusedPair pair{label, prediction, matrix.at(label, prediction)};
       if (label == prediction || !(pair.count > 0)) continue;
       if (worst.size() == kMostPairs && !is_worse(pair, worst.back())) continue;
       worst.insert(std::ranges::upper_bound(worst, pair, is_worse), pair);
@@ -76,7 +76,7 @@ std::vector<Pair> worst_pairs(const Matrix& matrix) {
 
 std::string pairs_table(const Matrix& matrix) {
   std::vector<std::vector<std::string>> rows;
-  for (const Pair& pair : worst_pairs(matrix))
+  for (const ConfusedPair& pair : worst_pairs(matrix))
     rows.push_back({matrix.name(pair.label), matrix.name(pair.prediction), fmt::format("{:.0f}", pair.count),
                     share_text(pair.count / matrix.total(pair.label))});
   if (rows.empty()) return "<p>No sample is predicted wrongly.</p>\n";

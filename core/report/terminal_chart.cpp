@@ -74,7 +74,7 @@ size_t place(double value, double low, double high, size_t count) {
 }  // namespace
 
 std::vector<std::string> terminal_chart(const std::string& title, const Points& points, size_t width,
-                                        size_t height, const Points& marked) {
+                                        size_t height, const Points& marked, const std::string& axis) {
   double low = std::numeric_limits<double>::infinity(), high = -low, first = low, last = -low;
   for (const Points* all : {&points, &marked}) {
     for (const auto& [x, y] : *all) {
@@ -103,7 +103,7 @@ std::vector<std::string> terminal_chart(const std::string& title, const Points& 
                                                   : "";
     lines.push_back(fmt::format("{:>{}} {}", label, kLabelWidth, dots.line(row)));
   }
-  const std::string begin = fmt::format("step {:.8g}", first), end = fmt::format("{:.8g}", last);
+  const std::string begin = fmt::format("{} {:.8g}", axis, first), end = fmt::format("{:.8g}", last);
   const size_t room = width - kLabelWidth - 1;
   const size_t gap = room > begin.size() + end.size() ? room - begin.size() - end.size() : 1;
   lines.push_back(std::string(kLabelWidth + 1, ' ') + begin + std::string(gap, ' ') + end);

@@ -15,10 +15,9 @@ constexpr int64_t kMaxGrid = 1'000'000;
 /// How many settings grid_settings() returns; nothing if there are more than kMaxGrid.
 std::optional<int64_t> grid_size(const Space& space, const std::vector<int64_t>& points);
 
-/// All combinations of choices and of `points` values of each range, at equal distances or ratios with both
-/// ends; a single one is the middle. Integers are rounded, and each is taken once. The last dimension varies
-/// fastest. `points` has an entry from 1 to kMaxGrid for each dimension; those of choices are not read.
-/// Throws std::length_error above kMaxGrid.
+/// All combinations of choices and `points` values (1 to kMaxGrid) of each range, equally spaced with both
+/// ends; one is the middle, integers are rounded and distinct. The last dimension varies fastest. Throws
+/// std::length_error above kMaxGrid.
 std::vector<Setting> grid_settings(const Space& space, const std::vector<int64_t>& points);
 
 }  // namespace trainer

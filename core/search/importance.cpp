@@ -42,11 +42,11 @@ Settings having_value(size_t place, const Settings& settings) {
 /// Without a factor that all dimensions share. Conditional PED-ANOVA: the divergence among the settings that
 /// have the dimension, times the square of their share of the best, divided by their share of all.
 double importance(const Space& space, size_t place, const Settings& best, const Settings& all) {
-  const Settings best_having = having_value(place, best), having = having_value(place, all);
+  const Settings best_having = having_value(place, best), all_having = having_value(place, all);
   if (is_single(space[place]) || best_having.empty()) return 0;
   const double of_best = static_cast<double>(best_having.size()) / static_cast<double>(best.size());
-  const double of_all = static_cast<double>(having.size()) / static_cast<double>(all.size());
-  return of_best * of_best / of_all * divergence(space[place], place, best_having, having);
+  const double of_all = static_cast<double>(all_having.size()) / static_cast<double>(all.size());
+  return of_best * of_best / of_all * divergence(space[place], place, best_having, all_having);
 }
 
 /// The best tenth of some finished observations, with all that equal the last of them.

@@ -19,12 +19,15 @@ namespace {
 constexpr int64_t kRandomResults = 10;  ///< results without which there is nothing to estimate
 constexpr int kCandidates = 24;
 
-/// The settings of some observations that have a group's dimensions: all of them, or none.
-std::vector<const Setting*> having(size_t dimension, const std::vector<Observation>& seen,
+/// The settings of some observations that have a group's dimensions. Results have all of them or none, open
+/// ones may have some.
+std::vector<const Setting*> having(const std::vector<size_t>& group, const std::vector<Observation>& seen,
                                    const std::vector<size_t>& places) {
   std::vector<const Setting*> settings;
   for (const size_t place : places) {
-    if (seen[place].setting[dimension]) settings.push_back(&seen[place].setting);
+    const Setting& setting = seen[place].setting;
+    const auto has = [&setting](size_t dimension) { return setting[dimension].has_value(); };
+    if (std::ranges::all_of(group, has)) settings.push_back(&setting);
   }
   return settings;
 }
@@ -34,8 +37,8 @@ std::vector<const Setting*> having(size_t dimension, const std::vector<Observati
 /// improvement.
 void set_group(const Space& space, const std::vector<size_t>& group, const std::vector<Observation>& seen,
                const ObservationSplit& split, RandomStream& stream, Setting& setting) {
-  const Parzen good(space, group, having(group.front(), seen, split.good));
-  const Parzen bad(space, group, having(group.front(), seen, split.bad));
+  const Parzen good(space, group, having(group, seen, split.good));
+  const Parzen bad(space, group, having(group, seen, split.bad));
   Setting candidate(space.size()), best;
   double best_ratio = -std::numeric_limits<double>::infinity();
   for (int i = 0; i < kCandidates; ++i) {

@@ -72,6 +72,14 @@ void require_same_sweep(const StoredSweep& stored, const StoredSweep& wanted, co
   }
 }
 
+/// Whether a record is of this trial of the sweep, and not of another sweep's.
+bool is_record_of(const SweepPlan& plan, const TrialRecord& record, int64_t number) {
+  const bool has_rungs = std::ranges::all_of(
+      record.repeats, [&](const RepeatRecord& repeat) { return repeat.rungs.size() <= plan.rungs().size(); });
+  return record.number == number && record.texts.size() == plan.columns().size() &&
+         record.repeats.size() == plan.repeats().size() && has_rungs;
+}
+
 /// The values of a record's columns in the order of another sweep's; "" for those that it lacks.
 std::vector<std::string> texts_for(const SweepPlan& plan, const SweepPlan& other, const TrialRecord& record) {
   std::vector<std::string> texts;
@@ -114,7 +122,7 @@ fs::path sweep_path(const Recipe& recipe) {
 }
 
 SweepDirectory::SweepDirectory(const SweepPlan& plan, int64_t threads)
-    : path_(sweep_path(plan.recipe())), trials_(plan.trials()) {
+    : path_(sweep_path(plan.recipe())), plan_(plan) {
   const fs::path file = path_ / kSweepFile;
   std::error_code error;
   const bool is_new = !fs::exists(file, error);
@@ -140,7 +148,7 @@ SweepDirectory::SweepDirectory(const SweepPlan& plan, int64_t threads)
 }
 
 const TrialRecords& SweepDirectory::records(const Warn& warn) {
-  for (int64_t number = 0; number < trials_; ++number) {
+  for (int64_t number = 0; number < plan_.trials(); ++number) {
     const fs::path file = path_ / (trial_name(number) + ".json");
     struct stat status = {};
     if (::stat(file.c_str(), &status) != 0) continue;
@@ -150,7 +158,7 @@ const TrialRecords& SweepDirectory::records(const Warn& warn) {
     if (seen_[number] == now) continue;
     seen_[number] = now;
     const std::optional<TrialRecord> record = parse_trial(read_text(file, Links::refuse).value_or(""));
-    if (record && record->number == number) {
+    if (record && is_record_of(plan_, *record, number)) {
       records_[number] = *record;
     } else {
       records_.erase(number);
@@ -167,13 +175,14 @@ std::optional<SweepPlan> sweep_in(const fs::path& directory) {
   return SweepPlan({.path = file.string(), .text = read_sweep(file).recipe}, {});
 }
 
-TrialRecords read_trials(const fs::path& directory, int64_t trials, const SweepDirectory::Warn& warn) {
+TrialRecords read_trials(const fs::path& directory, const SweepPlan& plan, const SweepDirectory::Warn& warn) {
   TrialRecords records;
-  for (int64_t number = 0; number < trials; ++number) {
+  for (int64_t number = 0; number < plan.trials(); ++number) {
     const fs::path file = directory / (trial_name(number) + ".json");
     const std::optional<std::string> text = read_text(file, Links::refuse);
     if (!text) continue;
-    if (std::optional<TrialRecord> record = parse_trial(*text); record && record->number == number) {
+    if (std::optional<TrialRecord> record = parse_trial(*text);
+        record && is_record_of(plan, *record, number)) {
       records[number] = *std::move(record);
     } else {
       warn(fmt::format("{} is damaged, and left out", one_line(file.string())));
@@ -190,7 +199,7 @@ std::vector<Observation> known_results(const SweepPlan& plan) {
       fail_at(plan.recipe().origin_of("sweep.know"),
               fmt::format("there is no sweep in {}", one_line(directory)));
     }
-    const TrialRecords records = read_trials(directory, other->trials(), [](const std::string&) {});
+    const TrialRecords records = read_trials(directory, *other, [](const std::string&) {});
     const std::vector<TrialState> states = sweep_state(*other, records);
     std::vector<Observation> results = observations(*other, records, states);
     size_t index = 0;

@@ -36,8 +36,8 @@ class SweepDirectory {
  public:
   using Warn = std::function<void(const std::string&)>;
 
-  /// Makes it, or joins the sweep in it. `threads` count for a new one. Throws Error: exit 78 if it is of
-  /// another sweep or of somebody else; 74 if it cannot be used.
+  /// Makes it, or joins the sweep in it; `plan` outlives it. `threads` count for a new one. Throws Error:
+  /// exit 78 if it is of another sweep or of somebody else; 74 if it cannot be used.
   SweepDirectory(const SweepPlan& plan, int64_t threads);
 
   const std::filesystem::path& path() const { return path_; }
@@ -55,7 +55,8 @@ class SweepDirectory {
   };
 
   std::filesystem::path path_;
-  int64_t threads_ = 0, trials_ = 0;
+  const SweepPlan& plan_;
+  int64_t threads_ = 0;
   TrialRecords records_;
   std::map<int64_t, Seen> seen_;
 };
@@ -65,7 +66,7 @@ class SweepDirectory {
 std::optional<SweepPlan> sweep_in(const std::filesystem::path& directory);
 
 /// The records in a directory; damaged ones are left out and named.
-TrialRecords read_trials(const std::filesystem::path& directory, int64_t trials,
+TrialRecords read_trials(const std::filesystem::path& directory, const SweepPlan& plan,
                          const SweepDirectory::Warn& warn);
 
 /// The results of earlier sweeps of the same parameters, for tpe. Throws Error (exit 78) for a directory

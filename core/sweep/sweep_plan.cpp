@@ -28,11 +28,18 @@ std::vector<int64_t> grid_points(const SweepSection& section) {
   return points;
 }
 
-/// A value from its text on one line.
-Value scalar_of(const std::string& text) {
-  Diagnostics ignored;
-  const Value map = parse_yaml("value: " + text, "record", ignored);
-  return map.entries.empty() ? Value{} : map.entries[0].value;
+/// The choice that a recipe has, of a parameter that sets several keys; "" if it has none of them.
+std::string chosen_text(const SweepParameter& parameter, const Value& settings) {
+  for (int64_t i = 0; i < parameter.points(); ++i) {
+    const std::vector<std::string> words = parameter.overrides(static_cast<double>(i));
+    const bool is_it = std::ranges::all_of(words, [&](const std::string& word) {
+      const size_t equals = word.find('=');
+      const Value::Entry* found = find_path(settings, word.substr(0, equals));
+      return found != nullptr && to_flow(found->value) == word.substr(equals + 1);
+    });
+    if (is_it) return parameter.text(static_cast<double>(i));
+  }
+  return "";
 }
 
 }  // namespace
@@ -163,8 +170,7 @@ TrialSetting SweepPlan::described(const Setting& values) const {
     std::ranges::move(words, std::back_inserter(setting.overrides));
     setting.texts[column_of_[i]] = parameter.text(*values[i]);
     const bool is_choice = space_[i].kind == Dimension::Kind::choice;
-    (*setting.values)[i] =
-        is_choice ? *values[i] : *parameter.value_of(scalar_of(setting.texts[column_of_[i]]));
+    (*setting.values)[i] = is_choice ? *values[i] : *parameter.value_of_text(setting.texts[column_of_[i]]);
   }
   return setting;
 }
@@ -176,6 +182,7 @@ TrialSetting SweepPlan::as_written(const Recipe& recipe, std::vector<std::string
     const SweepParameter& parameter = *section().parameters[i];
     const Value::Entry* found = parameter.key.empty() ? nullptr : find_path(settings, parameter.key);
     if (found != nullptr) setting.texts[column_of_[i]] = to_flow(found->value);
+    if (parameter.key.empty()) setting.texts[column_of_[i]] = chosen_text(parameter, settings);
   }
   setting.values = values_of(setting.texts);
   return setting;
@@ -187,7 +194,7 @@ std::optional<Setting> SweepPlan::values_of(const std::vector<std::string>& text
     if (!exists(space_, values, i)) continue;
     const std::string& text = texts.at(column_of_[i]);
     if (text.empty()) return std::nullopt;
-    values[i] = section().parameters[i]->value_of(scalar_of(text));
+    values[i] = section().parameters[i]->value_of_text(text);
     if (!values[i]) return std::nullopt;
   }
   return contains(space_, values) ? std::optional(values) : std::nullopt;

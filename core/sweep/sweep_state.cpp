@@ -122,8 +122,10 @@ class Decisions {
 };
 
 Observation observation_of(const SweepPlan& plan, const TrialRecord& record, const TrialState& state) {
-  Observation seen{.setting = plan.values_of(record.texts).value_or(Setting{})};
   using State = Observation::State;
+  std::optional<Setting> values = plan.values_of(record.texts);
+  if (!values) return {.state = State::failed};  // outside of the space nothing is learned from it
+  Observation seen{.setting = *std::move(values)};
   switch (state.what) {
     case What::finished:
       seen.state = State::finished;

@@ -72,9 +72,9 @@ std::string sweep_csv(const SweepPlan& plan, const std::vector<SweepRow>& rows) 
     std::vector<std::string> cells = {std::to_string(row.number), row.what, row.reason};
     cells.insert(cells.end(), row.texts.begin(), row.texts.end());
     for (size_t rung = 0; rung < plan.rungs().size(); ++rung)
-      cells.push_back(rung < row.state.rungs.size() ? fmt::format("{}", row.state.rungs[rung]) : "");
-    cells.push_back(row.state.value ? fmt::format("{}", *row.state.value) : "");
-    if (repeats) cells.push_back(row.state.value ? fmt::format("{}", row.state.spread) : "");
+      cells.push_back(rung < row.state.rungs.size() ? metric_number(row.state.rungs[rung]) : "");
+    cells.push_back(row.state.value ? metric_number(*row.state.value) : "");
+    if (repeats) cells.push_back(row.state.value ? metric_number(row.state.spread) : "");
     cells.push_back(std::to_string(row.steps));
     cells.push_back(number_or_nothing(row.samples_per_s));
     cells.push_back(row.peak_bytes == 0 ? "" : std::to_string(row.peak_bytes));
@@ -83,6 +83,10 @@ std::string sweep_csv(const SweepPlan& plan, const std::vector<SweepRow>& rows) 
     text += csv_row(cells);
   }
   return text;
+}
+
+std::string metric_number(double value) {
+  return fmt::format("{:.7g}", value);
 }
 
 std::string value_text(const SweepPlan& plan, double value, double spread) {
@@ -99,7 +103,8 @@ std::string best_recipe(const SweepPlan& plan, const TrialRecord& best, const Tr
   words.emplace_back("sweep=null");
   std::string text = fmt::format("# Trial {} of a sweep of {} settings: {}", best.number, plan.trials(),
                                  value_text(plan, state.value.value_or(0), state.spread));
-  if (plan.repeats().size() > 1) text += ", the mean of {} trainings, of which this is the first";
+  if (plan.repeats().size() > 1)
+    text += fmt::format(", the mean of {} trainings, of which this is the first", plan.repeats().size());
   return text + "\n" + plan.with(words)->to_yaml(false);
 }
 

@@ -34,6 +34,9 @@ std::string sweep_csv(const SweepPlan& plan, const std::vector<SweepRow>& rows);
 std::string best_recipe(const SweepPlan& plan, const TrialRecord& best, const TrialState& state,
                         int64_t threads);
 
+/// A value of a metric in tables: the digits of a number of 32 bits.
+std::string metric_number(double value);
+
 /// "top1 0.8921", with the deviation of repeats.
 std::string value_text(const SweepPlan& plan, double value, double spread);
 

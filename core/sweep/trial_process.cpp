@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/regular_file.h"
+#include "core/recipe/job.h"
 #include "core/run/run_history.h"
 #include "core/run/run_list.h"
 #include "core/run/status.h"
@@ -57,6 +58,19 @@ void fail(TrialRecord& record, const std::string& reason, const TrialEnd& end) {
                                 .message = has_exited ? end.last_line : signal_text(WTERMSIG(end.status))};
 }
 
+/// Of a finished run whose record was lost.
+void add_passed_rungs(const SweepPlan& plan, const RunHistory& history, const TrialRecord& record,
+                      RepeatRecord& repeat) {
+  if (repeat.rungs.size() == plan.rungs().size()) return;
+  const RunSpec spec(plan.with(record.overrides));
+  while (repeat.rungs.size() < plan.rungs().size()) {
+    const std::optional<int64_t> step = steps_in(spec, plan.rungs()[repeat.rungs.size()]);
+    const std::optional<double> value = step ? evaluated(plan, history, *step) : std::nullopt;
+    if (!value || !std::isfinite(*value)) return;
+    repeat.rungs.push_back({*step, *value});
+  }
+}
+
 /// The values of a run that has paused or finished.
 void add_values(const SweepPlan& plan, const fs::path& run, const TrialPart& part, const TrialEnd& end,
                 TrialRecord& record) {
@@ -76,6 +90,7 @@ void add_values(const SweepPlan& plan, const fs::path& run, const TrialPart& par
     return fail(record, "numeric", without);
   }
   if (has_ended) {
+    add_passed_rungs(plan, history, record, repeat);
     repeat.end = TrialValue{step, *value};
   } else {
     repeat.rungs.push_back({step, *value});

@@ -178,3 +178,14 @@ OWN_KERNELS = ("guard_kernels", "attention_kernels", "joined_kernels", "last_blo
 def own_kernels(check):
     figure = check.cases("own_kernels", "our own kernels agree with the reference on a GPU*")
     return dict.fromkeys(OWN_KERNELS, figure)
+
+
+@row("division", 150)
+def tune_batch(check):
+    """Each micro-batch by a process of its own; the peaks are of all processes on the device."""
+    text = check.run("tune_batch", [check.bin / "trainer", "tune", "batch", "--config", ROOT / "configs/resnet18_cifar10.yaml", SYNTHETIC,
+                                    "device.type=cuda", "training.precision=amp_fp16", "training.global_batch_size=64", "--seconds", "0.5", "--json"])
+    told = json.loads(text[text.index("{\n"):])
+    worst = max(abs(timing["peak_bytes"] / timing["planned_bytes"] - 1) for timing in told["timings"])
+    return (f"{told['override']} of {len(told['timings'])} sizes; peak off the plan by at most {100 * worst:.1f} %, joules a sample: "
+            + ", ".join(f"{timing.get('joules_per_sample', 0):.3g}" for timing in told["timings"]))

@@ -15,6 +15,7 @@
 #include "core/ranks/handshake.h"
 #include "core/recipe/recipe.h"
 #include "core/run/run_state.h"
+#include "core/sweep/trial_record.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors_header.h"
 #include "tests/data/images/images.h"
@@ -202,6 +203,10 @@ void put_states(const std::filesystem::path& folder) {
   state.loop = {.step = 1, .loss_scale = 65536, .last = {{"loss", 0.5}}, .best = {{"loss", HUGE_VAL}}};
   state.facts = state.algorithms = state.wall = {{"name", "text"}};
   put(folder, to_json(state));
+  TrialRecord trial{.number = 7, .overrides = {"optimizer.lr=0.1"}, .texts = {"0.1", ""}};
+  trial.repeats = {{.rungs = {{156, 0.5}}, .end = TrialValue{312, 0.75}, .steps = 312, .seconds = 1.5}};
+  trial.failure = TrialFailure{.reason = "memory", .code = 71, .message = "out of memory"};
+  put(folder, to_json(trial));
   put(folder,
       R"({"status":"failed","step":1,"steps":2,"pid":3,"host":"h","updated":4,"exit_code":70,"message":"m"})");
 }

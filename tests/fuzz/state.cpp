@@ -6,6 +6,8 @@
 #include "core/metrics/metrics.h"
 #include "core/run/run_state.h"
 #include "core/run/status.h"
+#include "core/sweep/sweep_directory.h"
+#include "core/sweep/trial_record.h"
 
 namespace trainer {
 namespace {
@@ -33,14 +35,22 @@ void try_state(std::string_view text) {
   }
 }
 
+/// An accepted record of a trial must be equal after writing and reading.
+void try_trial(std::string_view text) {
+  const std::optional<TrialRecord> record = parse_trial(text);
+  if (record && parse_trial(to_json(*record)) != record) std::abort();
+}
+
 }  // namespace
 }  // namespace trainer
 
-/// Files of a run's directory that are read when it continues or is listed.
+/// Files of a run's or a sweep's directory that are read when it continues or is listed.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   trainer::try_record(text);
   trainer::parse_status(text);
   trainer::try_state(text);
+  trainer::try_trial(text);
+  trainer::parse_sweep(text);
   return 0;
 }

@@ -24,9 +24,9 @@ def check_recipe():
     """The real program reads the recipe with all overrides; it does not need the device."""
     words, skip = [], False
     for word in WORDS:
-        if skip or word in ("eval", "predict", "--json", "--all"):
+        if skip or word in ("eval", "predict", "tune", "batch", "--json", "--all"):
             skip = False
-        elif word in ("--split", "--disable-pass"):
+        elif word in ("--split", "--disable-pass", "--seconds"):
             skip = True
         else:
             words.append(word)
@@ -82,6 +82,9 @@ def trainer():
     check_recipe()
     if WORDS[0] == "plan":
         return print('{"predicted": {"samples_per_second": 2000, "operations": {"conv2d": {"seconds": 0.002}}}}')
+    if WORDS[0] == "tune":
+        timing = {"micro_batch": 64, "planned_bytes": 1000, "peak_bytes": 990, "joules_per_sample": 0.5}
+        return print("round 1 of 3: micro-batch 64\n" + json.dumps({"override": "training.micro_batch_size=64", "timings": [timing]}, indent=2))
     if WORDS[0] == "eval":
         return print('{"loss": 0.2, "top1": 0.93}')
     if WORDS[0] == "predict":

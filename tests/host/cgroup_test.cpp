@@ -58,6 +58,21 @@ TEST_CASE("the least limit of all levels of version 2 counts") {
   CHECK(files.limits().cpus == 0.2);
 }
 
+TEST_CASE("kills for lack of memory are counted in the process's own group") {
+  const CgroupFiles files("0::/kubepods/pod7/main\n", kMountOf2);
+  CHECK(cgroup_memory_kills(files.root.path()) == 0);
+  files.add("sys/fs/cgroup/memory.events", "oom 9\noom_kill 9\n");
+  CHECK(cgroup_memory_kills(files.root.path()) == 9);  // the only one that can be read
+  files.add("sys/fs/cgroup/kubepods/pod7/main/memory.events", "low 0\noom 3\noom_kill 2\noom_group_kill 0\n");
+  CHECK(cgroup_memory_kills(files.root.path()) == 2);
+  files.add("sys/fs/cgroup/kubepods/pod7/main/memory.events", "oom_kill x\n");
+  CHECK(cgroup_memory_kills(files.root.path()) == 0);
+  const CgroupFiles old("4:memory:/job/step\n", kMountsOf1);
+  old.add("sys/fs/cgroup/memory/job/step/memory.oom_control",
+          "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+  CHECK(cgroup_memory_kills(old.root.path()) == 5);
+}
+
 TEST_CASE("version 1 has a hierarchy for each controller, beside those of version 2 without any") {
   const CgroupFiles files("4:memory:/job/step\n2:cpu,cpuacct:/job\n1:name=systemd:/x\n0::/unused\n",
                           kMountsOf1 + kMountOf2);

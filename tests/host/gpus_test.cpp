@@ -55,6 +55,16 @@ TEST_CASE("a GPU whose driver is not loaded is none, and the reason says so") {
   CHECK_THAT(machine.search().reason, ContainsSubstring("is NVIDIA's driver loaded?"));
 }
 
+TEST_CASE("the GPUs of a process are those that it lists, else those with files") {
+  Machine machine({"dev/nvidia0", "dev/nvidia1", "dev/nvidia11", "dev/nvidiactl"});
+  CHECK(visible_gpus(machine.root.path()) == 3);
+  machine.environment.set("CUDA_VISIBLE_DEVICES", "2,0");
+  CHECK(visible_gpus(machine.root.path()) == 2);
+  machine.environment.set("CUDA_VISIBLE_DEVICES", "-1");
+  CHECK(visible_gpus(machine.root.path()) == 0);
+  CHECK(visible_gpus(Machine().root.path()) == 0);
+}
+
 TEST_CASE("CUDA_VISIBLE_DEVICES hides all GPUs where its first entry is none") {
   Machine machine({"dev/nvidia0"});
   for (const char* none : {"", "-1", "NoDevFiles", "none,0"}) {

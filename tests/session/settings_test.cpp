@@ -61,7 +61,14 @@ const std::map<std::string, Words> kBeside = {
     {"validation.early_stop.patience", {"validation.early_stop.metric=loss"}}};
 
 /// Keys that another value changes together with others only.
-const std::map<std::string, Words> kTogether = {{"data.format", kFolder}, {"model.input_kind", kTokens}};
+const Words kRepeats = {"sweep.repeat={key: run.seed, values: [1]}"};
+const std::map<std::string, Words> kTogether = {
+    {"data.format", kFolder},
+    {"model.input_kind", kTokens},
+    {"optimizer.lr_scaling", {"optimizer.lr_for_batch=8", "optimizer.lr_scaling=sqrt"}},
+    {"sweep.parameters", {"sweep.parameters=[{uniform: {key: optimizer.lr, from: 0, to: 1}}]"}},
+    {"sweep.repeat.key", kRepeats},
+    {"sweep.repeat.values", kRepeats}};
 
 /// A recipe and what it settles, by the words that make it.
 const RunIdentity& settings_with(const Words& words) {

@@ -126,7 +126,7 @@ TEST_CASE("a directory belongs to one sweep, whose trials may grow in number") {
 
 TEST_CASE("damaged records are named once, and changed ones are read again") {
   const ScratchDirectory scratch;
-  const SweepPlan plan({.path = "swept.yaml", .text = test::swept_recipe(lr_sweep())},
+  const SweepPlan plan({.path = "swept.yaml", .text = test::swept_recipe("halving: {first: 1ba}, " + lr_sweep())},
                        {"run.output_dir=" + (scratch / "sweep").string()});
   SweepDirectory directory(plan, 1);
   std::vector<std::string> warnings;
@@ -140,9 +140,12 @@ TEST_CASE("damaged records are named once, and changed ones are read again") {
   CHECK(records().at(2) == test::trained(2, {1, 2}));
   test::put(directory.path() / "trial-0002.json", "{");
   test::put(directory.path() / "trial-0001.json", to_json(test::trained(3, {1})));
+  TrialRecord other = test::trained(3, {1});
+  other.texts = {"0.1", "0.2"};  // of another sweep
+  write_trial(directory.path(), other);
   CHECK(records().empty());
   CHECK(records().empty());
-  REQUIRE(warnings.size() == 2);
+  REQUIRE(warnings.size() == 3);
   CHECK_THAT(warnings[0],
              ContainsSubstring("trial-0001.json is damaged: its trial goes on from its own run"));
 }

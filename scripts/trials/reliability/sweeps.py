@@ -81,6 +81,18 @@ class Sweeps:
         run.require(run.weights() == weights, 'best.yaml does not end with the bits of its trial')
         return 'sweep, best.yaml trained alone: the bits of its trial'
 
+    def damaged(self):
+        """Records that are lost are made again from the runs, one after the other and all together."""
+        run = self.run('damaged records')
+        run.finish()
+        records = sorted(run.output.glob('trial-*.json'))
+        for lost in [[record] for record in (records if self.trials.thorough else records[::4])] + [records]:
+            for record in lost:
+                record.write_text('{"number": 1')
+            run.finish()
+            self.require_same(run)
+        return f'sweep, {len(records)} records damaged, each and all together: the table, best.yaml and weights of before'
+
     def stopped(self, kills):
         """Killed and asked to stop at random, in one or two processes, alone or with their trials."""
         random, seen = self.trials.random(7), {'killed': 0, 'with its trials': 0, 'stopped': 0}
@@ -90,7 +102,7 @@ class Sweeps:
             while code != 0:
                 processes = [run.start(start_new_session=True) for _ in range(random.choice([1, 1, 2]))]
                 time.sleep(random.random() ** 2 * 1.2 * self.alone.waited)
-                how = random.choice(list(seen)) if sum(seen.values()) < kills else None
+                how = list(seen)[sum(seen.values()) % len(seen)] if sum(seen.values()) < kills else None
                 for process in processes:
                     if how and process.poll() is None:
                         seen[how] += 1
@@ -128,7 +140,7 @@ def failures(trials):
     recipe = SWEPT[:SWEPT.index('sweep:')] + '''sweep:
   method: grid
   metric: loss
-  trial_timeout: 6s
+  trial_timeout: 4s
   parameters:
     - choice:
         values:
@@ -178,4 +190,4 @@ def signal_process(process):
 def checks(trials):
     sweeps = Sweeps(trials)
     kills = trials.options.kills or (100 if trials.thorough else 8)
-    return [sweeps.two_at_once, sweeps.three_processes, sweeps.best_alone, partial(sweeps.stopped, kills), partial(failures, trials)]
+    return [sweeps.two_at_once, sweeps.three_processes, sweeps.best_alone, sweeps.damaged, partial(sweeps.stopped, kills), partial(failures, trials)]
