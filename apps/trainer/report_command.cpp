@@ -75,8 +75,9 @@ void write_page(const Arguments& arguments, const std::filesystem::path& usual,
 
 /// Of a sweep, if that is the only directory given.
 bool reports_sweep(const Arguments& arguments) {
-  if (arguments.inputs.size() != 1) return false;
-  const std::filesystem::path directory = arguments.inputs[0];
+  const std::vector<std::string>& given = arguments.inputs;
+  if (given.size() != 1) return false;
+  const std::filesystem::path directory = given[0];
   const std::optional<SweepPlan> sweep = sweep_in(directory);
   if (!sweep) return false;
   const TrialRecords records = read_trials(directory, *sweep, print_warning);

@@ -158,9 +158,8 @@ Watched look_at(const std::string& path, size_t width) {
     return {view_of(run, width), run.state == RunCondition::running};
   }
   std::string warnings;
-  const TrialRecords records = read_trials(path, *sweep, [&](const std::string& text) {
-    warnings += printable("warning: " + text + "\n");
-  });
+  const TrialRecords records = read_trials(
+      path, *sweep, [&](const std::string& text) { warnings += printable("warning: " + text + "\n"); });
   return {sweep_screen(*sweep, path, records, width) + warnings, !is_decided(*sweep, records)};
 }
 

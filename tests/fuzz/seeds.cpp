@@ -15,9 +15,9 @@
 #include "core/ranks/handshake.h"
 #include "core/recipe/recipe.h"
 #include "core/run/run_state.h"
-#include "core/sweep/trial_record.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors_header.h"
+#include "core/sweep/trial_record.h"
 #include "tests/data/images/images.h"
 
 namespace trainer {

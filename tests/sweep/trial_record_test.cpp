@@ -126,8 +126,9 @@ TEST_CASE("a directory belongs to one sweep, whose trials may grow in number") {
 
 TEST_CASE("damaged records are named once, and changed ones are read again") {
   const ScratchDirectory scratch;
-  const SweepPlan plan({.path = "swept.yaml", .text = test::swept_recipe("halving: {first: 1ba}, " + lr_sweep())},
-                       {"run.output_dir=" + (scratch / "sweep").string()});
+  const SweepPlan plan(
+      {.path = "swept.yaml", .text = test::swept_recipe("halving: {first: 1ba}, " + lr_sweep())},
+      {"run.output_dir=" + (scratch / "sweep").string()});
   SweepDirectory directory(plan, 1);
   std::vector<std::string> warnings;
   const auto records = [&] {
