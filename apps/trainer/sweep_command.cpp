@@ -26,12 +26,17 @@ int64_t threads_of_trial(const SweepPlan& plan, const std::shared_ptr<const Reci
   return shared_by(plan.section().parallel * planned_spec(recipe).ranks(), thread_limit(1)).value;
 }
 
-SweepMachine machine_of(const SweepPlan& plan, const Arguments& arguments) {
-  SweepMachine machine{.program = arguments.command_line.at(0)};
+SweepMachine machine_of(const SweepPlan& plan, const std::shared_ptr<const Recipe>& recipe,
+                        const std::string& program) {
+  SweepMachine machine{.program = program};
   const int64_t parallel = plan.section().parallel;
   const DeviceSection& device = plan.recipe().device;
   if (choose_device(device).type == "cuda") {
     machine.gpus = parallel > 1 ? visible_gpus() : 0;
+    if (parallel > 1 && planned_spec(recipe).ranks() > 1) {
+      fail_at(plan.recipe().origin_of("sweep.parallel"),
+              "a trial of several ranks takes all GPUs: train one at a time, sweep.parallel=1");
+    }
   } else if (parallel > 1) {
     machine.memory = memory_limit(parallel).value;
     if (device.memory) machine.memory = std::min(*machine.memory, device.memory->bytes);
@@ -91,7 +96,7 @@ int sweep_command(const Arguments& arguments) {
   SweepDirectory directory(plan, threads_of_trial(plan, recipe));
   log.info(fmt::format("sweep of {} trials in {}, {} at once with {} threads each", plan.trials(),
                        one_line(directory.path().string()), plan.section().parallel, directory.threads()));
-  SweepWorker worker(plan, directory, machine_of(plan, arguments), limit, log);
+  SweepWorker worker(plan, directory, machine_of(plan, recipe, arguments.command_line.at(0)), limit, log);
   return worker.run();
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,7 +46,8 @@ std::optional<StepSpeed> measure_in_child(const Arguments& arguments, int64_t si
   const int status = children.await_all(std::chrono::seconds(0)).front();
   if (children.were_asked()) throw Error(ExitCode::requeue, "stopped: nothing was written");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(ExitCode::internal);
-  if (code == static_cast<int>(ExitCode::out_of_memory)) return std::nullopt;
+  const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;  // by a kernel without memory
+  if (was_killed || code == static_cast<int>(ExitCode::out_of_memory)) return std::nullopt;
   const std::optional<StepSpeed> speed = parse_speed(output.text());
   if (code == 0 && speed) return speed;
   print_remark(errors.text());
@@ -66,6 +68,7 @@ std::map<int64_t, std::vector<StepSpeed>> measure_in_turns(const Arguments& argu
       } else {
         too_large.push_back(size);
         std::erase(sizes, size);
+        measured.erase(size);
       }
     }
   }

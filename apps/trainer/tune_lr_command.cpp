@@ -22,11 +22,6 @@ namespace {
 const std::vector<std::string> kWithoutGuards = {"guards.nonfinite=stop", "guards.spike=none",
                                                  "guards.gradient_spike=none"};
 
-/// optimizer.lr for a rate of the network's batches.
-double as_base_rate(const Recipe& recipe, double rate) {
-  return rate * recipe.optimizer->lr / recipe.optimizer->lr_at(recipe.training.global_batch_size);
-}
-
 std::string override_of(double rate) {
   return fmt::format("optimizer.lr={:.2g}", rate);
 }
@@ -49,23 +44,21 @@ std::string drawing(const RateCurve& curve, const RateSuggestions& found) {
                             curve.rates.back());
 }
 
-std::string rates_text(const Recipe& recipe, const RateCurve& curve, const RateSuggestions& found) {
+std::string rates_text(const RateCurve& curve, const RateSuggestions& found) {
   std::string text = drawing(curve, found);
-  text += fmt::format("steepest place {:.2g}, longest valley {:.2g}", as_base_rate(recipe, found.steepest),
-                      as_base_rate(recipe, found.valley));
-  text += found.tenth
-              ? fmt::format(", a tenth of where it diverged {:.2g}\n", as_base_rate(recipe, *found.tenth))
-              : fmt::format("; it did not diverge below {:.2g}\n", curve.rates.back());
-  return text + fmt::format("suggestion: {}\n", override_of(as_base_rate(recipe, found.best())));
+  text += fmt::format("steepest place {:.2g}, longest valley {:.2g}", found.steepest, found.valley);
+  text += found.tenth ? fmt::format(", a tenth of where it diverged {:.2g}\n", *found.tenth)
+                      : fmt::format("; it did not diverge below {:.2g}\n", curve.rates.back());
+  return text + fmt::format("suggestion: {}\n", override_of(found.best()));
 }
 
-std::string rates_json(const Recipe& recipe, const RateCurve& curve, const RateSuggestions& found) {
-  Json json = {{"override", override_of(as_base_rate(recipe, found.best()))},
-               {"suggestion", as_base_rate(recipe, found.best())},
-               {"steepest", as_base_rate(recipe, found.steepest)},
-               {"valley", as_base_rate(recipe, found.valley)}};
-  if (found.tenth) json["tenth_of_divergence"] = as_base_rate(recipe, *found.tenth);
-  if (curve.diverged_at) json["diverged_at"] = as_base_rate(recipe, *curve.diverged_at);
+std::string rates_json(const RateCurve& curve, const RateSuggestions& found) {
+  Json json = {{"override", override_of(found.best())},
+               {"suggestion", found.best()},
+               {"steepest", found.steepest},
+               {"valley", found.valley}};
+  if (found.tenth) json["tenth_of_divergence"] = *found.tenth;
+  if (curve.diverged_at) json["diverged_at"] = *curve.diverged_at;
   json["rates"] = curve.rates;
   json["losses"] = curve.losses;
   return json.dump(2) + "\n";
@@ -87,20 +80,24 @@ int tune_lr_command(const Arguments& arguments) {
   const StopSignals signals(StopSignals::kPass);
   const TuneArguments& wanted = arguments.tune;
   const std::shared_ptr<const Recipe> recipe = recipe_with_seed(arguments, 0);
-  const std::vector<float> rates = rising_rates(wanted.from, wanted.to, wanted.steps);
+  // Rates are those of the key; the steps get what it means for the recipe's batch.
+  const double scale = recipe->optimizer->lr_scale(recipe->training.global_batch_size);
+  const std::vector<float> rates = rising_rates(wanted.from * scale, wanted.to * scale, wanted.steps);
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
   Log log(progress);
   std::vector<std::vector<double>> losses;
   for (int64_t i = 0; i < wanted.repeats; ++i)
     losses.push_back(losses_at_rates(recipe_with_seed(arguments, i), rates, open_to_train, signals, log));
-  const RateCurve curve = rate_curve(rates, losses);
+  RateCurve curve = rate_curve(rates, losses);
+  for (double& rate : curve.rates) rate /= scale;
+  if (curve.diverged_at) *curve.diverged_at /= scale;
   const std::optional<RateSuggestions> found = suggest_rates(curve);
   if (!found)
     throw Error(ExitCode::internal,
                 fmt::format("the loss does not fall at any rate from {:.2g} to {:.2g}, so there is none to "
                             "suggest; give other rates with --from and --to, or more --steps",
                             wanted.from, wanted.to));
-  print_to_output(arguments.json ? rates_json(*recipe, curve, *found) : rates_text(*recipe, curve, *found));
+  print_to_output(arguments.json ? rates_json(curve, *found) : rates_text(curve, *found));
   return 0;
 }
 

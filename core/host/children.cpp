@@ -70,6 +70,7 @@ std::string signal_text(int signal) {
 }
 
 Children::Children(int at_once) : watched_(watched_signals()), at_once_(at_once) {
+  ::signal(SIGCHLD, SIG_DFL);  // inherited as ignored, ends would not be told
   ::sigprocmask(SIG_BLOCK, &watched_, &before_);
 }
 
@@ -91,6 +92,9 @@ size_t Children::start(const ChildStart& child) {
 }
 
 std::optional<ChildEnd> Children::await_any(std::chrono::milliseconds most) {
+  // A signal to all processes ends children too: it must be known before their ends are judged.
+  while (handle_signals(std::chrono::milliseconds(0))) {
+  }
   if (std::optional<ChildEnd> end = reap()) return end;
   kill_late();
   handle_signals(most);
@@ -131,11 +135,12 @@ void Children::kill_late() {
   }
 }
 
-/// Waits for the next signal, or for the end of a child.
-void Children::handle_signals(std::chrono::milliseconds most) {
+/// Waits for the next signal, or for the end of a child. Returns whether there was one.
+bool Children::handle_signals(std::chrono::milliseconds most) {
   const timespec wait{.tv_sec = most.count() / 1000, .tv_nsec = most.count() % 1000 * 1'000'000};
-  if (const int signal = ::sigtimedwait(&watched_, nullptr, &wait); signal > 0 && signal != SIGCHLD)
-    forward(signal);
+  const int signal = ::sigtimedwait(&watched_, nullptr, &wait);
+  if (signal > 0 && signal != SIGCHLD) forward(signal);
+  return signal > 0;
 }
 
 void Children::forward(int signal) {

@@ -73,7 +73,7 @@ class Children {
 
   std::optional<ChildEnd> reap();
   void kill_late();
-  void handle_signals(std::chrono::milliseconds most);
+  bool handle_signals(std::chrono::milliseconds most);
   void forward(int signal);
 
   sigset_t watched_, before_;

@@ -74,10 +74,10 @@ void Optimizer::declare(Fields& fields) {
       .above(0);
 }
 
-double Optimizer::lr_at(int64_t global_batch) const {
-  if (!lr_for_batch) return lr;
+double Optimizer::lr_scale(int64_t global_batch) const {
+  if (!lr_for_batch) return 1;
   const double ratio = static_cast<double>(global_batch) / static_cast<double>(*lr_for_batch);
-  return lr * (lr_scaling == "sqrt" ? std::sqrt(ratio) : ratio);
+  return lr_scaling == "sqrt" ? std::sqrt(ratio) : ratio;
 }
 
 void Optimizer::check_groups(const std::vector<std::string>& parameters) const {

@@ -33,8 +33,9 @@ class Optimizer : public Component {
 
   void declare(Fields& fields) final;
 
-  /// The base learning rate for batches of this many samples.
-  double lr_at(int64_t global_batch) const;
+  /// The base learning rate for batches of this many samples, and how many times `lr` that is.
+  double lr_at(int64_t global_batch) const { return lr * lr_scale(global_batch); }
+  double lr_scale(int64_t global_batch) const;
 
   /// Throws Error (exit 78) if a group matches none of the names of trained parameters, or only names that
   /// earlier groups have taken.

@@ -171,7 +171,8 @@ class TpeMethod final : public SweepMethod {
   void declare(Fields& fields) override {
     fields
         .add("lag", &lag_,
-             "a setting waits for the results of all settings but the last `lag` before it; at most so many "
+             "a setting waits for the results of all settings up to the one `lag` before it, so at most so "
+             "many "
              "train at once")
         .at_least(1)
         .at_most(1000);
@@ -256,7 +257,7 @@ void SweepSection::declare(Fields& fields) {
       .add("trials", &trials,
            "settings to try, the recipe as written included; default: all of a grid, required otherwise")
       .at_least(1)
-      .at_most(10'000);
+      .at_most(static_cast<double>(kMostTrials));
   fields.add("parallel", &parallel, "trials that one process trains at once").at_least(1).at_most(1024);
   fields.add("keep", &keep, "of how many of the best trials checkpoints are kept").at_least(0);
   fields.add("seed", &seed, "seed of the settings").at_least(0);
@@ -291,7 +292,6 @@ Space SweepSection::space() const {
 
 void SweepSection::check(const std::function<Origin(const std::string&)>& origin_of,
                          Diagnostics& diagnostics) const {
-  std::set<std::string> unconditional;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const SweepParameter& parameter = *parameters[i];
     const size_t before = diagnostics.problems().size();
@@ -299,9 +299,14 @@ void SweepSection::check(const std::function<Origin(const std::string&)>& origin
       diagnostics.error(parameter.origin, "missing key 'key'");
     parameter.check(diagnostics);
     if (diagnostics.problems().size() == before) check_conditions(i, diagnostics);
-    if (parameter.when.entries.empty() && !unconditional.insert(parameter.name()).second)
-      diagnostics.error(parameter.origin_of("key"), fmt::format("{} is varied twice", parameter.name()));
+    if (diagnostics.problems().size() != before) continue;
+    for (size_t other = 0; other < i; ++other) {
+      if (parameters[other]->name() == parameter.name() && !exclude_each_other(other, i))
+        diagnostics.error(parameter.origin_of("key"), fmt::format("{} is varied twice", parameter.name()));
+    }
   }
+  if (!know.empty() && method->kind() != SweepMethod::Kind::tpe)
+    diagnostics.error(origin_of("sweep.know"), "only method tpe learns from earlier sweeps");
   if (tries.kind != Value::Kind::null && tries.kind != Value::Kind::list)
     diagnostics.error(origin_of("sweep.try"), "expected a list of maps, found " + describe(tries));
   for (const Value& item : tries.items) {
@@ -315,6 +320,21 @@ void SweepSection::check(const std::function<Origin(const std::string&)>& origin
   if (repeat_values.kind != Value::Kind::null && !are_values)
     diagnostics.error(origin_of("sweep.repeat.values"),
                       "expected a list of at least one value, found " + describe(repeat_values));
+}
+
+/// Whether a choice that both depend on has no value for which both exist.
+bool SweepSection::exclude_each_other(size_t a, size_t b) const {
+  const Space all = space();
+  for (const Dimension::Condition& one : all[a].conditions) {
+    for (const Dimension::Condition& other : all[b].conditions) {
+      if (one.dimension != other.dimension) continue;
+      const bool overlap = std::ranges::any_of(one.choices, [&](int64_t choice) {
+        return std::ranges::find(other.choices, choice) != other.choices.end();
+      });
+      if (!overlap) return true;
+    }
+  }
+  return false;
 }
 
 void SweepSection::check_conditions(size_t i, Diagnostics& diagnostics) const {

@@ -48,9 +48,12 @@ class SweepMethod : public Component {
  public:
   enum class Kind { grid, random, tpe };
   virtual Kind kind() const = 0;
-  /// A setting is chosen with the results of all but this many before it; 0: with none.
+  /// A setting is chosen with the results up to the one this many before it; 0: with none.
   virtual int64_t lag() const { return 0; }
 };
+
+/// The most settings of a sweep.
+constexpr int64_t kMostTrials = 10'000;
 
 /// What `trainer sweep` varies. No part of a run's identity.
 struct SweepSection {
@@ -78,6 +81,7 @@ struct SweepSection {
 
  private:
   void check_conditions(size_t parameter, Diagnostics& diagnostics) const;
+  bool exclude_each_other(size_t a, size_t b) const;
 };
 
 const Registry<SweepParameter>& sweep_parameters();

@@ -15,6 +15,11 @@ namespace {
 
 using OverrideList = std::vector<std::string>;
 
+/// What the sweep gives each trial, and what says where it is.
+const std::vector<std::string> kOwnKeys = {"device.index",   "device.memory", "device.threads",
+                                           "run.output_dir", "run.resume",    "run.max_wall_time",
+                                           "run.stop_after", "sweep"};
+
 /// The problems that begin at one of the last `count` of these overrides, without their places.
 std::vector<std::string> problems_at_end(const RecipeSource& source, const OverrideList& overrides,
                                          size_t count) try {
@@ -86,6 +91,13 @@ class Checker {
 
   /// A problem of several values is reported once.
   void check(const OverrideList& before, const OverrideList& words, const Origin& place) {
+    for (const std::string& word : words) {
+      const std::string key = word.substr(0, word.find('='));
+      const bool is_own =
+          std::ranges::any_of(kOwnKeys, [&](const std::string& own) { return key.starts_with(own); });
+      if (is_own && reported_.insert(key).second)
+        diagnostics_.error(place, fmt::format("{} is set by the sweep itself for each trial", key));
+    }
     OverrideList all = before;
     all.insert(all.end(), words.begin(), words.end());
     for (const std::string& problem : problems_at_end(source_, all, words.size())) {

@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
+#include "core/host/process.h"
 #include "core/run/run_identity.h"
 #include "core/storage/atomic_file.h"
 
@@ -27,22 +28,51 @@ const std::vector<std::string>& changeable() {
   return keys;
 }
 
+Json json_of(const Observation& known) {
+  Json values = Json::array();
+  for (const std::optional<double>& value : known.setting) values.push_back(value ? Json(*value) : Json());
+  return {{"values", std::move(values)},
+          {"finished", known.state == Observation::State::finished},
+          {"value", known.value},
+          {"rung", known.rung}};
+}
+
+/// Nothing for anything else.
+std::optional<Observation> parse_known(const Json& json) {
+  const Json *values = json.find("values"), *finished = json.find("finished"), *value = json.find("value"),
+             *rung = json.find("rung");
+  if (values == nullptr || !values->is_array() || finished == nullptr || !finished->is_boolean() ||
+      value == nullptr || !value->is_number() || rung == nullptr || !rung->integer())
+    return std::nullopt;
+  Observation known{.state = finished->boolean() ? Observation::State::finished : Observation::State::dropped,
+                    .value = value->number(),
+                    .rung = *rung->integer()};
+  for (const Json& item : values->items()) {
+    if (!item.is_null() && !item.is_number()) return std::nullopt;
+    known.setting.push_back(item.is_null() ? std::nullopt : std::optional(item.number()));
+  }
+  return known;
+}
+
 std::string text_of(const StoredSweep& sweep) {
-  const Json json = {{"threads", sweep.threads},
-                     {"trials", sweep.trials},
-                     {"settings", sweep.settings},
-                     {"recipe", sweep.recipe}};
+  Json json = {{"threads", sweep.threads},
+               {"trials", sweep.trials},
+               {"settings", sweep.settings},
+               {"recipe", sweep.recipe}};
+  json["known"] = Json::array();
+  for (const Observation& known : sweep.known) json["known"].push_back(json_of(known));
   return json.dump(1, Json::NotUtf8::replace) + "\n";
 }
 
 /// Writes the file unless it is there. Of several processes that begin, one makes it.
 void create(const fs::path& path, const std::string& text) {
-  const fs::path own = fmt::format("{}.{}-{}", path.string(), ::getpid(), text_hash(text));
+  const std::string start = fmt::format("{} {} {}", host_name(), ::getpid(), steady_seconds());
+  const fs::path own = fmt::format("{}.{}", path.string(), text_hash(start));
   write_atomically(own, text);
   const int error = ::link(own.c_str(), path.c_str()) == 0 ? 0 : errno;
   std::error_code ignored;
   fs::remove(own, ignored);
-  if (error != 0 && error != EEXIST) throw io_error(path, "link", error);
+  if (error != 0 && error != EEXIST && !fs::exists(path, ignored)) throw io_error(path, "link", error);
 }
 
 StoredSweep read_sweep(const fs::path& path) {
@@ -101,6 +131,34 @@ bool holds_nothing(const fs::path& directory) {
   });
 }
 
+/// The results of an earlier sweep in this one's space. A drop means the same only at the same rungs.
+void add_known(const SweepPlan& plan, const fs::path& directory, std::vector<Observation>& known) {
+  const Origin place = plan.recipe().origin_of("sweep.know");
+  const std::optional<SweepPlan> other = sweep_in(directory);
+  if (!other) fail_at(place, fmt::format("there is no sweep in {}", one_line(directory.string())));
+  if (other->metric() != plan.metric()) {
+    fail_at(place, fmt::format("{} holds a sweep by {}, not by {}", one_line(directory.string()),
+                               other->metric(), plan.metric()));
+  }
+  const TrialRecords records = read_trials(directory, *other, [](const std::string&) {});
+  const std::vector<Observation> results = observations(*other, records, sweep_state(*other, records));
+  size_t index = 0;
+  for (const auto& [number, record] : records) {
+    Observation result = results[index++];
+    const std::optional<Setting> values = plan.values_of(texts_for(plan, *other, record));
+    const bool is_dropped = result.state == Observation::State::dropped;
+    if (!values || !has_result(result) || (is_dropped && other->rungs() != plan.rungs())) continue;
+    result.setting = *values;
+    known.push_back(std::move(result));
+  }
+}
+
+std::vector<Observation> known_results(const SweepPlan& plan) {
+  std::vector<Observation> known;
+  for (const std::string& directory : plan.section().know) add_known(plan, directory, known);
+  return known;
+}
+
 }  // namespace
 
 std::optional<StoredSweep> parse_sweep(std::string_view text) {
@@ -110,10 +168,18 @@ std::optional<StoredSweep> parse_sweep(std::string_view text) {
   const auto is_count = [](const Json* value) { return value != nullptr && value->integer() >= int64_t{0}; };
   const auto is_text = [](const Json* value) { return value != nullptr && value->is_text(); };
   if (!is_count(threads) || !is_count(trials) || !is_text(settings) || !is_text(recipe)) return std::nullopt;
-  return StoredSweep{.threads = *threads->integer(),
-                     .trials = *trials->integer(),
-                     .settings = settings->text(),
-                     .recipe = recipe->text()};
+  StoredSweep sweep{.threads = *threads->integer(),
+                    .trials = *trials->integer(),
+                    .settings = settings->text(),
+                    .recipe = recipe->text()};
+  const Json* known = json.find("known");
+  if (known == nullptr || !known->is_array()) return std::nullopt;
+  for (const Json& item : known->items()) {
+    std::optional<Observation> one = parse_known(item);
+    if (!one) return std::nullopt;
+    sweep.known.push_back(*std::move(one));
+  }
+  return sweep;
 }
 
 fs::path sweep_path(const Recipe& recipe) {
@@ -126,21 +192,25 @@ SweepDirectory::SweepDirectory(const SweepPlan& plan, int64_t threads)
   const fs::path file = path_ / kSweepFile;
   std::error_code error;
   const bool is_new = !fs::exists(file, error);
-  if (is_new && !holds_nothing(path_)) {
+  if (is_new && !holds_nothing(path_) && !fs::exists(file, error)) {
     throw Error(ExitCode::recipe,
                 fmt::format("{} is not empty, and holds no sweep; choose another run.output_dir",
                             one_line(path_.string())));
   }
   fs::create_directories(path_, error);
   if (error) throw io_error(path_, "making the directory", error.value());
-  const StoredSweep wanted{.threads = threads,
-                           .trials = plan.trials(),
-                           .settings = identity_of(plan.recipe().settings()).mathematics,
-                           .recipe = plan.recipe().to_yaml(false)};
-  if (is_new) create(file, text_of(wanted));
+  StoredSweep wanted{.threads = threads,
+                     .trials = plan.trials(),
+                     .settings = identity_of(plan.recipe().settings()).mathematics,
+                     .recipe = plan.recipe().to_yaml(false)};
+  if (is_new) {
+    wanted.known = known_results(plan);
+    create(file, text_of(wanted));
+  }
   StoredSweep stored = read_sweep(file);
   require_same_sweep(stored, wanted, path_);
   threads_ = stored.threads;
+  known_ = stored.known;
   if (stored.trials == wanted.trials) return;
   stored.trials = wanted.trials;
   stored.recipe = wanted.recipe;
@@ -172,7 +242,7 @@ std::optional<SweepPlan> sweep_in(const fs::path& directory) {
   const fs::path file = directory / kSweepFile;
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return std::nullopt;
-  return SweepPlan({.path = file.string(), .text = read_sweep(file).recipe}, {});
+  return SweepPlan({.path = file.string(), .text = read_sweep(file).recipe}, {}, SweepPlan::Check::none);
 }
 
 TrialRecords read_trials(const fs::path& directory, const SweepPlan& plan, const SweepDirectory::Warn& warn) {
@@ -189,29 +259,6 @@ TrialRecords read_trials(const fs::path& directory, const SweepPlan& plan, const
     }
   }
   return records;
-}
-
-std::vector<Observation> known_results(const SweepPlan& plan) {
-  std::vector<Observation> known;
-  for (const std::string& directory : plan.section().know) {
-    const std::optional<SweepPlan> other = sweep_in(directory);
-    if (!other) {
-      fail_at(plan.recipe().origin_of("sweep.know"),
-              fmt::format("there is no sweep in {}", one_line(directory)));
-    }
-    const TrialRecords records = read_trials(directory, *other, [](const std::string&) {});
-    const std::vector<TrialState> states = sweep_state(*other, records);
-    std::vector<Observation> results = observations(*other, records, states);
-    size_t index = 0;
-    for (const auto& [number, record] : records) {
-      Observation result = results[index++];
-      const std::optional<Setting> values = plan.values_of(texts_for(plan, *other, record));
-      if (!values || result.state == Observation::State::open) continue;
-      result.setting = *values;
-      known.push_back(std::move(result));
-    }
-  }
-  return known;
 }
 
 }  // namespace trainer

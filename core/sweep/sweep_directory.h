@@ -22,8 +22,9 @@ constexpr const char* kSweepFile = "sweep.json";
 struct StoredSweep {
   int64_t threads = 0;  ///< of each rank of a trial: they affect the last bits of results
   int64_t trials = 0;
-  std::string settings;  ///< all keys of the recipe, in the form of identities
-  std::string recipe;    ///< the same as a recipe that can be read from anywhere
+  std::string settings;                 ///< all keys of the recipe, in the form of identities
+  std::string recipe;                   ///< the same as a recipe that can be read from anywhere
+  std::vector<Observation> known = {};  ///< results of earlier sweeps, as they were when this one began
 };
 /// Nothing for another text.
 std::optional<StoredSweep> parse_sweep(std::string_view text);
@@ -42,6 +43,8 @@ class SweepDirectory {
 
   const std::filesystem::path& path() const { return path_; }
   int64_t threads() const { return threads_; }
+  /// The results of the sweeps in sweep.know, for tpe.
+  const std::vector<Observation>& known() const { return known_; }
 
   /// The records of all trials. Files that have not changed since the last call are not read again. A damaged
   /// one is named once, and left out: its trial goes on from its own run.
@@ -57,6 +60,7 @@ class SweepDirectory {
   std::filesystem::path path_;
   const SweepPlan& plan_;
   int64_t threads_ = 0;
+  std::vector<Observation> known_;
   TrialRecords records_;
   std::map<int64_t, Seen> seen_;
 };
@@ -68,9 +72,5 @@ std::optional<SweepPlan> sweep_in(const std::filesystem::path& directory);
 /// The records in a directory; damaged ones are left out and named.
 TrialRecords read_trials(const std::filesystem::path& directory, const SweepPlan& plan,
                          const SweepDirectory::Warn& warn);
-
-/// The results of earlier sweeps of the same parameters, for tpe. Throws Error (exit 78) for a directory
-/// without a sweep.
-std::vector<Observation> known_results(const SweepPlan& plan);
 
 }  // namespace trainer

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "core/config/messages.h"
+#include "core/data/formats.h"
 #include "core/recipe/value_path.h"
+#include "core/run/run_identity.h"
 #include "core/search/grid.h"
 #include "core/search/halving.h"
 #include "core/search/tpe.h"
@@ -44,7 +46,7 @@ std::string chosen_text(const SweepParameter& parameter, const Value& settings) 
 
 }  // namespace
 
-SweepPlan::SweepPlan(const RecipeSource& source, std::vector<std::string> overrides)
+SweepPlan::SweepPlan(const RecipeSource& source, std::vector<std::string> overrides, Check check)
     : source_(source),
       overrides_(std::move(overrides)),
       recipe_(source_.load(overrides_)),
@@ -56,16 +58,17 @@ SweepPlan::SweepPlan(const RecipeSource& source, std::vector<std::string> overri
     column_of_.push_back(static_cast<size_t>(same - columns_.begin()));
     if (same == columns_.end()) columns_.push_back(parameter->name());
   }
-  check_sweep_values(*recipe_, source_, overrides_, diagnostics);
+  if (check == Check::all) check_sweep_values(*recipe_, source_, overrides_, diagnostics);
   metric_ = section().metric.value_or(usual_metric(*recipe_));
   settle_direction(diagnostics);
   settle_rungs(diagnostics);
   settle_count(diagnostics);
-  diagnostics.throw_if_any();
+  if (check == Check::all) diagnostics.throw_if_any();
   for (const Value& item : section().repeat_values.items)
     repeats_.push_back(section().repeat_key + "=" + to_flow(item));
   if (repeats_.empty()) repeats_.emplace_back();
   first_.push_back(as_written(*recipe_, {}));
+  if (check == Check::none) return;
   for (const Value& item : section().tries.items) {
     std::vector<std::string> words;
     for (const Value::Entry& entry : item.entries) words.push_back(entry.key + "=" + to_flow(entry.value));
@@ -79,7 +82,15 @@ std::shared_ptr<const Recipe> SweepPlan::with(const std::vector<std::string>& mo
   return source_.load(all);
 }
 
+bool SweepPlan::is_unchanged() const {
+  return identity_of(with({})->settings()).mathematics == identity_of(recipe_->settings()).mathematics;
+}
+
 void SweepPlan::settle_direction(Diagnostics& diagnostics) {
+  if (!has_split(recipe_->data, Split::val)) {
+    diagnostics.error(recipe_->origin_of("sweep"),
+                      "needs validation samples, by which settings are compared: name them in data.val");
+  }
   const std::optional<Direction> direction = direction_of(metric_);
   if (!direction) {
     diagnostics.error(recipe_->origin_of("sweep.metric"),
@@ -118,6 +129,11 @@ void SweepPlan::settle_rungs(Diagnostics& diagnostics) {
 void SweepPlan::settle_count(Diagnostics& diagnostics) {
   const auto fixed = static_cast<int64_t>(1 + section().tries.items.size());
   const Origin place = recipe_->origin_of("sweep.trials");
+  if (section().trials && *section().trials < fixed) {
+    diagnostics.error(
+        place, fmt::format("must be at least {}: the recipe as written and {} in sweep.try, got {}", fixed,
+                           fixed - 1, *section().trials));
+  }
   if (section().method->kind() != SweepMethod::Kind::grid) {
     if (!section().trials) diagnostics.error(place, "missing key 'trials': how many settings to try");
     trials_ = section().trials.value_or(0);
@@ -130,6 +146,13 @@ void SweepPlan::settle_count(Diagnostics& diagnostics) {
     return;
   }
   trials_ = section().trials.value_or(fixed + *size);
+  if (trials_ > kMostTrials) {
+    diagnostics.error(
+        place, fmt::format("the grid has {} settings; give at most {} as sweep.trials, or fewer points",
+                           *size, kMostTrials));
+    trials_ = 0;
+    return;
+  }
   if (trials_ > fixed + *size) {
     diagnostics.error(place, fmt::format("must be at most {}: {} in the grid, and {} before it",
                                          fixed + *size, *size, fixed));

@@ -25,9 +25,11 @@ struct TrialSetting {
 /// What a recipe's section `sweep` asks for, resolved. Never changes.
 class SweepPlan {
  public:
-  /// Throws one Error (exit 78) with all problems: keys and values that the recipe refuses, a metric that it
-  /// does not measure, rungs between evaluations, too few or too many trials.
-  SweepPlan(const RecipeSource& source, std::vector<std::string> overrides);
+  /// all: refuses keys and values that the recipe refuses, a metric that it does not measure, rungs between
+  /// evaluations, too few or too many trials. none: of a sweep that is only shown.
+  enum class Check { all, none };
+  /// Throws one Error (exit 78) with all problems.
+  SweepPlan(const RecipeSource& source, std::vector<std::string> overrides, Check check = Check::all);
 
   const Recipe& recipe() const { return *recipe_; }
   const SweepSection& section() const { return recipe_->sweep; }
@@ -49,6 +51,8 @@ class SweepPlan {
                        const std::vector<Observation>& known) const;
   /// The recipe with further overrides. Throws Error (exit 78).
   std::shared_ptr<const Recipe> with(const std::vector<std::string>& more) const;
+  /// Whether the recipe's file still says the same. Throws Error (exit 78) if it cannot be read.
+  bool is_unchanged() const;
   /// Whether it is known from the start.
   bool is_fixed(int64_t number) const;
   /// The setting with these texts of parameters; nothing if it is not in the space.

@@ -100,6 +100,7 @@ std::string best_recipe(const SweepPlan& plan, const TrialRecord& best, const Tr
   if (!plan.repeats()[0].empty()) words.push_back(plan.repeats()[0]);
   words.push_back(fmt::format("device.threads={}", threads));
   words.emplace_back("run.output_dir=" + RunSection().output_dir);
+  words.emplace_back("run.stop_after=null");
   words.emplace_back("sweep=null");
   std::string text = fmt::format("# Trial {} of a sweep of {} settings: {}", best.number, plan.trials(),
                                  value_text(plan, state.value.value_or(0), state.spread));

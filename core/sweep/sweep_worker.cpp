@@ -14,6 +14,7 @@
 #include "core/base/regular_file.h"
 #include "core/base/units.h"
 #include "core/host/cgroup.h"
+#include "core/host/slurm.h"
 #include "core/storage/atomic_file.h"
 #include "core/sweep/sweep_table.h"
 
@@ -28,6 +29,10 @@ constexpr std::chrono::milliseconds kLook(300);
 /// A process that trains is ended before others when memory runs out.
 constexpr int kTrialOomScore = 500;
 constexpr size_t kMostLastLine = 300;
+/// Of its time limit: with less than this nothing is started.
+constexpr double kLeastSeconds = 20;
+/// A shared file system may hold the locks of a lost node until it notices the loss.
+constexpr std::chrono::seconds kLostNode(120);
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -53,8 +58,8 @@ SweepWorker::SweepWorker(const SweepPlan& plan, SweepDirectory& directory, Sweep
       machine_(std::move(machine)),
       limit_(limit),
       log_(log),
-      known_(known_results(plan)),
-      children_(SIGTERM) {}
+      children_(SIGINT),
+      limit_seconds_(limit.seconds_left()) {}
 
 int SweepWorker::run() try {
   while (work()) {
@@ -78,6 +83,7 @@ int SweepWorker::run() try {
 
 /// Returns false when nothing is left to do.
 bool SweepWorker::work() {
+  if (limit_seconds_ > 0 && active_.empty() && limit_.seconds_left() < kLeastSeconds) is_over_ = true;
   if (!stops() && std::ssize(active_) < plan_.section().parallel) start_ready();
   if (active_.empty() && (stops() || is_done() || !is_needed())) return false;
   const Clock::time_point begin = Clock::now();
@@ -124,7 +130,7 @@ bool SweepWorker::start(int64_t number) {
   if (!lock) return false;
   look();
   const TrialState& state = states_[static_cast<size_t>(number)];
-  if (state.what != What::ready) return false;
+  if (state.what != What::ready || recipe_has_changed()) return false;
   TrialRecord record{.number = number};
   if (const auto found = records_.find(number); found != records_.end()) {
     record = found->second;
@@ -132,7 +138,7 @@ bool SweepWorker::start(int64_t number) {
     const bool learns = !plan_.is_fixed(number);
     TrialSetting setting = plan_.setting(
         number, learns ? observations_before(plan_, records_, states_, number) : std::vector<Observation>{},
-        known_);
+        directory_.known());
     record.overrides = std::move(setting.overrides);
     record.texts = std::move(setting.texts);
   }
@@ -142,6 +148,32 @@ bool SweepWorker::start(int64_t number) {
   start_part({.lock = *std::move(lock), .record = std::move(record), .part = part});
   look();
   return true;
+}
+
+/// A trial reads the recipe's file, which somebody may edit meanwhile: its results would be another sweep's.
+bool SweepWorker::recipe_has_changed() {
+  std::string what;
+  try {
+    if (plan_.is_unchanged()) return false;
+    what = "its settings are others";
+  } catch (const Error& problem) {
+    what = one_line(problem.what());
+  }
+  if (code_ == 0) {
+    code_ = static_cast<int>(ExitCode::recipe);
+    log_.error(
+        fmt::format("{} has changed since the sweep began: {}; restore it to go on, or sweep in another "
+                    "run.output_dir",
+                    one_line(plan_.recipe().file()), what));
+    children_.send_signal(SIGUSR1);
+  }
+  return true;
+}
+
+/// A kill that is explained explains no other one.
+void SweepWorker::share_kills() {
+  const int64_t kills = cgroup_memory_kills();
+  for (auto& [child, trial] : active_) trial.memory_kills = kills;
 }
 
 void SweepWorker::start_part(Active trial) {
@@ -182,16 +214,20 @@ void SweepWorker::take(const ChildEnd& end) {
   const auto found = active_.find(end.child);
   Active trial = std::move(found->second);
   active_.erase(found);
+  const int code_of_trial = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : 0;
   // A trial whose time is over shares the limit with this process.
-  if (limit_.seconds_left() > 0 && WIFEXITED(end.status) &&
-      WEXITSTATUS(end.status) == static_cast<int>(ExitCode::requeue))
-    is_over_ = true;
+  const bool is_late = limit_seconds_ > 0 && limit_.seconds_left() < limit_seconds_ / 2;
+  if (is_late && code_of_trial == static_cast<int>(ExitCode::requeue)) is_over_ = true;
   const TrialEnd how{.status = end.status,
                      .was_late = end.was_late,
                      .lacked_memory = cgroup_memory_kills() > trial.memory_kills,
-                     .was_asked = children_.were_asked() || is_over_,
+                     .was_asked = stops(),
                      .seconds = seconds_since(trial.begin),
                      .last_line = last_line(trial.log, trial.log_begin)};
+  if (how.lacked_memory) share_kills();
+  const bool blames_recipe = code_of_trial == static_cast<int>(ExitCode::recipe) ||
+                             code_of_trial == static_cast<int>(ExitCode::data);
+  if (blames_recipe && recipe_has_changed()) return;
   const int code = add_end(plan_, directory_.path(), trial.part, how, trial.record);
   write_trial(directory_.path(), trial.record);
   if (code != 0 && code_ == 0) {
@@ -251,12 +287,18 @@ bool SweepWorker::is_done() const {
   return std::ranges::all_of(states_, &TrialState::is_decided);
 }
 
-/// Whether a trial may become ready that nobody trains.
-bool SweepWorker::is_needed() const {
+/// Whether a trial may become ready that no sweep trains. After the loss of its node a process waits until
+/// the file system has noticed that too.
+bool SweepWorker::is_needed() {
   for (int64_t number = 0; number < std::ssize(states_); ++number) {
-    if (!states_[static_cast<size_t>(number)].is_decided() && !TrialLock::is_held(directory_.path(), number))
-      return true;
+    if (states_[static_cast<size_t>(number)].is_decided() || TrialLock::is_owned(directory_.path(), number))
+      continue;
+    unneeded_.reset();
+    return true;
   }
+  if (!unneeded_) unneeded_ = Clock::now();
+  if (slurm_has_restarted() && Clock::now() - *unneeded_ < kLostNode) return true;
+  log_.info("other processes train the last trials");
   return false;
 }
 

@@ -59,9 +59,11 @@ class SweepWorker {
   bool start(int64_t number);
   void start_part(Active trial);
   void take(const ChildEnd& end);
+  bool recipe_has_changed();
+  void share_kills();
   void remove_checkpoints();
   void tell(const Active& trial) const;
-  bool is_needed() const;
+  bool is_needed();
   bool is_done() const;
   int64_t free_slot() const;
   int finish();
@@ -71,7 +73,6 @@ class SweepWorker {
   SweepMachine machine_;
   TimeLimit& limit_;
   Log& log_;
-  std::vector<Observation> known_;
   Children children_;
   std::map<size_t, Active> active_;  ///< by their child
   TrialRecords records_;
@@ -80,6 +81,8 @@ class SweepWorker {
   int code_ = 0;                                       ///< with which it must end
   bool is_over_ = false;                               ///< the time that it has
   double idle_ = 0, total_ = 0;                        ///< seconds, of all its trials
+  double limit_seconds_ = 0;                           ///< that it had at its start; 0: no limit
+  std::optional<Clock::time_point> unneeded_;          ///< since when others have all trials that are left
 };
 
 }  // namespace trainer

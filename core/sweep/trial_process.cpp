@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -77,7 +78,9 @@ void add_values(const SweepPlan& plan, const fs::path& run, const TrialPart& par
   RepeatRecord& repeat = record.repeats[part.repeat];
   const std::optional<RunStatus> status = read_status(run / kStatusFile);
   const RunHistory history = read_history(run);
-  const bool has_ended = !status || status->state == RunStatus::State::finished;
+  // A process that is killed after its results and before its status has finished.
+  const bool has_ended =
+      !status || status->state == RunStatus::State::finished || read_finished(run / "summary.json") == true;
   const int64_t last = history.validation.empty() ? 0 : history.validation.back().step;
   const int64_t step = has_ended ? last : status->pause_after.value_or(status->step);
   add_measurements(run, history, repeat);
@@ -92,15 +95,18 @@ void add_values(const SweepPlan& plan, const fs::path& run, const TrialPart& par
   if (has_ended) {
     add_passed_rungs(plan, history, record, repeat);
     repeat.end = TrialValue{step, *value};
-  } else {
+  } else if (repeat.rungs.size() < plan.rungs().size()) {
     repeat.rungs.push_back({step, *value});
+  } else {
+    // It should have trained to its end.
+    if (++record.requeues > kMostRequeues) fail(record, "stopped", end);
   }
 }
 
 /// "" for an end that says nothing about the setting.
 std::string reason_of(const TrialEnd& end) {
   if (end.was_late) return "timeout";
-  if (end.lacked_memory && !WIFEXITED(end.status)) return "memory";
+  if (end.lacked_memory && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) return "memory";
   if (!WIFEXITED(end.status)) return "";
   switch (static_cast<ExitCode>(WEXITSTATUS(end.status))) {
     case ExitCode::out_of_memory:
@@ -152,7 +158,10 @@ std::vector<std::string> trial_command(const SweepPlan& plan, const std::string&
   add(plan.overrides());
   add(record.overrides);
   if (!plan.repeats()[part.repeat].empty()) line.push_back(plan.repeats()[part.repeat]);
-  line.push_back("run.output_dir=" + run_of(plan, sweep, record.number, part.repeat).string());
+  Value directory;
+  directory.kind = Value::Kind::scalar;
+  directory.text = run_of(plan, sweep, record.number, part.repeat).string();
+  line.push_back("run.output_dir=" + to_flow(directory));
   if (share.threads > 0) line.push_back(fmt::format("device.threads={}", share.threads));
   if (share.memory) line.push_back(fmt::format("device.memory={}", *share.memory));
   if (share.gpu) line.push_back(fmt::format("device.index={}", *share.gpu));
@@ -176,6 +185,8 @@ int add_end(const SweepPlan& plan, const fs::path& sweep, const TrialPart& part,
     return 0;
   }
   if (end.was_asked) return 0;
+  // The program is gone, or cannot be loaded: it was built or installed anew.
+  if (code == kProgramNotFound || code == kProgramNotFound - 1) return static_cast<int>(ExitCode::no_device);
   if (ends_sweep(code)) return code;
   if (!has_exited && ++record.kills >= kMostKills) fail(record, "killed", end);
   if (has_exited && ++record.requeues > kMostRequeues) fail(record, "stopped", end);

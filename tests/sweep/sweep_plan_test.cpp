@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 
+#include "tests/storage/scratch_directory.h"
 #include "tests/sweep/plans.h"
 
 namespace trainer {
@@ -78,6 +79,29 @@ TEST_CASE("what cannot be a sweep is refused, all of it at once") {
                      "{uniform: {key: optimizer.momentum, from: 0, to: 0.9, when: {optimizer.name: sgd}}}")));
 }
 
+TEST_CASE("a key may vary twice only for different values of a choice") {
+  const std::string name = "{choice: {key: optimizer.name, values: [sgd, adamw, adam]}}, ";
+  const auto both = [&](const std::string& first, const std::string& second) {
+    return with_parameter(name + "{uniform: {key: optimizer.lr, from: 0, to: 1" + first +
+                          "}}, {uniform: {key: optimizer.lr, from: 0, to: 2" + second + "}}");
+  };
+  const std::string of_sgd = ", when: {optimizer.name: sgd}",
+                    of_adam = ", when: {optimizer.name: [adamw, adam]}";
+  const SweepPlan plan = plan_of(both(of_sgd, of_adam));
+  CHECK(plan.columns() == Strings{"optimizer.name", "optimizer.lr"});
+  for (const auto& [first, second] :
+       {std::pair{of_sgd, of_sgd}, {of_sgd, std::string()}, {std::string(), std::string()}})
+    CHECK_THAT(refusal_of(both(first, second)), ContainsSubstring("optimizer.lr is varied twice"));
+}
+
+TEST_CASE("a sweep needs validation samples") {
+  std::string text = test::swept_recipe(
+      "trials: 3, metric: loss, parameters: [{uniform: {key: optimizer.lr, from: 0, to: 1}}]");
+  text.replace(text.find("val_samples: 40"), 15, "val_samples: 0");
+  CHECK_THAT(test::error_text(ExitCode::recipe, [&] { SweepPlan({.path = "r.yaml", .text = text}, {}); }),
+             ContainsSubstring("needs validation samples"));
+}
+
 TEST_CASE("metric, number of trials, rungs, repeats and directories are checked") {
   const std::string lr = "parameters: [{uniform: {key: optimizer.lr, from: 0, to: 1}}]";
   CHECK_THAT(refusal_of("trials: 3, metric: top9, " + lr),
@@ -95,6 +119,17 @@ TEST_CASE("metric, number of trials, rungs, repeats and directories are checked"
   CHECK_THAT(refusal_of("trials: 3, try: [{optimizer.lr: -2}], " + lr),
              ContainsSubstring("must be at least 0, got -2"));
   CHECK_THAT(refusal_of("trials: 3"), ContainsSubstring("missing key 'parameters'"));
+  CHECK_THAT(refusal_of("trials: 2, try: [{optimizer.lr: 2}, {optimizer.lr: 3}], " + lr),
+             ContainsSubstring("must be at least 3: the recipe as written and 2 in sweep.try, got 2"));
+  CHECK_THAT(refusal_of("method: random, trials: 3, know: [x], " + lr),
+             ContainsSubstring("only method tpe learns"));
+  CHECK_THAT(
+      refusal_of("method: grid, parameters: [{uniform: {key: optimizer.lr, from: 0, to: 1, points: 10000}}, "
+                 "{uniform: {key: optimizer.momentum, from: 0, to: 0.5, points: 9}}]"),
+      ContainsSubstring("the grid has 90000 settings; give at most 10000"));
+  for (const char* own : {"device.threads", "device.memory", "run.output_dir", "run.stop_after"})
+    CHECK_THAT(refusal_of("trials: 3, parameters: [{choice: {key: " + std::string(own) + ", values: [1]}}]"),
+               ContainsSubstring(std::string(own) + " is set by the sweep itself"));
   const SweepPlan plan = plan_of("trials: 3, halving: {first: 10ba, factor: 2}, " + lr);
   CHECK(plan.rungs().size() == 4);  // 10, 20, 40, 80
   CHECK(plan.metric() == "top1");

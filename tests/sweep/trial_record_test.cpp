@@ -2,8 +2,11 @@
 #include "core/sweep/trial_record.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
+#include <csignal>
 #include "tests/catch.h"
 
+#include "core/metrics/metrics.h"
 #include "core/sweep/sweep_directory.h"
 #include "core/sweep/sweep_table.h"
 #include "core/sweep/trial_lock.h"
@@ -64,7 +67,14 @@ TEST_CASE("a lock belongs to one process at a time") {
   CHECK(TrialLock::is_held(scratch.path(), 3));
   CHECK_FALSE(TrialLock::take(scratch.path(), 3));
   CHECK(TrialLock::take(scratch.path(), 4));
+  CHECK(TrialLock::is_owned(scratch.path(), 3));
+  // Its process has it alone.
+  FileDescriptor inherited(::dup(lock->descriptor()));
   lock.reset();
+  CHECK(TrialLock::is_held(scratch.path(), 3));
+  CHECK_FALSE(TrialLock::is_owned(scratch.path(), 3));
+  CHECK_FALSE(TrialLock::take(scratch.path(), 3));
+  inherited.reset();
   CHECK_FALSE(TrialLock::is_held(scratch.path(), 3));
   CHECK(TrialLock::take(scratch.path(), 3));
 }
@@ -93,6 +103,73 @@ TEST_CASE("ends of a trial's process that say something about the setting are re
     CHECK(after({.status = exited(code), .was_asked = true}, 3) == Result{0, ""});
   }
   for (const int code : {64, 69, 74}) CHECK(after({.status = exited(code)}) == Result{code, ""});
+  for (const int code : {126, 127}) CHECK(after({.status = exited(code)}) == Result{69, ""});  // no program
+  CHECK(after({.status = SIGTERM, .lacked_memory = true}) == Result{0, ""});
+}
+
+TEST_CASE(
+    "a run's values are those at its pause, or at its end, whatever its status says of an earlier process") {
+  const ScratchDirectory scratch;
+  const SweepPlan plan = plan_of("halving: {first: 30ba}, " + lr_sweep());
+  const fs::path run = scratch / "trial-0001";
+  fs::create_directories(run);
+  std::string lines;
+  for (const int step : {30, 60, 90}) {
+    lines += to_json(MetricsRecord{
+                 .step = step, .epoch = step / 10.0, .split = "validation", .loss = 100.0 - step}) +
+             "\n";
+  }
+  test::put(run / "metrics.jsonl", lines);
+  const auto after = [&](const std::string& status) {
+    test::put(run / "status.json", status);
+    TrialRecord record{.number = 1, .texts = {"0.1"}, .repeats = {{}}};
+    CHECK(add_end(plan, scratch.path(), {}, {.status = exited(0)}, record) == 0);
+    return record;
+  };
+  const std::string of = R"("steps": 90, "pid": 1, "host": "h", "updated": 1, )";
+  const TrialRecord paused = after("{" + of + R"("status": "paused", "step": 30, "pause_after": 30})");
+  CHECK(paused.repeats[0].rungs == std::vector<TrialValue>{{30, 70}});
+  CHECK_FALSE(paused.repeats[0].end);
+  // It had gone on already when its record was lost.
+  const TrialRecord further = after("{" + of + R"("status": "paused", "step": 60, "pause_after": 30})");
+  CHECK(further.repeats[0].rungs == std::vector<TrialValue>{{30, 70}});
+  const std::string running = "{" + of + R"("status": "running", "step": 0})";
+  test::put(run / "summary.json", R"({"finished": true})");
+  for (const std::string& status : {running, "{" + of + R"("status": "finished", "step": 90})"}) {
+    const TrialRecord finished = after(status);
+    CHECK(finished.repeats[0].rungs == std::vector<TrialValue>{{30, 70}});
+    CHECK(finished.repeats[0].end == TrialValue{90, 10});
+    CHECK_FALSE(finished.failure);
+  }
+}
+
+TEST_CASE("the results of earlier sweeps are those of the moment when this one began") {
+  const ScratchDirectory scratch;
+  const auto plan = [&](const std::string& more, const std::string& name) {
+    return SweepPlan(
+        {.path = "swept.yaml",
+         .text = test::swept_recipe(
+             "method: tpe, trials: 6, parameters: [{uniform: {key: optimizer.lr, from: 0, to: 1}}]" + more)},
+        {"run.output_dir=" + (scratch / name).string()});
+  };
+  const SweepPlan earlier = plan(", metric: loss", "a");
+  const SweepDirectory there(earlier, 1);
+  write_trial(there.path(), test::trained(0, {}, 0.5));
+  write_trial(there.path(), {.number = 1, .texts = {"0.2"}, .repeats = {{}}});
+  const std::string know = ", know: [" + (scratch / "a").string() + "]";
+  const SweepPlan later = plan(", metric: loss" + know, "b");
+  const std::vector<Observation> known = SweepDirectory(later, 1).known();
+  REQUIRE(known.size() == 1);
+  CHECK(known[0].setting == Setting{0.1});
+  CHECK(known[0].value == 0.5);
+  write_trial(there.path(), test::trained(1, {}, 0.25));
+  CHECK(SweepDirectory(later, 1).known().size() == 1);
+  const SweepPlan other = plan(", metric: top1" + know, "c");
+  CHECK_THAT(test::error_text(ExitCode::recipe, [&] { SweepDirectory(other, 1); }),
+             ContainsSubstring("holds a sweep by loss, not by top1"));
+  const SweepPlan nowhere = plan(", metric: loss, know: [nowhere]", "d");
+  CHECK_THAT(test::error_text(ExitCode::recipe, [&] { SweepDirectory(nowhere, 1); }),
+             ContainsSubstring("there is no sweep in nowhere"));
 }
 
 TEST_CASE("a directory belongs to one sweep, whose trials may grow in number") {

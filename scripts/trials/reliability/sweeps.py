@@ -144,7 +144,7 @@ def failures(trials):
   parameters:
     - choice:
         values:
-          - {device.memory: 1MiB}
+          - {model.layers: [flatten, {linear: 900000000}, {linear: 100}, {linear: 10}]}
           - {optimizer.lr: 3.0e+37}
           - {training.max_duration: 100000000ba}
           - {model.layers: [{conv2d: {out_channels: 2, kernel_size: 9}}, flatten, {linear: 10}]}
