@@ -50,8 +50,9 @@ TEST_CASE("tune lr suggests a rate, the same each time, and writes no run") {
   // The mean of three curves is another one; each has its own seed.
   CHECK(tuned(workspace, {"lr", "--steps", "120", "--to", "1000", "--repeats", "3"})["losses"] !=
         first["losses"]);
-  // The rates are those of a batch; the suggestion is the key's.
-  const auto scaled = tuned(workspace, {"lr", "--steps", "120", "--to", "1000", "optimizer.lr_for_batch=6"});
+  // Rates are those of the key: for a quarter of the batch that the recipe has.
+  const auto scaled = tuned(
+      workspace, {"lr", "--steps", "120", "--from", "2.5e-7", "--to", "250", "optimizer.lr_for_batch=6"});
   CHECK(scaled["losses"] == first["losses"]);
   CHECK(scaled["suggestion"].get<double>() == Approx(rate / 4));
 }
