@@ -80,7 +80,7 @@ struct SweepSection {
   void check(const std::function<Origin(const std::string&)>& origin_of, Diagnostics& diagnostics) const;
 
  private:
-  void check_conditions(size_t parameter, Diagnostics& diagnostics) const;
+  void check_conditions(size_t i, Diagnostics& diagnostics) const;
   bool exclude_each_other(size_t a, size_t b) const;
 };
 

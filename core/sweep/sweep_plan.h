@@ -65,7 +65,7 @@ class SweepPlan {
   void settle_rungs(Diagnostics& diagnostics);
   void settle_count(Diagnostics& diagnostics);
   TrialSetting described(const Setting& values) const;
-  TrialSetting as_written(const Recipe& recipe, std::vector<std::string> overrides) const;
+  TrialSetting as_written(const Recipe& recipe, std::vector<std::string> words) const;
 
   RecipeSource source_;
   std::vector<std::string> overrides_;

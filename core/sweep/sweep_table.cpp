@@ -64,7 +64,7 @@ std::string sweep_csv(const SweepPlan& plan, const std::vector<SweepRow>& rows) 
   for (const Duration& rung : plan.rungs()) head.push_back(plan.metric() + " at " + to_string(rung));
   head.push_back(plan.metric());
   const bool repeats = plan.repeats().size() > 1;
-  if (repeats) head.push_back("deviation");
+  if (repeats) head.emplace_back("deviation");
   for (const char* name : {"steps", "samples_per_s", "peak_bytes", "joules_per_sample", "seconds"})
     head.emplace_back(name);
   std::string text = csv_row(head);

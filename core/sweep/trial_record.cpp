@@ -33,10 +33,10 @@ class RecordReader {
     return all;
   }
   const std::vector<Json>& items(const char* key) {
-    static const std::vector<Json> kNone;
+    static const std::vector<Json> none;
     const Json* value = object_.find(key);
     require(value != nullptr && value->is_array());
-    return is_valid_ ? value->items() : kNone;
+    return is_valid_ ? value->items() : none;
   }
   const Json* find(const char* key) const { return object_.find(key); }
   void require(bool holds) { is_valid_ = is_valid_ && holds; }
