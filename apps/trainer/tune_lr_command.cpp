@@ -47,8 +47,11 @@ std::string drawing(const RateCurve& curve, const RateSuggestions& found) {
 std::string rates_text(const RateCurve& curve, const RateSuggestions& found) {
   std::string text = drawing(curve, found);
   text += fmt::format("steepest place {:.2g}, longest valley {:.2g}", found.steepest, found.valley);
-  text += found.tenth ? fmt::format(", a tenth of where it diverged {:.2g}\n", *found.tenth)
-                      : fmt::format("; it did not diverge below {:.2g}\n", curve.rates.back());
+  text += found.tenth
+              ? fmt::format(", a tenth of where it diverged {:.2g}\n", *found.tenth)
+              : fmt::format(
+                    ", a tenth of the place with the least loss {:.2g}; it did not diverge below {:.2g}\n",
+                    found.least / 10, curve.rates.back());
   return text + fmt::format("suggestion: {}\n", override_of(found.best()));
 }
 
@@ -56,7 +59,8 @@ std::string rates_json(const RateCurve& curve, const RateSuggestions& found) {
   Json json = {{"override", override_of(found.best())},
                {"suggestion", found.best()},
                {"steepest", found.steepest},
-               {"valley", found.valley}};
+               {"valley", found.valley},
+               {"least", found.least}};
   if (found.tenth) json["tenth_of_divergence"] = *found.tenth;
   if (curve.diverged_at) json["diverged_at"] = *curve.diverged_at;
   json["rates"] = curve.rates;

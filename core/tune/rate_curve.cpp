@@ -112,9 +112,11 @@ RateCurve rate_curve(std::span<const float> rates, const std::vector<std::vector
 std::optional<RateSuggestions> suggest_rates(const RateCurve& curve) {
   if (curve.losses.size() < kFirstSlope + 3) return std::nullopt;
   const auto settled = curve.losses.begin() + std::min<int64_t>(kSettled, std::ssize(curve.losses) - 1);
-  const double first = *settled, fall = first - *std::min_element(settled, curve.losses.end());
+  const auto lowest = std::min_element(settled, curve.losses.end());
+  const double first = *settled, fall = first - *lowest;
   if (fall <= std::max(kLeastFall * std::abs(first), kDeviations * curve.noise)) return std::nullopt;
   RateSuggestions suggestions{.steepest = steepest_rate(curve), .valley = valley_rate(curve)};
+  suggestions.least = curve.rates[static_cast<size_t>(lowest - curve.losses.begin())];
   if (curve.diverged_at) suggestions.tenth = *curve.diverged_at / 10;
   return suggestions;
 }

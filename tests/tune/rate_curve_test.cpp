@@ -57,7 +57,8 @@ TEST_CASE("a curve that ends without an explosion has no tenth of it") {
   const auto found = suggest_rates(curve);
   REQUIRE(found);
   CHECK_FALSE(found->tenth);
-  CHECK(found->best() == found->valley);
+  CHECK(found->least == Approx(curve.rates.back()).epsilon(0.2));
+  CHECK(found->best() == found->least / 10);
 }
 
 TEST_CASE("a flat, a rising and a very short curve suggest nothing") {
