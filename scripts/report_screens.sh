@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Draws the pictures of reports in docs/: three runs on Fashion-MNIST, and one of them in light, in dark and on a phone. Needs Chromium.
+# Draws the pictures of reports in docs/: three runs on Fashion-MNIST, one of them in light, in dark and on a phone, and a sweep. Needs Chromium.
 # Some minutes; TRAINER names the program, EPOCHS the length of the runs.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -18,7 +18,12 @@ for rate in 0.01 0.05 0.2; do
 done
 "$trainer" report runs/lr-0.05 --output run.html
 "$trainer" report runs/lr-0.01 runs/lr-0.05 runs/lr-0.2 --output runs.html
-for page in run.html runs.html; do
+"$trainer" sweep --config "$root/configs/fashion_mnist_mlp.yaml" run.output_dir=runs/sweep training.max_duration=468ba device.type=cpu \
+  validation.interval=52ba 'sweep={method: tpe, halving: {first: 52ba, factor: 3}, metric: top1, trials: 30, parallel: 2, parameters: [
+    {log_uniform: {key: optimizer.lr, from: 1.0e-3, to: 1}}, {choice: {key: optimizer.name, values: [sgd, muon]}},
+    {uniform: {key: optimizer.momentum, from: 0, to: 0.99}}, {log_uniform: {key: optimizer.weight_decay, from: 1.0e-6, to: 1.0e-2}}]}'
+"$trainer" report runs/sweep --output sweep.html
+for page in run.html runs.html sweep.html; do
   if grep -qF -e "$work" -e "$root" -e "$HOME/" "$page"; then echo "report_screens.sh: $page shows a path of this machine" >&2; exit 70; fi
 done
 
@@ -39,3 +44,4 @@ screen run.html report.png 1060 1055
 screen run.html report-dark.png 1060 1055 "$dark"
 screen run.html report-phone.png 420 1400
 screen runs.html report-runs.png 1060 1026
+screen sweep.html report-sweep.png 1060 850
