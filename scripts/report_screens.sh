@@ -44,4 +44,4 @@ screen run.html report.png 1060 1055
 screen run.html report-dark.png 1060 1055 "$dark"
 screen run.html report-phone.png 420 1400
 screen runs.html report-runs.png 1060 1026
-screen sweep.html report-sweep.png 1060 850
+screen sweep.html report-sweep.png 1060 800
