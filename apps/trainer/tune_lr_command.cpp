@@ -84,7 +84,7 @@ int tune_lr_command(const Arguments& arguments) {
   const StopSignals signals(StopSignals::kPass);
   const TuneArguments& wanted = arguments.tune;
   const std::shared_ptr<const Recipe> recipe = recipe_with_seed(arguments, 0);
-  // Rates are those of the key; the steps get what it means for the recipe's batch.
+  // --from and --to are values of optimizer.lr, which lr_for_batch scales.
   const double scale = recipe->optimizer->lr_scale(recipe->training.global_batch_size);
   const std::vector<float> rates = rising_rates(wanted.from * scale, wanted.to * scale, wanted.steps);
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});

@@ -70,7 +70,7 @@ std::string signal_text(int signal) {
 }
 
 Children::Children(int at_once) : watched_(watched_signals()), at_once_(at_once) {
-  ::signal(SIGCHLD, SIG_DFL);  // inherited as ignored, ends would not be told
+  ::signal(SIGCHLD, SIG_DFL);  // if it is ignored, waitpid() reports no exit status
   ::sigprocmask(SIG_BLOCK, &watched_, &before_);
 }
 

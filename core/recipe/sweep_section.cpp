@@ -22,6 +22,16 @@ double rounded(double value) {
   return short_value;
 }
 
+/// Reports a range without values, and a logarithmic one that begins at 0 or below.
+template <class T>
+void check_range(const Component& parameter, T from, T to, bool logarithmic, Diagnostics& diagnostics) {
+  if (logarithmic && from <= 0)
+    diagnostics.error(parameter.origin_of("from"),
+                      fmt::format("a logarithmic range begins above 0, got {}", from));
+  if (from >= to)
+    diagnostics.error(parameter.origin_of("to"), fmt::format("must be above from, {}, got {}", from, to));
+}
+
 /// A range of numbers.
 template <bool kLog>
 class RealParameter final : public SweepParameter {
@@ -39,12 +49,7 @@ class RealParameter final : public SweepParameter {
     if (given.kind != Value::Kind::scalar || !parse(given, number).empty()) return std::nullopt;
     return number;
   }
-  void check(Diagnostics& diagnostics) const override {
-    if (kLog && from_ <= 0)
-      diagnostics.error(origin_of("from"), fmt::format("a logarithmic range begins above 0, got {}", from_));
-    if (from_ >= to_)
-      diagnostics.error(origin_of("to"), fmt::format("must be above from, {}, got {}", from_, to_));
-  }
+  void check(Diagnostics& diagnostics) const override { check_range(*this, from_, to_, kLog, diagnostics); }
 
  private:
   void declare_values(Fields& fields) override {
@@ -78,10 +83,7 @@ class IntegerParameter final : public SweepParameter {
     return static_cast<double>(number);
   }
   void check(Diagnostics& diagnostics) const override {
-    if (logarithmic_ && from_ <= 0)
-      diagnostics.error(origin_of("from"), fmt::format("a logarithmic range begins above 0, got {}", from_));
-    if (from_ >= to_)
-      diagnostics.error(origin_of("to"), fmt::format("must be above from, {}, got {}", from_, to_));
+    check_range(*this, from_, to_, logarithmic_, diagnostics);
   }
 
  private:
@@ -115,9 +117,7 @@ class ChoiceParameter final : public SweepParameter {
   std::vector<std::string> overrides(double value) const override {
     const Value& chosen = values_.items.at(static_cast<size_t>(value));
     if (!key.empty()) return {key + "=" + to_flow(chosen)};
-    std::vector<std::string> all;
-    for (const Value::Entry& entry : chosen.entries) all.push_back(entry.key + "=" + to_flow(entry.value));
-    return all;
+    return overrides_of(chosen);
   }
   std::string text(double value) const override {
     return to_flow(values_.items.at(static_cast<size_t>(value)));
@@ -171,8 +171,8 @@ class TpeMethod final : public SweepMethod {
   void declare(Fields& fields) override {
     fields
         .add("lag", &lag_,
-             "a setting waits for the results of all settings up to the one `lag` before it, so at most so "
-             "many "
+             "setting n is chosen with the results of settings up to n - lag; also the largest number of "
+             "trials that "
              "train at once")
         .at_least(1)
         .at_most(1000);
@@ -219,6 +219,12 @@ const Registry<SweepMethod>& sweep_methods() {
        [] { return std::make_unique<GridMethod>(); }},
   };
   return table;
+}
+
+std::vector<std::string> overrides_of(const Value& keys) {
+  std::vector<std::string> all;
+  for (const Value::Entry& entry : keys.entries) all.push_back(entry.key + "=" + to_flow(entry.value));
+  return all;
 }
 
 void SweepParameter::declare(Fields& fields) {

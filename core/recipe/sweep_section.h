@@ -84,6 +84,9 @@ struct SweepSection {
   bool exclude_each_other(size_t a, size_t b) const;
 };
 
+/// "optimizer.lr=0.1" for each key of a map and its value.
+std::vector<std::string> overrides_of(const Value& keys);
+
 const Registry<SweepParameter>& sweep_parameters();
 const Registry<SweepMethod>& sweep_methods();
 

@@ -61,9 +61,7 @@ class Checker {
   void check_others() {
     const SweepSection& sweep = recipe_.sweep;
     for (const Value& item : sweep.tries.items) {
-      OverrideList words;
-      for (const Value::Entry& entry : item.entries) words.push_back(entry.key + "=" + to_flow(entry.value));
-      check(overrides_, words, {item.where, "sweep.try"});
+      check(overrides_, overrides_of(item), {item.where, "sweep.try"});
     }
     for (const Value& item : sweep.repeat_values.items)
       check(overrides_, {sweep.repeat_key + "=" + to_flow(item)}, {item.where, "sweep.repeat.values"});

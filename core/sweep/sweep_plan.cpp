@@ -70,8 +70,7 @@ SweepPlan::SweepPlan(const RecipeSource& source, std::vector<std::string> overri
   first_.push_back(as_written(*recipe_, {}));
   if (check == Check::none) return;
   for (const Value& item : section().tries.items) {
-    std::vector<std::string> words;
-    for (const Value::Entry& entry : item.entries) words.push_back(entry.key + "=" + to_flow(entry.value));
+    std::vector<std::string> words = overrides_of(item);
     first_.push_back(as_written(*with(words), words));
   }
 }

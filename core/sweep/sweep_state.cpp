@@ -172,6 +172,22 @@ std::vector<Observation> observations_before(const SweepPlan& plan, const TrialR
   return all;
 }
 
+std::vector<int64_t> trials_without_checkpoints(const SweepPlan& plan,
+                                                const std::vector<TrialState>& states) {
+  std::vector<int64_t> finished, without;
+  for (int64_t number = 0; number < std::ssize(states); ++number) {
+    const What what = states[static_cast<size_t>(number)].what;
+    if (what == What::dropped) without.push_back(number);
+    if (what == What::finished) finished.push_back(number);
+  }
+  const auto value = [&](int64_t number) { return *states[static_cast<size_t>(number)].value; };
+  std::ranges::stable_sort(finished,
+                           [&](int64_t a, int64_t b) { return plan.is_better(value(a), value(b)); });
+  const auto kept = std::min(plan.section().keep, std::ssize(finished));
+  without.insert(without.end(), finished.begin() + kept, finished.end());
+  return without;
+}
+
 std::optional<int64_t> best_trial(const SweepPlan& plan, const std::vector<TrialState>& states) {
   std::optional<int64_t> best;
   for (int64_t number = 0; number < std::ssize(states); ++number) {

@@ -44,6 +44,10 @@ std::vector<Observation> observations_before(const SweepPlan& plan, const TrialR
 std::vector<Observation> observations(const SweepPlan& plan, const TrialRecords& records,
                                       const std::vector<TrialState>& states);
 
+/// Trials that need no checkpoints any more: dropped ones, and finished ones beyond the best `keep`. Both are
+/// final: a decision never changes, and further trials can only rank before a finished one.
+std::vector<int64_t> trials_without_checkpoints(const SweepPlan& plan, const std::vector<TrialState>& states);
+
 /// The number of the best finished trial; nothing if there is none.
 std::optional<int64_t> best_trial(const SweepPlan& plan, const std::vector<TrialState>& states);
 

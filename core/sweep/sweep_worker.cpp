@@ -256,22 +256,9 @@ void SweepWorker::tell(const Active& trial) const {
   }
 }
 
-/// Dropped trials, and finished ones beyond the best, lose theirs; metrics stay. A trial's decision never
-/// changes, and others can only rank before it.
+/// Metrics stay.
 void SweepWorker::remove_checkpoints() {
-  std::vector<int64_t> finished, removed;
-  for (const auto& [number, record] : records_) {
-    if (number >= std::ssize(states_)) continue;
-    const What what = states_[static_cast<size_t>(number)].what;
-    if (what == What::dropped) removed.push_back(number);
-    if (what == What::finished) finished.push_back(number);
-  }
-  const auto value = [this](int64_t number) { return *states_[static_cast<size_t>(number)].value; };
-  std::ranges::stable_sort(finished,
-                           [&](int64_t a, int64_t b) { return plan_.is_better(value(a), value(b)); });
-  for (size_t i = static_cast<size_t>(plan_.section().keep); i < finished.size(); ++i)
-    removed.push_back(finished[i]);
-  for (const int64_t number : removed) {
+  for (const int64_t number : trials_without_checkpoints(plan_, states_)) {
     if (without_checkpoints_.contains(number)) continue;
     const std::optional<TrialLock> lock = TrialLock::take(directory_.path(), number);
     if (!lock) continue;

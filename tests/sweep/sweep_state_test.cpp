@@ -78,6 +78,26 @@ TEST_CASE("a setting waits at a rung for those before it, and for nobody else") 
   CHECK(sweep_state(plan, records)[2].next == 1);
 }
 
+TEST_CASE("dropped trials and finished ones beyond the best need no checkpoints; waiting and open ones do") {
+  const std::vector<std::pair<int64_t, std::vector<int64_t>>> expected = {
+      {0, {0, 1, 2}}, {1, {0, 1}}, {2, {1}}, {9, {1}}};
+  for (const auto& [keep, without] : expected) {
+    const SweepPlan plan = plan_of("keep: " + std::to_string(keep) + ", " + kRandomHalving, "9ba");
+    TrialRecords records;
+    records[0] = trained(0, {5, 4}, 3);
+    records[1] = trained(1, {6});
+    records[2] = trained(2, {4, 3}, 2);
+    records[3] = trained(3, {1});
+    records[5] = trained(5, {0.5});
+    const std::vector<TrialState> states = sweep_state(plan, records);
+    REQUIRE(states[1].what == What::dropped);
+    REQUIRE(states[5].what == What::waiting);
+    std::vector<int64_t> found = trials_without_checkpoints(plan, states);
+    std::ranges::sort(found);
+    CHECK(found == without);
+  }
+}
+
 TEST_CASE("a training that stopped early counts at no rung, and is not waited for") {
   const SweepPlan plan = plan_of(kRandomHalving, "9ba");
   TrialRecords records;
