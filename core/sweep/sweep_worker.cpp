@@ -15,6 +15,7 @@
 #include "core/base/units.h"
 #include "core/host/cgroup.h"
 #include "core/host/slurm.h"
+#include "core/run/run_directory.h"
 #include "core/storage/atomic_file.h"
 #include "core/sweep/sweep_table.h"
 
@@ -47,6 +48,16 @@ std::string last_line(const fs::path& path, int64_t begin) {
     at += std::ssize(line) + 1;
   });
   return one_line(last.substr(0, kMostLastLine));
+}
+
+/// The identity of the run that trains a part; nothing if the recipe refuses its settings.
+std::optional<RunIdentity> identity_of_part(const SweepPlan& plan, const TrialRecord& record,
+                                            const TrialPart& part) try {
+  std::vector<std::string> words = record.overrides;
+  if (!plan.repeats()[part.repeat].empty()) words.push_back(plan.repeats()[part.repeat]);
+  return plan.with(words)->identity();
+} catch (const Error&) {
+  return std::nullopt;
 }
 
 }  // namespace
@@ -130,7 +141,7 @@ bool SweepWorker::start(int64_t number) {
   if (!lock) return false;
   look();
   const TrialState& state = states_[static_cast<size_t>(number)];
-  if (state.what != What::ready || recipe_has_changed()) return false;
+  if (state.what != What::ready) return false;
   TrialRecord record{.number = number};
   if (const auto found = records_.find(number); found != records_.end()) {
     record = found->second;
@@ -143,9 +154,12 @@ bool SweepWorker::start(int64_t number) {
     record.texts = std::move(setting.texts);
   }
   record.repeats.resize(plan_.repeats().size());
-  write_trial(directory_.path(), record);
   const TrialPart part = next_part(plan_, record, state.next);
-  start_part({.lock = *std::move(lock), .record = std::move(record), .part = part});
+  Active trial{.lock = *std::move(lock), .record = std::move(record), .part = part};
+  trial.identity = identity_of_part(plan_, trial.record, part);
+  if (recipe_has_changed()) return false;
+  write_trial(directory_.path(), trial.record);
+  start_part(std::move(trial));
   look();
   return true;
 }
@@ -165,6 +179,25 @@ bool SweepWorker::recipe_has_changed() {
         fmt::format("{} has changed since the sweep began: {}; restore it to go on, or sweep in another "
                     "run.output_dir",
                     one_line(plan_.recipe().file()), what));
+    children_.send_signal(SIGUSR1);
+  }
+  return true;
+}
+
+/// Whether a trial has read the recipe's file after somebody had edited it. Its run is put aside.
+bool SweepWorker::is_of_another_recipe(const Active& trial) {
+  const fs::path run = run_of(plan_, directory_.path(), trial.record.number, trial.part.repeat);
+  const std::optional<RunIdentity> stored = stored_identity(run);
+  if (!stored || !trial.identity || forbidden_differences(*trial.identity, *stored, {}).empty()) return false;
+  fs::path aside = run.string() + ".edited";
+  for (int i = 2; fs::exists(aside); ++i) aside = fmt::format("{}.edited{}", run.string(), i);
+  fs::rename(run, aside);
+  if (code_ == 0) {
+    code_ = static_cast<int>(ExitCode::recipe);
+    log_.error(
+        fmt::format("{} was edited while trial {} began; its run is kept in {}; restore the recipe and start "
+                    "the same command again",
+                    one_line(plan_.recipe().file()), trial.record.number, one_line(aside.string())));
     children_.send_signal(SIGUSR1);
   }
   return true;
@@ -227,7 +260,7 @@ void SweepWorker::take(const ChildEnd& end) {
   if (how.lacked_memory) share_kills();
   const bool blames_recipe = code_of_trial == static_cast<int>(ExitCode::recipe) ||
                              code_of_trial == static_cast<int>(ExitCode::data);
-  if (blames_recipe && recipe_has_changed()) return;
+  if (is_of_another_recipe(trial) || (blames_recipe && recipe_has_changed())) return;
   const int code = add_end(plan_, directory_.path(), trial.part, how, trial.record);
   write_trial(directory_.path(), trial.record);
   if (code != 0 && code_ == 0) {

@@ -13,6 +13,7 @@
 #include "core/host/children.h"
 #include "core/host/log.h"
 #include "core/host/time_limit.h"
+#include "core/run/run_identity.h"
 #include "core/sweep/sweep_directory.h"
 #include "core/sweep/sweep_plan.h"
 #include "core/sweep/trial_lock.h"
@@ -44,6 +45,7 @@ class SweepWorker {
     TrialLock lock;
     TrialRecord record;
     TrialPart part;
+    std::optional<RunIdentity> identity;  ///< of its run; nothing for settings that do not fit together
     int64_t slot = 0;
     Clock::time_point begin;
     int64_t memory_kills = 0;
@@ -60,6 +62,7 @@ class SweepWorker {
   void start_part(Active trial);
   void take(const ChildEnd& end);
   bool recipe_has_changed();
+  bool is_of_another_recipe(const Active& trial);
   void share_kills();
   void remove_checkpoints();
   void tell(const Active& trial) const;

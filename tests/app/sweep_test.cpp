@@ -97,6 +97,42 @@ TEST_CASE("a sweep without any value ends with 70, one that cannot train with th
   CHECK_THAT(gpu.errors, ContainsSubstring("ended with exit code 69, as all others would"));
 }
 
+TEST_CASE("a sweep notices that its recipe is edited, and counts nothing of that as a result") {
+  const SweepWorkspace there;
+  const std::string sweep =
+      "$TRAINER sweep r.yaml training.max_duration=9000ba sweep.halving.first=3000ba "
+      "validation.interval=3000ba";
+  const Outcome edited = run_shell(sweep + R"( >out 2>&1 & sweep=$!
+      until grep -q 'trial 0 trains' out; do sleep 0.02; done
+      cp r.yaml as_it_was; sed -i 's/lr: 0.05/lr: 0.07/' r.yaml
+      wait $sweep; code=$?; cp as_it_was r.yaml; exit $code)",
+                                   there.workspace.path());
+  INFO(there.workspace.read("out"));
+  CHECK(edited.code == 78);
+  CHECK_THAT(there.workspace.read("out"), ContainsSubstring("r.yaml has changed since the sweep began") ||
+                                              ContainsSubstring("r.yaml was edited while trial"));
+  CHECK(run_shell(sweep, there.workspace.path()).code == 0);
+  CHECK_THAT(there.workspace.read("runs/swept-sweep/sweep.csv"), !ContainsSubstring("failed"));
+}
+
+TEST_CASE("a run of several ranks pauses, and goes on with the bits of one that never did") {
+  if (!has_mpi()) return;
+  const SweepWorkspace there;
+  const auto train = [&](const std::string& words) {
+    return run_ranks(
+        "$TRAINER r.yaml parallelism.data=2 training.micro_batch_size=12 optimizer.momentum=0.9 " + words,
+        there.workspace.path());
+  };
+  const Outcome paused = train("run.output_dir=paused run.stop_after=4ba");
+  INFO(paused.errors);
+  CHECK(paused.code == 0);
+  CHECK_THAT(there.workspace.read("paused/status.json"), ContainsSubstring("\"paused\""));
+  CHECK_FALSE(fs::exists(there.workspace.path() / "paused/model.safetensors"));
+  CHECK(train("run.output_dir=paused").code == 0);
+  CHECK(train("run.output_dir=whole").code == 0);
+  CHECK(there.workspace.read("paused/model.safetensors") == there.workspace.read("whole/model.safetensors"));
+}
+
 TEST_CASE("sweep --plan lists what is known beforehand, and starts nothing") {
   const SweepWorkspace there;
   const Outcome plan = there.sweep({"--plan"});

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/sweep/sweep_state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include "tests/catch.h"
 
@@ -154,6 +157,33 @@ TEST_CASE("a learned setting follows from the results that it waits for, whateve
   const std::vector<std::string> before = setting();
   records[1] = trained(1, {}, 1.0);
   CHECK(setting() == before);
+}
+
+TEST_CASE(
+    "a learned setting knows the results up to the one `lag` before it, and of later ones the settings "
+    "alone") {
+  const SweepPlan plan = plan_of(
+      "method: {name: tpe, lag: 2}, metric: loss, trials: 20, "
+      "parameters: [{log_uniform: {key: optimizer.lr, from: 0.001, to: 1}}]",
+      "9ba");
+  TrialRecords records;
+  for (int64_t number = 0; number < 15; ++number) {
+    records[number] = trained(number, {}, 1 + 0.1 * static_cast<double>(number % 7));
+    records[number].texts = {fmt::format("{:.6g}", 0.002 * std::pow(1.5, static_cast<double>(number)))};
+  }
+  const auto next = [&] {
+    return plan.setting(15, observations_before(plan, records, sweep_state(plan, records), 15), {}).overrides;
+  };
+  const auto ends_with = [&](int64_t number, double value) {
+    records[number].repeats[0].end = TrialValue{9, value};
+  };
+  const std::vector<std::string> before = next();
+  ends_with(14, -9);  // one before it: not seen
+  CHECK(next() == before);
+  records[14].repeats[0].end.reset();
+  CHECK(next() == before);
+  ends_with(13, -9);  // two before it: the best by far
+  CHECK(next() != before);
 }
 
 TEST_CASE("the order in which trials are trained changes no decision") {
