@@ -9,6 +9,7 @@
 #define TRAINER_CUDA_OWN(row) \
   row(add_all_reduce) \
   row(add_append_to_cache) \
+  row(add_apply_mask) \
   row(add_attention) \
   row(add_batch_norm) \
   row(add_channels) \

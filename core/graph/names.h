@@ -93,6 +93,7 @@ constexpr const char* kAverage = ".ema";           ///< the average over the upd
 constexpr const char* kGradientSum = ".gradient";  ///< over the micro-batches of a step
 constexpr const char* kLowPrecisionCopy = ".low";  ///< in the low type of mixed precision
 constexpr const char* kPrepared = ".prepared";     ///< by the entry `prepare`; has its own shape
+constexpr const char* kMask = ".mask";             ///< u8, 0 where a weight is taken out
 constexpr const char* kBefore = ".before";         ///< the value before the step
 constexpr const char* kShared = ".shared";         ///< the same, as all ranks had it
 }  // namespace state_suffix

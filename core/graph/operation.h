@@ -97,6 +97,9 @@ class Operation {
   virtual std::optional<size_t> judged_input() const { return std::nullopt; }
   /// The input that is a table, of which whole rows are read: those of tokens or positions.
   virtual std::optional<size_t> table_input() const { return std::nullopt; }
+  /// Of the input that is a product's weights: their dimension over which the product sums, the input
+  /// features or channels. Other inputs have none.
+  virtual std::optional<size_t> summed_dimension(size_t /*input*/) const { return std::nullopt; }
   /// Whether a sample's outputs depend on the other samples that are computed at the same time.
   virtual bool has_batch_statistics() const { return false; }
   /// Whether ranks can share it by features; nothing: they cannot.

@@ -182,6 +182,12 @@ struct WholeNetwork {
   uint64_t checksum = 0;  ///< of the program before the other stages were taken out
 };
 
+/// A parameter that training prunes, and its dimension of input features.
+struct PrunedWeight {
+  std::string name;
+  size_t dimension = 0;
+};
+
 /// Named entry points over one set of persistent tensors. Layers write it, passes transform it.
 struct Program {
   std::vector<Tensor> tensors;
@@ -197,6 +203,7 @@ struct Program {
   Mesh mesh = {};
   int64_t stage = 0;
   std::optional<WholeNetwork> whole = {};  ///< of a pipeline
+  std::vector<PrunedWeight> pruned = {};
 
   const TensorSpec& spec(TensorId id) const { return tensors[static_cast<size_t>(id)].spec; }
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }

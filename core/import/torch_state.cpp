@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/printable.h"
+#include "core/import/pruned_weight.h"
 #include "core/import/remedies.h"
 #include "core/import/tensor_name.h"
 
@@ -148,6 +149,17 @@ TorchState read_torch_state(const Pickle& pickle, const PickleValue& value) {
     state.tensors.push_back(tensor_of(pickle, entry, std::string(name)));
   }
   if (const std::string remark = ignored.remark(); !remark.empty()) state.remarks.push_back(remark);
+  if (const auto misshapen = join_masks(state.tensors); !misshapen.empty()) {
+    pickle.fail(static_cast<int64_t>(pickle.position()) - 1,
+                fmt::format("mask '{}' does not have its weight's shape; {}", one_line(misshapen.front()),
+                            kRemovePruning));
+  }
+  const auto masked =
+      std::ranges::count_if(state.tensors, [](const TorchTensor& tensor) { return tensor.mask != nullptr; });
+  if (masked > 0) {
+    state.remarks.push_back(fmt::format("{} weight{} multiplied by the mask of torch.nn.utils.prune", masked,
+                                        masked == 1 ? " was" : "s were"));
+  }
   remove_wrapper(state);
   return state;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,8 @@ struct TorchTensor {
   std::string key;             ///< of its storage
   int64_t begin = 0, end = 0;  ///< the part of the storage that holds its elements
   std::vector<int64_t> strides;
-  bool is_contiguous = true;  ///< that part is the tensor itself
+  bool is_contiguous = true;                     ///< that part is the tensor itself
+  std::shared_ptr<const TorchTensor> mask = {};  ///< of a pruned weight, of its shape
 };
 
 /// The storage of a `reference`. Throws Error (exit 65) with its position.

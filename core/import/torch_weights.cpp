@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/import/pruned_weight.h"
 #include "core/import/remedies.h"
 #include "core/import/torch_storages.h"
 #include "core/storage/stored_type.h"
@@ -42,14 +44,25 @@ void gather(const TorchTensor& tensor, std::span<const std::byte> part, const By
 
 class TorchWeights final : public ForeignWeights {
  public:
-  TorchWeights(TorchState state, std::unique_ptr<TorchStorages> storages)
-      : placed_(std::move(state.tensors)), storages_(std::move(storages)) {
+  TorchWeights(const std::filesystem::path& path, TorchState state, std::unique_ptr<TorchStorages> storages)
+      : path_(one_line(path.string())), placed_(std::move(state.tensors)), storages_(std::move(storages)) {
     for (const TorchTensor& tensor : placed_) tensors_.push_back(tensor.stored);
     remarks_ = std::move(state.remarks);
   }
 
   void copy(size_t index, const ByteSink& sink) override {
     const TorchTensor& tensor = placed_.at(index);
+    if (tensor.mask == nullptr) return copy(tensor, sink);
+    std::vector<std::byte> weight = whole(tensor);
+    if (!apply_mask(weight, tensor.stored.dtype, whole(*tensor.mask), tensor.mask->stored.dtype)) {
+      throw Error(ExitCode::data, fmt::format("{}: mask '{}' has an element that is neither 0 nor 1; {}",
+                                              path_, one_line(tensor.mask->stored.name), kRemovePruning));
+    }
+    sink(weight);
+  }
+
+ private:
+  void copy(const TorchTensor& tensor, const ByteSink& sink) {
     const int64_t most = tensor.is_contiguous ? kPieceBytes : tensor.end - tensor.begin;
     std::vector<std::byte> bytes(static_cast<size_t>(std::min(most, tensor.end - tensor.begin)));
     for (int64_t at = tensor.begin; at < tensor.end; at += std::ssize(bytes)) {
@@ -64,7 +77,15 @@ class TorchWeights final : public ForeignWeights {
     }
   }
 
- private:
+  std::vector<std::byte> whole(const TorchTensor& tensor) {
+    std::vector<std::byte> all;
+    all.reserve(static_cast<size_t>(tensor.stored.end));
+    copy(tensor,
+         [&](std::span<const std::byte> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
+    return all;
+  }
+
+  std::string path_;  ///< for messages
   std::vector<TorchTensor> placed_;
   std::unique_ptr<TorchStorages> storages_;
 };
@@ -73,16 +94,19 @@ class TorchWeights final : public ForeignWeights {
 
 std::unique_ptr<ForeignWeights> make_torch_weights(const std::filesystem::path& path, TorchState state,
                                                    std::unique_ptr<TorchStorages> storages) {
-  for (const TorchTensor& tensor : state.tensors) {
+  const auto check = [&](const TorchTensor& tensor) {
     const int64_t bytes = storages->bytes(tensor.key);
-    if (tensor.end > bytes) {
-      throw Error(ExitCode::data,
-                  fmt::format("{}: tensor '{}' needs {} bytes of the storage '{}', found {}; {}",
-                              one_line(path.string()), one_line(tensor.stored.name), tensor.end,
-                              one_line(tensor.key), bytes, kCopyAgain));
-    }
+    if (tensor.end <= bytes) return;
+    throw Error(ExitCode::data,
+                fmt::format("{}: tensor '{}' needs {} bytes of the storage '{}', found {}; {}",
+                            one_line(path.string()), one_line(tensor.stored.name), tensor.end,
+                            one_line(tensor.key), bytes, kCopyAgain));
+  };
+  for (const TorchTensor& tensor : state.tensors) {
+    check(tensor);
+    if (tensor.mask != nullptr) check(*tensor.mask);
   }
-  return std::make_unique<TorchWeights>(std::move(state), std::move(storages));
+  return std::make_unique<TorchWeights>(path, std::move(state), std::move(storages));
 }
 
 }  // namespace trainer

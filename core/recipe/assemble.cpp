@@ -87,6 +87,10 @@ void check_groups(const Optimizer& optimizer, const Program& program) {
   optimizer.check_groups(trained);
 }
 
+PruneSpec prune_spec(const Recipe& recipe) {
+  return recipe.compression.prune_spec([&recipe](const std::string& key) { return recipe.origin_of(key); });
+}
+
 Reported reported_by(const RunSpec& run, bool detailed) {
   Reported reported{.metrics = wanted_metrics(run)};
   reported.has_matrix = has_matrix(run, reported.metrics, detailed);
@@ -134,6 +138,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
                  .learning_rates = request.lr_table,
                  .guards = recipe.guards.step_guards(scales_loss(spec.precision)),
                  .adapts_lr = recipe.lr_scheduler->plateau().has_value()};
+  if (recipe.compression.prunes()) spec.prune = prune_spec(recipe);
   spec.ema_decay = recipe.training.ema_decay;
   spec.ema_warmup = recipe.training.ema_warmup;
   return training_step(spec);
@@ -150,7 +155,9 @@ Program make_program(const RunSpec& run, const std::vector<Pass>& passes, const 
 
 Program forward_program(const RunSpec& run, const ProgramUse& use) {
   Program program = make_program(run, forward_stages(forward_spec(run, use)));
-  if (use.purpose == Purpose::train) check_groups(*run.recipe().optimizer, program);
+  if (use.purpose != Purpose::train) return program;
+  check_groups(*run.recipe().optimizer, program);
+  if (run.recipe().compression.prunes()) pruned_weights(program, prune_spec(run.recipe()));
   return program;
 }
 

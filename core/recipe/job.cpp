@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 
 #include "core/engine/input_feed.h"
@@ -39,6 +40,24 @@ std::optional<std::string> best_metric(const Recipe& recipe, const LoopSettings&
   if (given) return given;
   const std::vector<std::string> metrics = validation_metrics(settings);
   return metrics.empty() ? output_name::kLoss : metrics.front();
+}
+
+/// Throws Error (exit 78) unless pruning begins before it ends, and ends within the run.
+PruningSettings pruning_settings(const Recipe& recipe, int64_t steps,
+                                 const std::function<int64_t(const Duration&)>& steps_in) {
+  PruningSettings settings = recipe.compression.settings(steps_in);
+  if (settings.end < settings.begin) {
+    fail_at(recipe.origin_of("compression.prune.end"),
+            fmt::format("pruning ends after step {}, before it begins after step {}; write a later end",
+                        settings.end, settings.begin));
+  }
+  if (settings.end > steps) {
+    fail_at(recipe.origin_of(recipe.compression.end ? "compression.prune.end" : "compression.prune.begin"),
+            fmt::format("pruning ends after step {}, and the run after step {}; end it earlier, so that the "
+                        "network learns to do without the weights",
+                        settings.end, steps));
+  }
+  return settings;
 }
 
 LoopSettings loop_settings(const Job& job) {
@@ -82,6 +101,7 @@ LoopSettings loop_settings(const Job& job) {
     fail_at(recipe.origin_of("training.max_duration"),
             fmt::format("must be at most {} batches, got {}", kMostSteps, settings.steps));
   }
+  if (recipe.compression.prunes()) settings.pruning = pruning_settings(recipe, settings.steps, steps_in);
   if (recipe.run.stop_after) settings.pause_after = steps_in(*recipe.run.stop_after);
   settings.samples_per_epoch =
       recipe.data.drop_last ? job.train->size / global_batch * global_batch : job.train->size;
@@ -266,6 +286,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   } else {
     job.program = make_program(spec, passes_for(spec, program), request.observe);
   }
+  job.settings.pruned = job.program.pruned;
   if (!request.plan) return job;
   job.plan = make_plan(job.program, planner, spec.rank());
   job.settings.data_workers = loading_of(job).workers;

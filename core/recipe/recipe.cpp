@@ -134,6 +134,10 @@ void Recipe::declare() {
   fields_.component("lr_scheduler", lr_scheduler, schedules(), "the learning-rate schedule");
   fields_.section("guards", "what to do about NaN, infinity and loss spikes",
                   [&](Fields& f) { guards.declare(f); });
+  fields_
+      .section("compression", "making the network smaller while it is trained",
+               [&](Fields& f) { compression.declare(f); })
+      .absent_if_unset();
   fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
   fields_.section("logging", "metrics files", [&](Fields& f) { logging.declare(f); })
       .does_not_affect_results();
@@ -242,13 +246,14 @@ void Recipe::check(Diagnostics& diagnostics) const {
     diagnostics.error(origin_of("parallelism.shard_optimizer"),
                       "parallelism.shard_parameters shards the optimizer's state too; remove this key");
   }
+  check_compression(diagnostics);
   check_is_name(run.name, origin_of("run.name"), diagnostics);
   output_directory_checked(identity(), diagnostics);
   check_followed_metrics(diagnostics);
   check_bytes(diagnostics);
   if (model.kind() == InputKind::tokens) return;
   for (const char* section :
-       {"training", "lr_scheduler", "parallelism", "validation", "logging", "checkpoint"}) {
+       {"training", "lr_scheduler", "parallelism", "compression", "validation", "logging", "checkpoint"}) {
     if (const Value::Entry* given = find_path(given_, section))
       refuse_tokens(given->value, given->where, section, diagnostics);
   }
@@ -256,6 +261,21 @@ void Recipe::check(Diagnostics& diagnostics) const {
 
 bool Recipe::measures(const std::string& metric) const {
   return std::ranges::find(validation.metrics, metric) != validation.metrics.end();
+}
+
+/// Masks are chosen on one rank's host, which must have each weight as a whole.
+void Recipe::check_compression(Diagnostics& diagnostics) const {
+  compression.check([this](const std::string& key) { return origin_of(key); }, diagnostics);
+  if (!compression.prunes()) return;
+  for (const auto& [divides, key] :
+       {std::pair{parallelism.tensor > 1, "parallelism.tensor"},
+        std::pair{parallelism.pipeline > 1, "parallelism.pipeline"},
+        std::pair{parallelism.shard_parameters.flag, "parallelism.shard_parameters"}}) {
+    if (!divides) continue;
+    diagnostics.error(
+        origin_of("compression.prune"),
+        fmt::format("needs whole weights on every rank, which {} divides; remove one of them", key));
+  }
 }
 
 /// Bytes of a text can be counted if the text is available, or a tokenizer that recovers it from its tokens.

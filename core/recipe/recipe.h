@@ -12,6 +12,7 @@
 #include "core/layers/network.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
+#include "core/recipe/compression_section.h"
 #include "core/recipe/sections.h"
 #include "core/recipe/sweep_section.h"
 #include "core/run/run_identity.h"
@@ -49,6 +50,7 @@ class Recipe {
   ValidationSection validation;
   LoggingSection logging;
   CheckpointSection checkpoint;
+  CompressionSection compression;
   SweepSection sweep;
 
   /// Every key with its value, as YAML that makes the same recipe again; `sources` adds where each came from.
@@ -96,6 +98,7 @@ class Recipe {
   void check_data(Diagnostics& diagnostics) const;
   void check_bytes(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
+  void check_compression(Diagnostics& diagnostics) const;
   std::string output_directory_checked(const RunIdentity& identity, Diagnostics& diagnostics) const;
   RunIdentity identity_with(bool stratifies) const;
 

@@ -45,6 +45,7 @@ std::vector<ResultKey> metrics_keys() {
       {"tokens_per_s", "1/s", "the same in tokens"},
       {"flops_per_s", "1/s",
        "floating-point operations of the plan on all ranks, those done again to save memory included"},
+      {"pruned_share", "0 to 1", "share of the weights of compression.prune that are zero"},
       {"flops_share", "0 to 1", "the same as a share of what the GPU's rates allow, where they are known"},
       {"data_wait_ms", "ms a step", "waiting for batches"},
       {"forward_ms", "ms a step", "forward pass"},

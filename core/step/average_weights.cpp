@@ -123,7 +123,7 @@ Pass average_weights(double decay, size_t warmup_updates) {
           .help = "keep running averages of the weights, and evaluate them too",
           .optional = false,
           .run = run,
-          .after = {"update", "shard_optimizer", "guard_statistics"}};
+          .after = {"update", "shard_optimizer", "guard_statistics", "prune"}};
 }
 
 Pass given_averages() {

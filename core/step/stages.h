@@ -6,6 +6,7 @@
 #include "core/base/mesh.h"
 #include "core/passes/pass.h"
 #include "core/step/forward.h"
+#include "core/step/prune.h"
 #include "core/step/stage_cuts.h"
 #include "core/step/update.h"
 
@@ -91,6 +92,11 @@ Pass overlap_collectives(int64_t bucket_bytes);
 /// they are updated at the end of the step, at no cost; with them a copy of each from before the step is
 /// kept.
 Pass guard_statistics();
+/// Notes in the program which weights are pruned; see prune.h. Comes before all fusions.
+Pass choose_pruned(const PruneSpec& spec);
+/// Applies the masks of pruned weights, NAME.mask, to what the update gives these. The loop sets masks
+/// between steps. The average of a masked weight, once it is zero, stays so by itself.
+Pass prune();
 /// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic,
 /// unless the step was skipped; `evaluate_averages` is `evaluate` with these. With `warmup_updates`, those of
 /// the run, the decay of update t is at most (1 + t) / (10 + t).

@@ -61,6 +61,7 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   Sequence step(spec.passes);
   step.stage(forward(spec.forward, logits));
   step.stage(loss(spec.forward, logits));
+  if (spec.prune) step.stage(choose_pruned(*spec.prune));
   const bool shares_tensors = spec.mesh.tensor > 1, has_parts = spec.mesh.shards > 1;
   if (shares_tensors) step.stage(tensor_parallel(spec.mesh, spec.tensor_origin));
   const bool has_stages = spec.mesh.stages > 1;
@@ -92,6 +93,7 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.stage(apply_update(spec.update, update));
   if (spec.shard_optimizer && has_peers) step.stage(shard_optimizer(replicas));
   if (spec.update.guards.counts || is_scaled) step.stage(guard_statistics());
+  if (spec.prune) step.stage(prune());
   if (spec.ema_decay) {
     const size_t updates = spec.ema_warmup ? spec.update.learning_rates.size() : 0;
     step.stage(average_weights(*spec.ema_decay, updates));

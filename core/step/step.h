@@ -9,6 +9,7 @@
 #include "core/base/precision.h"
 #include "core/passes/table.h"
 #include "core/step/forward.h"
+#include "core/step/prune.h"
 #include "core/step/stage_cuts.h"
 #include "core/step/update.h"
 
@@ -28,6 +29,7 @@ struct StepSpec {
   bool shard_optimizer = false;              ///< each rank holds a share of the moments
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of tensors that travel together
   UpdateSpec update;
+  std::optional<PruneSpec> prune;
   std::optional<double> ema_decay;
   bool ema_warmup = false;            ///< the decay of the first updates is smaller
   std::vector<std::string> left_out;  ///< optional passes that should not run

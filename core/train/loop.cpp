@@ -38,6 +38,7 @@ TrainingLoop::TrainingLoop(Executable& executable, ProcessGroup& group, DataPipe
       guard_(settings.guard),
       checkpoints_(checkpoints),
       stop_reason_(std::move(stop_reason)) {
+  if (settings_.pruning) masks_.emplace(executable, *settings_.pruning, settings_.pruned);
   if (validation == nullptr) return;
   validation_.emplace(executable, *validation, settings_.validation_samples, settings_.metrics,
                       settings_.averages, settings_.known_sums, settings_.matrix, settings_.scores);
@@ -47,6 +48,7 @@ LoopEnd TrainingLoop::run(const LoopState& state) {
   recorder_.start(state);
   guard_.restore(state.guard);
   set_learning_rate_factor();
+  prune();
   runner_.start_at(state.step + 1);
   const LoopEnd::What end = train();
   recorder_.share_unreadable(agreement_.group());  // found since the last vote
@@ -94,10 +96,13 @@ LoopEnd::What TrainingLoop::train() {
     const bool validates = is_validation_due(step);
     const bool saves = checkpoints_ != nullptr && checkpoints_->is_due(step);
     const bool verifies = is_verification_due(step), pauses = is_pause_due(step);
-    collect(validates || saves || verifies || pauses || step == settings_.steps ? 0 : runner_.lag());
+    const bool prunes = masks_ && masks_->is_due(step);
+    const bool waits = validates || saves || verifies || pauses || prunes || step == settings_.steps;
+    collect(waits ? 0 : runner_.lag());
     if (going_back_ || decided_.stop || decided_.save || decided_.exchange) collect(0);
     const Vote decided = std::exchange(decided_, {});
     if (decided.exchange) recorder_.share_unreadable(agreement_.group());
+    if (prunes && !going_back_) prune();
     if (verifies) verify(step);
     const bool rolls_back = going_back_.has_value();
     if (rolls_back) roll_back();
@@ -137,6 +142,12 @@ bool TrainingLoop::is_validation_due(int64_t step) const {
 bool TrainingLoop::is_validation_wanted(int64_t step) const {
   const int64_t interval = settings_.validation_interval;
   return step == settings_.steps || (interval > 0 && step % interval == 0);
+}
+
+/// Whether an evaluation decides on the best weights, an early stop or the learning rate. Where weights are
+/// still to be pruned, it is one of another network.
+bool TrainingLoop::is_decisive(int64_t step) const {
+  return is_validation_wanted(step) && (!settings_.pruning || step >= settings_.pruning->end);
 }
 
 /// After the last step a run is done instead.
@@ -233,6 +244,7 @@ void TrainingLoop::roll_back() {
   recorder_.go_back(*there, *going_back_, guard_.state());
   set_learning_rate_factor();
   going_back_.reset();
+  prune();
 }
 
 /// Of a schedule that follows a metric. Between steps only.
@@ -243,6 +255,11 @@ void TrainingLoop::set_learning_rate_factor() {
                     std::vector<float>{static_cast<float>(factor)});
 }
 
+/// Takes out the weights that are to be taken out by now; none if that is done already. Between steps only.
+void TrainingLoop::prune() {
+  if (masks_) recorder_.note_pruned(masks_->update(state().step));
+}
+
 /// False if the run should stop before the end.
 bool TrainingLoop::evaluate() {
   agreement_.group().set_activity(state().step, Activity::evaluating);
@@ -251,7 +268,7 @@ bool TrainingLoop::evaluate() {
     recorder_.resume_clock(&TimeShares::evaluating);
     return false;
   }
-  recorder_.add_evaluation(*values, is_validation_wanted(state().step));
+  recorder_.add_evaluation(*values, is_decisive(state().step));
   set_learning_rate_factor();
   if (out_.on_evaluation) out_.on_evaluation(state().step, *validation_);
   return true;

@@ -8,6 +8,7 @@
 #include "core/train/checkpointer.h"
 #include "core/train/evaluation.h"
 #include "core/train/guard.h"
+#include "core/train/mask_updates.h"
 #include "core/train/recorder.h"
 #include "core/train/step_runner.h"
 #include "core/train/trace.h"
@@ -57,12 +58,14 @@ class TrainingLoop {
   void roll_back();
   bool is_validation_due(int64_t step) const;
   bool is_validation_wanted(int64_t step) const;
+  bool is_decisive(int64_t step) const;
   bool is_pause_due(int64_t step) const;
   bool is_verification_due(int64_t step) const;
   void verify(int64_t step);
   void save_now(Activity doing);
   bool evaluate();
   void set_learning_rate_factor();
+  void prune();
   Vote wish();
   bool leaves_now() const { return agreement_.leaves_now(); }
   template <class Work>
@@ -76,6 +79,7 @@ class TrainingLoop {
   Recorder recorder_;
   Guard guard_;
   std::optional<Evaluation> validation_;
+  std::optional<MaskUpdates> masks_;
   Checkpointer* checkpoints_;
   StopReason stop_reason_;
   std::string stopped_for_;

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "core/data/order.h"
+#include "core/graph/program.h"
 #include "core/optim/plateau.h"
+#include "core/pruning/settings.h"
 #include "core/tasks/metric.h"
 #include "core/tasks/score_counts.h"
 #include "core/train/early_stop.h"
@@ -41,7 +43,9 @@ struct LoopSettings {
   std::optional<std::string> best_metric;  ///< one of `metrics`: the one that ranks evaluations
   std::optional<EarlyStopSettings> early_stop;
   std::optional<PlateauSettings> plateau;  ///< of the learning rate
-  bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
+  std::optional<PruningSettings> pruning;
+  std::vector<PrunedWeight> pruned;  ///< by that
+  bool averages = false;             ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
 
 /// The direction of one of the metrics. Throws std::out_of_range if it is not evaluated.

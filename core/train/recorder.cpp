@@ -177,6 +177,7 @@ void Recorder::write_interval(const StepReport& step) {
   for (const auto& number : trainer::numbers_of(time() - told_)) record.metrics.push_back(number);
   told_ = time();
   note_ranks(record);
+  if (pruned_) record.metrics.emplace_back("pruned_share", *pruned_);
   record.loss_scale = step.loss_scale;
   record.skipped = skipped(step);
   out_.metrics.append(record);
@@ -221,6 +222,14 @@ void Recorder::warn_if_input_bound() {
       fmt::format("input-bound: {:.0f} % of the time is spent waiting for data; {} pack the samples "
                   "(`trainer data pack`)",
                   100 * share, workers));
+}
+
+void Recorder::note_pruned(double share) {
+  if (share > pruned_.value_or(0) && state_.step == settings_.pruning->end) {
+    out_.log.info(fmt::format("step {}: {:.1f} % of the weights to be pruned are zero, and stay so",
+                              state_.step, 100 * share));
+  }
+  pruned_ = share;
 }
 
 void Recorder::add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/host/log.h"
@@ -63,6 +64,8 @@ class Recorder {
   bool stops_early() const;
   /// Reports this, and writes what has been recorded since the last line.
   void stop_early();
+  /// The share of the weights to be pruned that is taken out from here on.
+  void note_pruned(double share);
   /// See UnreadableList::share.
   void share_unreadable(ProcessGroup& group);
   LoopResult finish();
@@ -99,11 +102,12 @@ class Recorder {
   Interval interval_;
   StepReport last_;  ///< step
   DeviceWatch watch_;
-  TimeShares time_;          ///< so far; what steps took is all in `computing`
-  TimeShares told_;          ///< in lines of metrics
-  double told_joules_ = 0;   ///< likewise
-  double judged_ = 0;        ///< seconds of computing until the last line
-  double stolen_share_ = 0;  ///< of the device's last reading that has one
+  TimeShares time_;               ///< so far; what steps took is all in `computing`
+  TimeShares told_;               ///< in lines of metrics
+  double told_joules_ = 0;        ///< likewise
+  double judged_ = 0;             ///< seconds of computing until the last line
+  double stolen_share_ = 0;       ///< of the device's last reading that has one
+  std::optional<double> pruned_;  ///< share of the weights; nothing if none are to be pruned
   RankSums ranks_;
   int64_t first_step_ = 1;                ///< of this process
   int64_t uncounted_skips_ = 0;           ///< before that, under guards that the program no longer has

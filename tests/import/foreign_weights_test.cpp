@@ -116,6 +116,15 @@ TEST_CASE(
   CHECK(contents_of(fixture("parameter.pth")) == Contents{{"w", stored<float>("F32 2x2", {0, 1, 2, 3})}});
 }
 
+TEST_CASE("import: a weight pruned by PyTorch is its original times its mask") {
+  const Contents found = contents_of(fixture("pruned.pth"));
+  REQUIRE(found.size() == 2);
+  CHECK(found.at("weight") == stored<float>("F32 2x4", {0, 0, 0, 4, 5, 6, 7, 8}));
+  CHECK(found.contains("bias"));
+  CHECK(open_foreign_weights(fixture("pruned.pth"))->remarks() ==
+        std::vector<std::string>{"1 weight was multiplied by the mask of torch.nn.utils.prune"});
+}
+
 TEST_CASE("import: what cannot be imported is refused by its name") {
   const std::map<std::string, std::string> texts = {
       {"names.pth", "data.pkl: byte 172: found the name 'argparse Namespace'"},
@@ -123,6 +132,9 @@ TEST_CASE("import: what cannot be imported is refused by its name") {
       {"quantised.pth", "found a quantised tensor"},
       {"norm.pth", "tensor 'fc.weight_g': is a part of a weight norm or a spectral norm"},
       {"parametrised.pth", "remove_parametrizations"},
+      {"half_mask.pth",
+       "mask 'w_mask' has an element that is neither 0 nor 1; call torch.nn.utils.prune.remove"},
+      {"short_mask.pth", "mask 'w_mask' does not have its weight's shape"},
       {"expanded.pth", "tensor 'w': its elements overlap each other"},
       {"nothing.pth", "found a map without tensors"},
       {"compressed.pth", "is compressed, expected it stored"},

@@ -7,6 +7,7 @@
 // clang-format off
 #define TRAINER_REFERENCE_LOOPS(row) \
   row(add_append_to_cache) \
+  row(add_apply_mask) \
   row(add_attention) \
   row(add_batch_norm) \
   row(add_channels) \

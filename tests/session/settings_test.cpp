@@ -47,6 +47,13 @@ const Words kBytes = [] {
 
 /// Keys that are allowed beside others only.
 const std::map<std::string, Words> kBeside = {
+    {"compression.prune.begin", {"compression.prune.sparsity=0.5"}},
+    {"compression.prune.end", {"compression.prune.sparsity=0.5"}},
+    {"compression.prune.every", {"compression.prune.sparsity=0.5"}},
+    {"compression.prune.except", {"compression.prune.sparsity=0.5"}},
+    {"compression.prune.only", {"compression.prune.sparsity=0.5"}},
+    {"compression.prune.pattern", {"compression.prune.sparsity=0.5"}},
+    {"compression.prune.scope", {"compression.prune.sparsity=0.5"}},
     {"data.corruption", {"loss.name=mse"}},
     {"data.end_of_text", kTokens},
     {"data.eval_transform", kFolder},

@@ -31,6 +31,7 @@ StepSpec everything(const Optimizer& optimizer, const Planner& planner) {
       .sync_batch_norm = true,
       .shard_optimizer = true,
       .update = {.optimizer = &optimizer, .learning_rates = {0.1f}, .guards = {.loss = true, .counts = true}},
+      .prune = PruneSpec{},
       .ema_decay = 0.9};
   spec.passes.pixels[entry_name::kTrainStep] = {.scale = {1}, .offset = {0}};
   spec.passes.samples[entry_name::kTrainStep].name = "train";
@@ -45,6 +46,7 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
   CHECK(names_of(training_step(everything(*optimizer, planner))) ==
         std::vector<std::string>{"forward",
                                  "loss",
+                                 "choose_pruned",
                                  "fold_batch_norm",
                                  "fuse_addend",
                                  "fuse_residual",
@@ -77,6 +79,7 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
                                  "update",
                                  "shard_optimizer",
                                  "guard_statistics",
+                                 "prune",
                                  "average_weights",
                                  "dead_code",
                                  "fuse_horizontally",

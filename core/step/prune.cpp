@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/prune.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/config/patterns.h"
+#include "core/graph/builder.h"
+#include "core/graph/names.h"
+#include "core/graph/operation.h"
+#include "core/graph/ops/apply_mask.h"
+#include "core/graph/ops/assign.h"
+#include "core/step/stages.h"
+
+namespace trainer {
+namespace {
+
+/// Weights of products that training changes.
+std::vector<PrunedWeight> trained_weights(const Program& program) {
+  std::map<TensorId, size_t> weights;
+  std::set<TensorId> tables;
+  for (const Entry& entry : program.entries) {
+    for (const Node& node : entry.nodes) {
+      if (const auto table = node.op->table_input()) tables.insert(node.inputs[*table]);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const std::optional<size_t> dimension = node.op->summed_dimension(i);
+        if (!dimension) continue;
+        const Tensor& tensor = program.tensor(node.inputs[i]);
+        if (tensor.role == Role::parameter && !tensor.frozen) weights.emplace(node.inputs[i], *dimension);
+      }
+    }
+  }
+  std::vector<PrunedWeight> found;
+  for (const auto& [id, dimension] : weights) {
+    if (!tables.contains(id)) found.push_back({.name = program.tensor(id).name, .dimension = dimension});
+  }
+  return found;
+}
+
+/// Throws unless each has a multiple of four input features.
+void require_fours(const Program& program, const std::vector<PrunedWeight>& weights, const PruneSpec& spec) {
+  std::vector<std::string> odd;
+  for (const PrunedWeight& weight : weights) {
+    const Shape& shape = program.spec(program.find(weight.name)).shape;
+    if (shape[weight.dimension] % 4 != 0) odd.push_back(fmt::format("{} {}", weight.name, to_string(shape)));
+  }
+  if (odd.empty()) return;
+  fail_at(spec.origin_of("pattern"),
+          fmt::format("2:4 takes two of four neighbours along the input channels, and their number is no "
+                      "multiple of four in {}; name {} in compression.prune.except",
+                      fmt::join(odd, ", "), odd.size() == 1 ? "it" : "them"));
+}
+
+int64_t elements_of(const Program& program, const std::vector<PrunedWeight>& weights) {
+  int64_t count = 0;
+  for (const PrunedWeight& weight : weights) count += numel(program.spec(program.find(weight.name)).shape);
+  return count;
+}
+
+/// Puts a mask between each pruned weight's new value and the assignment of it.
+void apply_masks(Program& program, Entry& entry) {
+  std::set<std::string> names;
+  for (const PrunedWeight& weight : program.pruned) names.insert(weight.name);
+  const std::vector<Node> nodes = std::exchange(entry.nodes, {});
+  Builder build(program, entry);
+  build.set_phase(Phase::update);
+  for (const Node& node : nodes) {
+    const bool assigns = dynamic_cast<const Assign*>(node.op.get()) != nullptr;
+    const TensorId state = assigns ? node.inputs[Assign::kState] : kNone;
+    if (!assigns || !names.contains(program.tensor(state).name)) {
+      entry.nodes.push_back(node);
+      continue;
+    }
+    const std::string name = program.tensor(state).name + state_suffix::kMask;
+    const TensorId mask = program.persistent(name, {program.spec(state).shape, DType::u8}, Role::state,
+                                             {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+    build.set_origin({node.origin.where, name});
+    build.assign(state, build.emit<ApplyMask>({node.inputs[Assign::kValue], mask}));
+  }
+}
+
+}  // namespace
+
+std::vector<PrunedWeight> pruned_weights(const Program& program, const PruneSpec& spec) {
+  std::vector<PrunedWeight> weights = trained_weights(program);
+  std::vector<std::string> names;
+  for (const PrunedWeight& weight : weights) names.push_back(weight.name);
+  Diagnostics diagnostics;
+  check_patterns(spec.only, names, "trained weight of a convolution or linear layer", spec.origin_of("only"),
+                 diagnostics);
+  check_patterns(spec.except, names, "trained weight of a convolution or linear layer",
+                 spec.origin_of("except"), diagnostics);
+  diagnostics.throw_if_any();
+  std::erase_if(weights, [&](const PrunedWeight& weight) {
+    return (!spec.only.empty() && !matches_any(spec.only, weight.name)) ||
+           matches_any(spec.except, weight.name);
+  });
+  if (weights.empty()) {
+    fail_at(spec.origin_of(""),
+            names.empty()
+                ? "there is nothing to prune: training changes no weight of a convolution or linear "
+                  "layer; remove compression.prune"
+                : "there is nothing to prune: only and except leave no weight; change them");
+  }
+  if (spec.two_of_four) require_fours(program, weights, spec);
+  return weights;
+}
+
+Pass choose_pruned(const PruneSpec& spec) {
+  auto run = [spec](Program& program) {
+    program.pruned = pruned_weights(program, spec);
+    program.remarks.push_back(fmt::format(
+        "compression.prune: masks cover {} weights in {} tensors; products multiply the zeros too, so masks "
+        "save neither time nor memory",
+        elements_of(program, program.pruned), program.pruned.size()));
+  };
+  return {.name = "choose_pruned",
+          .help = "decide which weights compression.prune takes out",
+          .optional = false,
+          .run = run,
+          .after = {"loss"}};
+}
+
+Pass prune() {
+  auto run = [](Program& program) { apply_masks(program, program.entry(updating_entry(program))); };
+  return {.name = "prune",
+          .help = "keep pruned weights at zero (compression.prune)",
+          .optional = false,
+          .run = run,
+          .after = {"choose_pruned", "update", "shard_optimizer"}};
+}
+
+}  // namespace trainer
