@@ -39,6 +39,7 @@
   row(add_rearrange) \
   row(add_resample) \
   row(add_scale_features) \
+  row(add_soft_cross_entropy) \
   row(add_softmax) \
   row(add_stochastic_depth)
 // clang-format on

@@ -35,6 +35,7 @@
   row(add_rearrange) \
   row(add_resample) \
   row(add_scale_features) \
+  row(add_soft_cross_entropy) \
   row(add_softmax)
 
 /// These need cuDNN or cuBLASLt, and may replace handlers above.

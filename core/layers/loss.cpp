@@ -198,6 +198,7 @@ const Registry<Loss>& losses() {
        [] { return std::make_unique<BinaryCrossEntropyLoss>(); }},
       {"mse", "mean squared error between the network's output and its input, over all pixels and channels",
        [] { return std::make_unique<MeanSquaredErrorLoss>(); }},
+      distillation_loss(),
   };
   return table;
 }

@@ -22,6 +22,12 @@ struct Targets {
   TensorId other_labels = kNone, mix_weights = kNone;  ///< (N), of mixed samples; kNone: none are mixed
   int32_t ignored_label = kNoLabel;                    ///< of positions without a valid target
   std::span<const double> balanced_weights = {};       ///< of each class; empty: not known yet
+  TensorId teacher = kNone;                            ///< logits of a trained network, of the output's shape
+};
+
+/// A trained network that another one learns from.
+struct Teacher {
+  FilePath recipe, weights;  ///< the latter: a file, or a run's directory
 };
 
 /// The parts of a loss, each (1). The loss is `sum` or, normalised by valid targets, sum / weight. Both are
@@ -47,7 +53,12 @@ class Loss : public Component {
   virtual void ignore_by_default(int32_t /*label*/) {}
   /// Whether the labels of training decide on the weights of the classes.
   virtual bool balances_classes() const { return false; }
+  /// The network whose logits training needs as Targets::teacher; null: none.
+  virtual const Teacher* teacher() const { return nullptr; }
 };
 const Registry<Loss>& losses();
+
+/// The rows of that table that have a file of their own.
+Registered<Loss> distillation_loss();
 
 }  // namespace trainer

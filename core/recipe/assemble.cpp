@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/data/formats.h"
+#include "core/recipe/teacher.h"
 #include "core/tasks/confusion_matrix.h"
 
 namespace trainer {
@@ -108,6 +109,7 @@ ForwardSpec forward_spec(const RunSpec& run, const ProgramUse& use) {
                    .samples = run.batch().micro_batch,
                    .seed = run.seed(),
                    .masks_documents = recipe.data.tokens.mask_documents};
+  if (use.purpose == Purpose::train) spec.teacher = teacher_program(run);
   spec.reported = [run, detailed = use.purpose == Purpose::evaluate] { return reported_by(run, detailed); };
   return spec;
 }

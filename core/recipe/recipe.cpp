@@ -263,9 +263,19 @@ bool Recipe::measures(const std::string& metric) const {
   return std::ranges::find(validation.metrics, metric) != validation.metrics.end();
 }
 
-/// Masks are chosen on one rank's host, which must have each weight as a whole.
+/// Masks are chosen on one rank's host, which must have each weight as a whole, and so must the teacher's
+/// layers be.
 void Recipe::check_compression(Diagnostics& diagnostics) const {
   compression.check([this](const std::string& key) { return origin_of(key); }, diagnostics);
+  for (const auto& [divides, key] : {std::pair{parallelism.tensor > 1, "parallelism.tensor"},
+                                     std::pair{parallelism.pipeline > 1, "parallelism.pipeline"}}) {
+    if (!divides || loss->teacher() == nullptr) continue;
+    diagnostics.error(
+        origin_of("loss.teacher"),
+        fmt::format("every rank computes a whole teacher, which {} does not allow; remove one of "
+                    "them",
+                    key));
+  }
   if (!compression.prunes()) return;
   for (const auto& [divides, key] :
        {std::pair{parallelism.tensor > 1, "parallelism.tensor"},

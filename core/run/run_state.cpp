@@ -206,6 +206,7 @@ std::string to_json(const RunState& state) {
                {"recipe", state.recipe},
                {"wall", state.wall}};
   if (!state.best.metric.empty()) json["best"] = to_json(state.best);
+  if (!state.teacher.empty()) json["teacher"] = state.teacher;
   return json.dump(1, Json::NotUtf8::replace) + "\n";
 }
 
@@ -229,6 +230,7 @@ RunState parse_run_state(std::string_view text, const std::string& file) {
                     .about = reader.texts_if_any("about"),
                     .algorithms = reader.texts("algorithms"),
                     .wall = reader.texts("wall")};
+  if (reader.has("teacher")) state.teacher = reader.text("teacher");
   if (reader.has("best")) {
     state.best = parse_best(reader.object("best"));
   } else {

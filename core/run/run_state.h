@@ -23,6 +23,7 @@ struct RunState {
   int64_t micro_batch_size = 0;
   std::map<std::string, std::string> facts;       ///< Planner::facts and versions
   Fingerprint data;                               ///< of the training samples; empty in older checkpoints
+  std::string teacher;                            ///< see teacher_checksum; empty without one
   StoredMetadata about;                           ///< see about_network; also with its weights
   std::map<std::string, std::string> algorithms;  ///< that were timed as the fastest
   std::map<std::string, std::string> wall;        ///< time and place of the save; does not affect results

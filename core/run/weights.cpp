@@ -170,6 +170,15 @@ LoadedWeights load_trained(Executable& executable, const TrainedWeights& from) {
   return model.about();
 }
 
+void load_constants(Executable& executable, std::span<const Tensor> network, const std::string& prefix,
+                    const std::filesystem::path& path, const TiedNames& tied) {
+  const FittingFile file(network, path, {.patterns = {}, .origin = {}, .tied = tied}, false);
+  for (const Tensor* weight : file.wanted()) {
+    const TensorId id = executable.tensor(prefix + weight->name);
+    if (id != kNone) executable.write(id, file.read(*file.find(weight->name)));
+  }
+}
+
 int64_t loading_bytes(const Plan& plan) {
   int64_t largest = 0;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {

@@ -36,6 +36,11 @@ void check_weights(std::span<const Tensor> tensors, const std::filesystem::path&
 /// 78) a pattern that matches nothing; nothing is changed then. `others` hold parts of divided tensors.
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced = {}, OtherImages* others = nullptr);
+/// Gives each constant called `prefix` + NAME the file's value of the weight NAME of a network with these
+/// tensors, of which the program may lack some. Throws Error (exit 65) if the file does not fit that network.
+void load_constants(Executable& executable, std::span<const Tensor> network, const std::string& prefix,
+                    const std::filesystem::path& path, const TiedNames& tied = {});
+
 /// "removed 'module.' from names in the file"; empty if nothing was.
 std::string prefix_remark(const LoadedWeights& loaded);
 

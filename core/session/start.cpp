@@ -9,6 +9,7 @@
 #include "core/base/printable.h"
 #include "core/base/version.h"
 #include "core/recipe/about.h"
+#include "core/recipe/teacher.h"
 #include "core/run/run_directory.h"
 #include "core/session/earlier_split.h"
 #include "core/storage/checkpoint.h"
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The name of the samples, and of all keys about them, in run.allow_changes.
-constexpr const char* kDataKey = "data";
+constexpr const char *kDataKey = "data", *kTeacherKey = "loss.teacher";
 
 /// The prefix of the validation samples' properties, which distinguishes them from those of training.
 const std::string kOfValidation = "validation ";
@@ -167,6 +168,18 @@ std::optional<std::string> require_same_data(const RunSpec& spec, const Start& s
       fmt::format("{}; restore them, or list {} in run.allow_changes to resume with these", found, kDataKey));
 }
 
+void require_same_teacher(const RunSpec& spec, const Start& start, const std::string& here) {
+  if (!start.from || start.from->state.teacher.empty() || start.from->state.teacher == here) return;
+  const std::vector<std::string>& allowed = spec.recipe().run.allow_changes;
+  if (std::ranges::find(allowed, kTeacherKey) != allowed.end()) return;
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: the teacher's weights ({}) are not those that {} has learnt from ({}); restore the "
+                  "file, or list {} in run.allow_changes to go on with this one",
+                  to_string(spec.recipe().origin_of("loss.teacher.weights").where), here,
+                  one_line(start.from->checkpoint.string()), start.from->state.teacher, kTeacherKey));
+}
+
 void require_unchanged(const RunSpec& spec, const Start& start) {
   if (start.newest == newest_name(spec)) return;
   throw Error(ExitCode::io, fmt::format("another process has just changed {}; start the same command again",
@@ -201,6 +214,7 @@ RunState lasting_state(const RunSpec& spec, const Planner& planner, const Tuning
   if (validation != nullptr && std::ranges::any_of(kPathsOfValidation, is_open)) {
     for (const auto& [name, text] : validation->fingerprint()) state.data[kOfValidation + name] = text;
   }
+  state.teacher = teacher_checksum(spec.recipe());
   state.about = about_network(spec.recipe(), train.class_names());
   state.algorithms = tuning.fastest;
   return state;

@@ -52,6 +52,10 @@ void require_steps_left(const RunSpec& spec, const Start& start, int64_t steps);
 std::optional<std::string> require_same_data(const RunSpec& spec, const Start& start,
                                              const Fingerprint& here);
 
+/// Throws Error (exit 65) if the weights of the loss's teacher are not those that the checkpoint's run has
+/// learnt from, unless run.allow_changes has "loss.teacher".
+void require_same_teacher(const RunSpec& spec, const Start& start, const std::string& here);
+
 /// Called once the run's directory is locked: throws Error (exit 74) if another process has saved in it since
 /// the choice.
 void require_unchanged(const RunSpec& spec, const Start& start);

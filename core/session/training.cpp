@@ -18,6 +18,7 @@
 #include "core/recipe/feed.h"
 #include "core/recipe/initial_weights.h"
 #include "core/recipe/memory_fit.h"
+#include "core/recipe/teacher.h"
 #include "core/run/best_weights.h"
 #include "core/run/status.h"
 #include "core/run/tuning_file.h"
@@ -196,9 +197,12 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
     lasting = lasting_state(spec, *run.backend.planner, run.tuning, source, machine.validation.source.get());
     add_class_weights(lasting.about, job.balanced_weights);
     other_data = require_same_data(spec, run.start, lasting.data);
+    require_same_teacher(spec, run.start, lasting.teacher);
     require_steps_left(spec, run.start, job.settings.steps);
     machine.executable->on_warning([&](const std::string& text) { run.log.warn(text); });
     loaded = load(*machine.executable, job, run.start, others);
+    if (const std::string text = load_teacher(spec, *machine.executable); !text.empty())
+      loaded.push_back(text);
     if (job.program.find(input_name::kSampleNumbers) != kNone)
       samples.emplace(*machine.executable, source, machine.validation.source.get());
     if (run.start.from && !other_data) count_unreadable(machine, run.start.from->state.loop);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,14 +49,19 @@ struct ForwardSpec {
   uint64_t seed = 0;                          ///< of the run
   std::vector<double> balanced_weights = {};  ///< of each class; empty: not known, or not wanted
   bool masks_documents = false;               ///< tokens attend to their own document only
+  /// The prediction of the network that the loss learns from, for the same samples; null: it has none.
+  std::shared_ptr<const Program> teacher = {};
   std::function<Reported()> reported;  ///< called after the loss is built, so that its errors come first
 
   /// Whether the network's output is compared with targets.
   bool has_targets() const { return use.purpose == Purpose::train || use.purpose == Purpose::evaluate; }
 };
 
-/// The network's output in each entry, which the loss is computed from.
+/// The network's output in each entry, which the loss is computed from, and the teacher's in training.
 using Logits = std::map<std::string, TensorId>;
+constexpr const char* kTeacherLogits = "teacher";
+/// Begins the names of the teacher's tensors.
+constexpr const char* kTeacherPrefix = "teacher.";
 
 /// The shape of the network's output for this number of samples. Shapes that do not fit throw Error (exit 78)
 /// at their layer.

@@ -44,7 +44,7 @@ void require_pixel_labels(const ForwardSpec& spec, const Program& program, const
                       to_string(spec.task.output)));
 }
 
-void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId logits) {
+void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId logits, TensorId of_teacher) {
   const bool training = entry.name == entry_name::kTrainStep;
   Builder build(program, entry);
   build.set_origin(spec.network->layers.back()->origin);  // an output that does not fit is reported there
@@ -53,6 +53,7 @@ void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId 
   if (spec.task.reads_masks) require_pixel_labels(spec, program, targets);
   targets.ignored_label = spec.loss->ignored_label();
   targets.balanced_weights = spec.balanced_weights;
+  targets.teacher = of_teacher;
   const LossSums loss = task.build_loss(build, *spec.loss, logits, targets);
   entry.outputs.push_back({output_name::kLoss, loss.sum});
   if (loss.weight != kNone) entry.outputs.push_back({output_name::kLossWeight, loss.weight});
@@ -66,12 +67,17 @@ void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId 
 
 Pass loss(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits) {
   const auto run = [spec, logits](Program& program) {
-    for (Entry& entry : program.entries) add_loss(program, spec, entry, logits->at(entry.name));
+    for (Entry& entry : program.entries) {
+      const auto of_teacher =
+          entry.name == entry_name::kTrainStep ? logits->find(kTeacherLogits) : logits->end();
+      add_loss(program, spec, entry, logits->at(entry.name),
+               of_teacher == logits->end() ? kNone : of_teacher->second);
+    }
   };
   return {.name = "loss",
           .help = "the loss, and the other outputs of evaluation",
           .run = run,
-          .after = {"forward"}};
+          .after = {"forward", "teacher"}};
 }
 
 }  // namespace trainer

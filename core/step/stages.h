@@ -19,6 +19,10 @@ class Planner;
 /// Writes the network's operations into the entries that the purpose needs, and notes their outputs in
 /// `logits`. Shapes that do not fit throw Error (exit 78) at their layer.
 Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
+/// Puts the operations of the teacher before those of `train_step`, and notes its logits. Its tensors are
+/// constants: training neither changes nor saves them. Throws Error (exit 78) if it has other inputs or
+/// outputs.
+Pass teacher(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);
 /// Compares these outputs with targets: adds the loss to every entry, and the further outputs of evaluation
 /// to `evaluate`.
 Pass loss(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits);

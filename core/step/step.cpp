@@ -60,6 +60,7 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   const auto update = std::make_shared<UpdateState>();
   Sequence step(spec.passes);
   step.stage(forward(spec.forward, logits));
+  if (spec.forward.teacher) step.stage(teacher(spec.forward, logits));
   step.stage(loss(spec.forward, logits));
   if (spec.prune) step.stage(choose_pruned(*spec.prune));
   const bool shares_tensors = spec.mesh.tensor > 1, has_parts = spec.mesh.shards > 1;
@@ -107,6 +108,7 @@ std::vector<Pass> training_step(const StepSpec& spec) {
 std::vector<Pass> forward_stages(const ForwardSpec& spec) {
   const auto logits = std::make_shared<Logits>();
   std::vector<Pass> stages = {forward(spec, logits)};
+  if (spec.teacher) stages.push_back(teacher(spec, logits));
   if (spec.has_targets()) stages.push_back(loss(spec, logits));
   return stages;
 }

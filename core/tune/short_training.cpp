@@ -6,6 +6,7 @@
 #include "core/graph/names.h"
 #include "core/recipe/initial_weights.h"
 #include "core/recipe/memory_fit.h"
+#include "core/recipe/teacher.h"
 #include "core/train/replicas.h"
 
 namespace trainer {
@@ -34,6 +35,7 @@ ShortTraining::ShortTraining(const std::shared_ptr<const Recipe>& recipe, std::v
       machine_(open_machine(backend_, job_, {})) {
   executable().on_warning([&log](const std::string& text) { log.warn(text); });
   load_initial_weights(*recipe, executable());
+  load_teacher(recipe, executable());
   if (job_.settings.averages) start_averages(executable());
   if (job_.program.find(input_name::kSampleNumbers) != kNone)
     samples_.emplace(executable(), *machine_.train.source, machine_.validation.source.get());

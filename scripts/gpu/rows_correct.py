@@ -2,6 +2,7 @@
 """The rows of docs/gpu-evidence.tsv that say whether results are right."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -126,6 +127,42 @@ def prepared_weights(check):
     if any(apart):
         raise Failed(f"losses differ by {apart[0]:.1e} in fp32, {apart[1]:.1e} in amp_fp16")
     return "equal losses in fp32 and amp_fp16"
+
+
+@row("fusion", 25)
+def masks(check):
+    """Masks change between steps that are in flight, and within replays of the step's graph."""
+    words = steps(30, 32, "training.precision=fp32", "run.deterministic=true", "compression.prune.sparsity=0.8", "compression.prune.scope=global",
+                  "compression.prune.end=20ba", "compression.prune.every=5ba")
+    graph, _ = twice(check, "masks", ("runtime.cuda_graph=true",), ("runtime.cuda_graph=false",), "resnet18_cifar10", *words)
+    cpu = check.train("masks_cpu", "resnet18_cifar10", *words, device="cpu")
+    return f"equal bits with and without the graph; largest relative difference of 10 losses to the CPU: {distance(graph.losses()[:10], cpu.losses()[:10]):.1e}"
+
+
+@row("fusion", 25)
+def distillation(check):
+    teacher = check.train("teacher", "fashion_mnist_cnn", *steps(20, 32))
+    words = steps(20, 32, "training.precision=fp32", "loss={name: distillation, teacher: {recipe: %s, weights: %s}}" % (
+        ROOT / "configs/fashion_mnist_cnn.yaml", teacher.directory))
+    runs = [check.train(f"student_{device}", "fashion_mnist_mlp", *words, device=device) for device in ("cuda", "cpu")]
+    return f"largest relative difference of 20 losses to the CPU: {distance(runs[0].losses(), runs[1].losses()):.1e}"
+
+
+@row("fusion", 60)
+def tensorrt_two_of_four(check):
+    """TensorRT's own program reads an exported network whose weights are masked 2:4."""
+    run = check.train("two_of_four", "resnet18_cifar10", *steps(5, 32), "compression.prune.sparsity=0.5", "compression.prune.pattern=2:4",
+                      "compression.prune.except=[conv1.*]")
+    model = check.results / "two_of_four.onnx"
+    check.run("two_of_four_export", [check.bin / "trainer", "export", run.directory, "--out", model])
+    speeds = {}
+    for sparsity in "disable", "enable":
+        text = check.run(f"trtexec_{sparsity}", ["trtexec", f"--onnx={model}", "--fp16", f"--sparsity={sparsity}", "--shapes=input:32x3x32x32"])
+        found = re.search(r"Throughput: ([0-9.]+) qps", text)
+        if found is None:
+            raise Failed(f"trtexec --sparsity={sparsity} names no throughput")
+        speeds[sparsity] = float(found[1])
+    return f"batches of 32 a second: {speeds['enable']:.0f} sparse, {speeds['disable']:.0f} dense"
 
 
 @row("correct", 15)

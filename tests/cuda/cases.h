@@ -25,6 +25,7 @@ KernelCase differentiable(const std::string& name, const std::function<TensorId(
 #define TRAINER_KERNEL_CASES(row) \
   row(add_append_to_cache_cases) \
   row(add_apply_mask_cases) \
+  row(add_soft_cross_entropy_cases) \
   row(add_element_loss_cases) \
   row(add_elementwise_cases) \
   row(add_for_each_cases) \

@@ -79,6 +79,8 @@ def trainer():
     if WORDS[0] == "doctor":
         pathlib.Path(option("--device-json")).write_text("{}")
         return print("device.type=cuda")
+    if WORDS[0] == "export":
+        return pathlib.Path(option("--out")).write_text("a model")
     check_recipe()
     if WORDS[0] == "plan":
         return print('{"predicted": {"samples_per_second": 2000, "operations": {"conv2d": {"seconds": 0.002}}}}')
@@ -121,6 +123,8 @@ elif NAME == "nvidia-smi":
     if "--list-gpus" in WORDS:
         sys.exit(print("\n".join(f"GPU {number}: NVIDIA Stand-in" for number in range(8))))
     print("NVIDIA Stand-in" if "name" in str(WORDS) else "990 MiB, 300.00 W, 50, 1500 MHz")
+elif NAME == "trtexec":
+    print("[I] Throughput: 1234.5 qps")
 elif NAME == "sbatch":
     print("Submitted batch job 1")
 elif NAME == "cmake":

@@ -30,6 +30,7 @@
   row(add_positions) \
   row(add_rearrange) \
   row(add_resample) \
+  row(add_soft_cross_entropy) \
   row(add_softmax)
 // clang-format on
 

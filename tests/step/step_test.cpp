@@ -23,7 +23,7 @@ std::vector<std::string> names_of(const std::vector<Pass>& passes) {
 StepSpec everything(const Optimizer& optimizer, const Planner& planner) {
   static const std::unique_ptr<Loss> counting = loss_from("{name: cross_entropy, ignore_index: 0}");
   StepSpec spec{
-      .forward = {.loss = counting.get()},
+      .forward = {.loss = counting.get(), .teacher = std::make_shared<const Program>()},
       .passes = {.planner = &planner},
       .precision = Precision::amp_fp16,
       .micro_batches = 2,
@@ -45,6 +45,7 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
   const RefusingPlanner planner;
   CHECK(names_of(training_step(everything(*optimizer, planner))) ==
         std::vector<std::string>{"forward",
+                                 "teacher",
                                  "loss",
                                  "choose_pruned",
                                  "fold_batch_norm",

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What smaller networks cost in accuracy: the shipped CNN on Fashion-MNIST, trained on for two epochs from the same dense weights, by this program and
+by PyTorch's tools (compression_peer.py).
+
+  scripts/bench/compression.py --python PYTHON [--seeds 3] [--rows 50,80,2:4] [--out FILE]
+
+PYTHON has PyTorch and numpy. Prints a row for each way with the mean over the seeds, and the points below dense and below PyTorch.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPE = ROOT / 'configs/fashion_mnist_cnn.yaml'
+FINE_TUNING = ['training.max_duration=2ep', 'optimizer.lr=0.01', 'lr_scheduler.warmup=0ba', 'checkpoint.interval=0s', 'checkpoint.keep_best=none',
+               'validation.interval=0ep', 'logging.formats=[]']
+
+
+def masked(share):
+    return {'ours': [f'compression.prune.sparsity={share}', 'compression.prune.end=1ep', 'compression.prune.every=50ba'],
+            'peer': ['--sparsity', str(share)]}
+
+
+ROWS = {
+    'dense': {'ours': [], 'peer': []},
+    '50': masked(0.5), '80': masked(0.8), '90': masked(0.9), '95': masked(0.95), '98': masked(0.98),
+    '2:4': {'ours': ['compression.prune.sparsity=0.5', 'compression.prune.pattern=2:4', 'compression.prune.except=[conv1.*]'],
+            'peer': ['--pattern', '2:4']},
+}
+
+
+def train(options, directory, overrides):
+    subprocess.run([options.trainer, '--config', RECIPE, f'run.output_dir={directory}', *overrides], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    return 100 * json.loads((directory / 'summary.json').read_text())['validation']['last']['top1']
+
+
+def peer(options, weights, seed, arguments):
+    done = subprocess.run([options.python, Path(__file__).with_name('compression_peer.py'), weights, '--seed', str(seed), *arguments], check=True,
+                          capture_output=True, text=True)
+    return 100 * json.loads(done.stdout)['top1']
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--python', default=sys.executable)
+    parser.add_argument('--seeds', type=int, default=3)
+    parser.add_argument('--rows', default=','.join(ROWS))
+    parser.add_argument('--trainer', default=ROOT / 'build/release/bin/trainer')
+    parser.add_argument('--out', type=Path)
+    options = parser.parse_args()
+    work = Path(tempfile.mkdtemp(prefix='compression-'))
+    dense = {}
+    for seed in range(1, options.seeds + 1):
+        dense[seed] = train(options, work / f'dense{seed}', [f'run.seed={seed}', 'checkpoint.keep_best=none', 'logging.formats=[]'])
+    lines = [f'dense weights: {statistics.mean(dense.values()):.2f} % ({", ".join(f"{value:.2f}" for value in dense.values())})', '',
+             '| row | this program, % | below dense | PyTorch, % | below PyTorch |', '|---|---|---|---|---|']
+    print('\n'.join(lines), flush=True)
+    for name in options.rows.split(','):
+        row, ours, theirs = ROWS[name], [], []
+        for seed in dense:
+            weights = work / f'dense{seed}/model.safetensors'
+            slug = name.replace(':', '_')
+            ours.append(train(options, work / f'{slug}_{seed}', [f'run.seed={seed}', f'model.initial_weights={weights}', *FINE_TUNING, *row['ours']]))
+            theirs.append(peer(options, weights, seed, row['peer']))
+        own, other, before = statistics.mean(ours), statistics.mean(theirs), statistics.mean(dense.values())
+        lines.append(f'| {name} | {own:.2f} | {before - own:+.2f} | {other:.2f} | {other - own:+.2f} |')
+        print(lines[-1], flush=True)
+    if options.out:
+        options.out.write_text('\n'.join(lines) + '\n')
+
+
+if __name__ == '__main__':
+    main()
