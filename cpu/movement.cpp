@@ -65,6 +65,8 @@ std::unique_ptr<Kernel> moving_kernel(const OpContext& c, const Choice& choice, 
 }
 
 std::unique_ptr<Kernel> compile_moving(const OpContext& c, const Choice& choice, const Slots& slots) {
+  if (bytes_per_element(c.inputs[Reorder::kX].dtype) == 1)
+    return moving_kernel<uint8_t, uint8_t>(c, choice, slots);
   return with_storage(c.inputs[Reorder::kX].dtype, [&](auto from) {
     return with_storage(c.outputs[Reorder::kY].dtype, [&](auto to) {
       return moving_kernel<decltype(from), decltype(to)>(c, choice, slots);
@@ -262,7 +264,8 @@ Choice select_reorder(const OpContext& context, const Layout& from, const Layout
   choice.inputs.resize(context.inputs.size());
   const bool f32 =
       context.inputs[Reorder::kX].dtype == DType::f32 && context.outputs[Reorder::kY].dtype == DType::f32;
-  if (context.inputs[Reorder::kX].dtype == DType::u8) return choice;  // pixels: see cpu/pixels.cpp
+  if (context.inputs[Reorder::kX].dtype == DType::u8 && context.outputs[Reorder::kY].dtype != DType::u8)
+    return choice;  // pixels: see cpu/pixels.cpp
   if (to.is_opaque()) {
     choice.workspace_bytes =
         stored_bytes(untransformed_weights(context.outputs[Reorder::kY]), context.outputs[Reorder::kY]);

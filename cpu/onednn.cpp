@@ -72,6 +72,8 @@ dnnl::memory::data_type to_onednn(DType dtype) {
       return dnnl::memory::data_type::f32;
     case DType::u8:
       return dnnl::memory::data_type::u8;
+    case DType::i8:
+      return dnnl::memory::data_type::s8;
     case DType::i32:
       return dnnl::memory::data_type::s32;
     case DType::bf16:
@@ -110,7 +112,7 @@ Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape) {
   const std::optional<Layout> layout = layout_of(descriptor);
   if (!layout) {
     throw std::logic_error("oneDNN chose a layout for a tensor of shape " + to_string(shape) +
-                           " that is not made of blocks");
+                           " that is not made of blocks alone");
   }
   return is_row_major(*layout) ? Layout{} : *layout;
 }

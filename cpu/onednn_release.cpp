@@ -30,6 +30,10 @@ void append_relu(dnnl::post_ops& post) {
   post.append_eltwise(dnnl::algorithm::eltwise_elu, kNoSlope, 0.0f);
 }
 
+void append_clip(dnnl::post_ops& post, float low, float high) {
+  post.append_eltwise(dnnl::algorithm::eltwise_clip, low, high);
+}
+
 namespace {
 
 /// Every pixel of a window counts.
@@ -90,6 +94,9 @@ std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor) {
   layout.strides = descriptor.get_strides();
   layout.block_sizes = descriptor.get_inner_blks();
   layout.block_dims = descriptor.get_inner_idxs();
+  const auto stored = static_cast<size_t>(stored_elements(layout, layout.dims)) *
+                      dnnl::memory::data_type_size(descriptor.get_data_type());
+  if (descriptor.get_size() > stored) return std::nullopt;
   return layout;
 }
 
@@ -97,6 +104,10 @@ std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor) {
 
 void append_relu(dnnl::post_ops& post) {
   post.append_eltwise(1.0f, dnnl::algorithm::eltwise_elu, kNoSlope, 0.0f);
+}
+
+void append_clip(dnnl::post_ops& post, float low, float high) {
+  post.append_eltwise(1.0f, dnnl::algorithm::eltwise_clip, low, high);
 }
 
 dnnl::pooling_forward::primitive_desc describe_pooling(const dnnl::engine& engine,
@@ -137,7 +148,7 @@ bool has_descriptor(const Layout&) {
 
 std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor) {
   const dnnl_memory_desc_t& raw = descriptor.data;
-  if (raw.format_kind != dnnl_blocked || raw.offset0 != 0) return std::nullopt;
+  if (raw.format_kind != dnnl_blocked || raw.offset0 != 0 || raw.extra.flags != 0) return std::nullopt;
   const dnnl_blocking_desc_t& blocking = raw.format_desc.blocking;
   Layout layout;
   layout.dims.assign(raw.dims, raw.dims + raw.ndims);

@@ -49,13 +49,17 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
 void append_relu(dnnl::post_ops& post);
 constexpr float kNoSlope = -0.0f;
 
+/// y = min(max(y, low), high) after a product.
+void append_clip(dnnl::post_ops& post, float low, float high);
+
 /// A descriptor of the layout's own dimensions. Throws std::logic_error if oneDNN has no such layout.
 dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_type type);
 
 /// Whether oneDNN has this layout.
 bool has_descriptor(const Layout& layout);
 
-/// Nothing if the descriptor does not consist of blocks.
+/// Nothing if the descriptor does not consist of blocks alone: for sources of s8 oneDNN appends sums to
+/// weights.
 std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor);
 
 /// The windows of a pooling, in oneDNN's terms.

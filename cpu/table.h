@@ -36,6 +36,8 @@
   row(add_pixels) \
   row(add_pooling) \
   row(add_positions) \
+  row(add_quantize) \
+  row(add_quantized_product) \
   row(add_rearrange) \
   row(add_resample) \
   row(add_scale_features) \

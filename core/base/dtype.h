@@ -7,7 +7,7 @@
 namespace trainer {
 
 /// Element types of a tensor, as a program states them. A backend may store an element wider than its type.
-enum class DType { f32, f16, bf16, i32, u8 };
+enum class DType { f32, f16, bf16, i32, u8, i8 };
 
 constexpr std::string_view to_string(DType dtype) {
   switch (dtype) {
@@ -21,6 +21,8 @@ constexpr std::string_view to_string(DType dtype) {
       return "i32";
     case DType::u8:
       return "u8";
+    case DType::i8:
+      return "i8";
   }
   return "?";
 }
@@ -34,6 +36,7 @@ constexpr int64_t bytes_per_element(DType dtype) {
     case DType::bf16:
       return 2;
     case DType::u8:
+    case DType::i8:
       return 1;
   }
   return 0;

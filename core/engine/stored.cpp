@@ -28,6 +28,8 @@ void with_element(StoredType type, const Visit& visit) {
       return visit(int32_t{});
     case DType::u8:
       return visit(uint8_t{});
+    case DType::i8:
+      return visit(int8_t{});
   }
 }
 

@@ -12,6 +12,7 @@
 #include "core/graph/attribute.h"
 #include "core/graph/builder.h"
 #include "core/graph/program.h"
+#include "core/graph/quantized_form.h"
 
 namespace trainer {
 
@@ -100,6 +101,10 @@ class Operation {
   /// Of the input that is a product's weights: their dimension over which the product sums, the input
   /// features or channels. Other inputs have none.
   virtual std::optional<size_t> summed_dimension(size_t /*input*/) const { return std::nullopt; }
+  /// How it is computed in 8 bits after training; nothing: it is not.
+  virtual std::optional<QuantizedForm> quantized_form(std::span<const TensorSpec> /*inputs*/) const {
+    return std::nullopt;
+  }
   /// Whether a sample's outputs depend on the other samples that are computed at the same time.
   virtual bool has_batch_statistics() const { return false; }
   /// Whether ranks can share it by features; nothing: they cannot.

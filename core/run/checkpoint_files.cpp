@@ -27,6 +27,8 @@ std::string dtype_name(DType dtype) {
       return "I32";
     case DType::u8:
       return "U8";
+    case DType::i8:
+      return "I8";
   }
   return "?";
 }

@@ -34,6 +34,7 @@ int64_t count_non_finite(DType dtype, std::span<const std::byte> values) {
       return count_all_ones<uint16_t>(values, 0x7f80U);
     case DType::i32:
     case DType::u8:
+    case DType::i8:
       return 0;
   }
   return 0;

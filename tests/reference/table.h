@@ -28,6 +28,7 @@
   row(add_optimizer) \
   row(add_pooling) \
   row(add_positions) \
+  row(add_quantized) \
   row(add_rearrange) \
   row(add_resample) \
   row(add_soft_cross_entropy) \

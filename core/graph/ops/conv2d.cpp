@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "core/graph/ops/quantized_product.h"
 #include "core/graph/ops/unary.h"
 
 namespace trainer {
@@ -84,6 +85,18 @@ std::vector<TensorId> Conv2d::gradient(const Backward& backward) const {
   gradients[kWeight] = dw[Conv2dBackwardWeights::kDweight];
   if (bias) gradients[kBias] = dw[Conv2dBackwardWeights::kDbias];
   return gradients;
+}
+
+std::optional<QuantizedForm> Conv2d::quantized_form(std::span<const TensorSpec>) const {
+  if (moments) return std::nullopt;
+  return QuantizedForm{
+      .x = kX,
+      .weight = kWeight,
+      .bias = kBias,
+      .addend = kResidual,
+      .relu = relu,
+      .pads = geometry.padding != Size2d{0, 0},
+      .make = [g = geometry](const QuantizedEnd& end) { return std::make_shared<QuantizedConv2d>(g, end); }};
 }
 
 double Conv2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {

@@ -52,6 +52,7 @@ class Conv2d final : public Operation {
   std::optional<size_t> summed_dimension(size_t input) const override {
     return input == kWeight ? std::optional<size_t>(1) : std::nullopt;
   }
+  std::optional<QuantizedForm> quantized_form(std::span<const TensorSpec> inputs) const override;
   /// Sums over their zeros, y over the residual.
   bool in_place(size_t input, size_t output) const override {
     return (output == kSums && input == kZeroSums) || (output == kSquares && input == kZeroSquares) ||

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/graph/ops/quantized_product.h"
 #include "core/graph/ops/unary.h"
 
 namespace trainer {
@@ -80,6 +81,18 @@ std::vector<TensorId> Linear::gradient(const Backward& backward) const {
   gradients[kWeight] = dw[LinearBackwardWeights::kDweight];
   if (bias) gradients[kBias] = dw[LinearBackwardWeights::kDbias];
   return gradients;
+}
+
+std::optional<QuantizedForm> Linear::quantized_form(std::span<const TensorSpec>) const {
+  const bool is_relu = function == LinearFunction::relu;
+  if (transposed || (function != LinearFunction::none && !is_relu)) return std::nullopt;
+  return QuantizedForm{
+      .x = kX,
+      .weight = kWeight,
+      .bias = kBias,
+      .addend = kAdded,
+      .relu = is_relu,
+      .make = [](const QuantizedEnd& end) { return std::make_shared<QuantizedLinear>(end); }};
 }
 
 double Linear::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {

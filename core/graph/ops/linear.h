@@ -38,6 +38,7 @@ class Linear final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  std::optional<QuantizedForm> quantized_form(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == kAdded && output == kY; }
   std::optional<size_t> summed_dimension(size_t input) const override {
     return input == kWeight ? std::optional<size_t>(transposed ? 0 : 1) : std::nullopt;
