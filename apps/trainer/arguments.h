@@ -67,6 +67,15 @@ struct ExportArguments {
   int64_t length = 0;             ///< of sequences; 0: the recipe's
 };
 
+/// Options of `quantize` besides the network.
+struct QuantizeArguments {
+  std::string method = "entropy";
+  int64_t samples = 512;
+  std::vector<std::string> except;  ///< patterns of weights that stay in f32
+  bool all = false;                 ///< products that are slower in 8 bits, too
+  std::string weight_bits = "7";    ///< or "8"
+};
+
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
   enum class Command {
@@ -76,6 +85,7 @@ struct Arguments {
     predict,
     generate,
     export_network,
+    quantize,
     plan,
     time,
     tune_lr,
@@ -135,6 +145,7 @@ struct Arguments {
   TuneArguments tune;
   bool sweep_plan = false;  ///< sweep: print the trials that are known, and end
   ExportArguments exported;
+  QuantizeArguments quantize;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead
   std::string path;       ///< init, inspect, import, layers, runs, watch; doctor: to be read, empty for none

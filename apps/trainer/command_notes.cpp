@@ -31,6 +31,10 @@ const std::map<std::string, Notes>& all_notes() {
   static const std::string of_export =
       std::string(kWhereWeights) +
       "\nWeights of 2 GB and more are written beside the model, as FILE.data; keep both in one folder.";
+  static const std::string of_quantize = std::string(kWhereWeights) +
+                                         "\nRanges of activations are observed on samples of data.train, "
+                                         "without augmentation. Products that are "
+                                         "not\nfaster in 8 bits on this processor stay in f32.";
   static const std::map<std::string, Notes> notes = {
       {"",
        {"A recipe without a command is trained.",
@@ -61,6 +65,11 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer export runs/resnet-1f7b5899 --out resnet.onnx\n"
         "trainer export --config mlp.yaml --out mlp.onnx --for hls4ml",
         {65, 71, 74, 75, 78}}},
+      {"quantize",
+       {of_quantize.c_str(),
+        "trainer quantize runs/resnet-1f7b5899 --out resnet-int8.safetensors\n"
+        "trainer eval runs/resnet-1f7b5899 --weights resnet-int8.safetensors",
+        {65, 69, 70, 71, 74, 75, 78}}},
       {"plan",
        {"",
         "trainer plan --config resnet.yaml training.global_batch_size=256\n"

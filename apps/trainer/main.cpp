@@ -41,6 +41,8 @@ int run(int argc, char** argv) {
       return generate_command(*arguments);
     case Arguments::Command::export_network:
       return export_command(*arguments);
+    case Arguments::Command::quantize:
+      return quantize_command(*arguments);
     case Arguments::Command::plan:
       return plan_command(*arguments);
     case Arguments::Command::time:

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
+#include <optional>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
@@ -10,6 +12,8 @@
 #include "apps/trainer/standard_streams.h"
 #include "core/host/stop.h"
 #include "core/recipe/memory_fit.h"
+#include "core/run/int8_weights.h"
+#include "core/run/trained_files.h"
 #include "core/session/device.h"
 #include "core/session/membership.h"
 
@@ -34,10 +38,21 @@ std::shared_ptr<const Recipe> timed_recipe(const Arguments& arguments, std::opti
   return Recipe::load(arguments.config, overrides);
 }
 
+/// The file of weights that run.resume names. Weights are random here, but their types are those of the file.
+std::optional<std::filesystem::path> named_weights(const Recipe& recipe) {
+  const auto path = recipe.run.resume_path();
+  if (!path || std::filesystem::path(path->resolved).extension() != ".safetensors") return std::nullopt;
+  return find_trained(*path).model;
+}
+
 JobRequest request_of(Purpose purpose, const RunSpec& spec, std::optional<int64_t> batch) {
   JobRequest request{.has_data = false, .use = {.purpose = purpose}};
   if (purpose == Purpose::generate)
     request.use.generation = {.sequences = batch.value_or(1), .positions = spec.recipe().model.input[0]};
+  if (const auto weights = named_weights(spec.recipe())) {
+    if (purpose == Purpose::train) require_trainable(*weights);
+    request.int8 = int8_network_in(*weights);
+  }
   return request;
 }
 

@@ -10,6 +10,7 @@
 
 #include "apps/trainer/option_values.h"
 #include "core/base/error.h"
+#include "core/quantization/ranges.h"
 
 namespace trainer {
 namespace {
@@ -220,6 +221,37 @@ void add_export_command(CLI::App& app, Arguments& arguments) {
   make_choice(*command->add_option("--for", wanted.reader,
                                    "the program that reads the file, if it takes a part of ONNX only"),
               {"hls4ml"});
+}
+
+void add_quantize_command(CLI::App& app, Arguments& arguments) {
+  QuantizeArguments& wanted = arguments.quantize;
+  CLI::App* command = app.add_subcommand(
+      "quantize", "write a trained network with products in 8 bits, for prediction on CPUs");
+  add_trained(*command, arguments);
+  command
+      ->add_option("words", arguments.inputs,
+                   "a run's directory; section.key=value overrides a key of its recipe")
+      ->type_name("DIRECTORY|KEY=VALUE");
+  command->add_option("--out,-o", arguments.out, "the file to write, *.safetensors")
+      ->required()
+      ->type_name("FILE");
+  make_choice(*command
+                   ->add_option("--method", wanted.method,
+                                "what bounds the range of activations: all values (min_max), all but 0.01 % "
+                                "(percentile), or the least loss of information (entropy)")
+                   ->default_str("entropy"),
+              range_method_names());
+  make_count(*command->add_option("--samples", wanted.samples,
+                                  "samples of data.train to observe, drawn at random (default 512)"));
+  command
+      ->add_option("--except", wanted.except,
+                   "keep products in f32 whose weights have these names, such as 'layer4.*' or 'fc.weight'")
+      ->type_name("PATTERN");
+  command->add_flag("--all", wanted.all, "in 8 bits also what is not faster there");
+  make_choice(*command->add_option("--weight-bits", wanted.weight_bits,
+                                   "bits of a weight: 7 (default), or 8, whose sums overflow on processors "
+                                   "without VNNI"),
+              {"7", "8"});
 }
 
 void finish_without_inputs(const CLI::App& command, Arguments& arguments) {

@@ -8,6 +8,7 @@
 #include "core/base/printable.h"
 #include "core/recipe/about.h"
 #include "core/recipe/memory_fit.h"
+#include "core/run/int8_weights.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
 #include "core/session/device.h"
@@ -65,7 +66,8 @@ Start TrainedNetwork::open(const RunSpec& spec) {
   return start;
 }
 
-void TrainedNetwork::load(const RunSpec& spec, const JobRequest& request) {
+void TrainedNetwork::load(const RunSpec& spec, JobRequest request) {
+  if (request.observation == nullptr) request.int8 = int8_network_in(files_.model);
   job_ = make_job(spec, *backend_.planner, request);
   require_memory(*backend_.planner, *job_);
   executable_ = std::make_unique<Executable>(job_->plan, *backend_.device, spec.recipe().runtime.cuda_graph);
@@ -90,14 +92,15 @@ RunSpec TrainedNetwork::sized(const RunSpec& given, const Start& start, const Ba
 }
 
 TrainedNetwork::TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose,
-                               const BatchRows& rows)
+                               const BatchRows& rows, std::shared_ptr<const RangeObservation> observation)
     : files_(std::move(files)) {
   if (purpose == Purpose::evaluate) require_split_of(given.recipe(), files_.model);
   const Start start = open(given);
   const RunSpec spec = sized(given, start, rows);
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
   load(spec, {.use = {.purpose = purpose, .averages = averages},
-              .balanced_weights = class_weights_in(SafetensorsFile(files_.model).metadata())});
+              .balanced_weights = class_weights_in(SafetensorsFile(files_.model).metadata()),
+              .observation = std::move(observation)});
 }
 
 TrainedNetwork::TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size)

@@ -20,8 +20,9 @@ struct BatchRows {
 /// A recipe's network with the weights of these files, on its device, ready to be run forward.
 class TrainedNetwork {
  public:
-  /// Throws Error.
-  TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose, const BatchRows& rows = {});
+  /// In 8 bits if the weights are. With an observation, products are observed in f32. Throws Error.
+  TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose, const BatchRows& rows = {},
+                 std::shared_ptr<const RangeObservation> observation = nullptr);
   /// One that generates (core/step/generation.h).
   TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size);
   TrainedNetwork(const TrainedNetwork&) = delete;
@@ -38,7 +39,7 @@ class TrainedNetwork {
   /// The specification with the micro-batch to compute.
   RunSpec sized(const RunSpec& given, const Start& start, const BatchRows& rows) const;
   /// Plans, takes memory and loads the weights.
-  void load(const RunSpec& spec, const JobRequest& request);
+  void load(const RunSpec& spec, JobRequest request);
 
   TrainedFiles files_;
   Tuning tuning_;

@@ -123,6 +123,8 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
                            .recompute = *recipe.memory.parsed_recompute(),
                            .planner = request.planner},
                 .precision = recipe.training.parsed_precision(),
+                .int8 = request.int8,
+                .observation = request.observation,
                 .left_out = request.disabled};
   spec.forward.balanced_weights = request.balanced_weights;
   if (!spec.passes.trains) return inference(spec);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,11 @@ struct ProgramRequest {
   std::vector<double> balanced_weights =
       {};                 ///< of each class, if loss.class_weights is balanced and data is there
   bool is_async = false;  ///< such a device gets images as bytes: a quarter of the copy
-  std::map<std::string, SampleSet> samples;  ///< on the device, by entry; usually none
-  std::vector<std::string> disabled;         ///< optional passes to leave out
-  const Planner* planner = nullptr;          ///< of the device, if it is known
+  std::map<std::string, SampleSet> samples;                  ///< on the device, by entry; usually none
+  std::vector<std::string> disabled;                         ///< optional passes to leave out
+  const Planner* planner = nullptr;                          ///< of the device, if it is known
+  std::shared_ptr<const Int8Network> int8 = {};              ///< of the file of weights; null: f32
+  std::shared_ptr<const RangeObservation> observation = {};  ///< null: nothing is observed
 };
 
 /// The stages and passes that make the program, in order. The recipe must outlive them. Throws Error: exit 78

@@ -4,13 +4,15 @@
 #include <utility>
 
 #include "core/data/images/mirrored_rows.h"
+#include "core/data/shuffled_rows.h"
 
 namespace trainer {
 namespace {
 
 /// Batches of TrainingBatches or EvaluationBatches over a source with the transforms of `split`.
 template <class Batches>
-BatchMaker maker_of(const Job& job, const DataSource& source, const Batches& batches, bool mirrored) {
+BatchMaker maker_of(const Job& job, const DataSource& source, const Batches& batches, bool mirrored = false,
+                    bool shuffled = false) {
   const Recipe& recipe = job.spec.recipe();
   constexpr bool kTrains = std::is_same_v<Batches, TrainingBatches>;
   RowRequest request{.section = recipe.data,
@@ -21,6 +23,7 @@ BatchMaker maker_of(const Job& job, const DataSource& source, const Batches& bat
   if constexpr (kTrains) request.training = &batches;
   std::unique_ptr<RowReader> rows = source.rows(request);
   if (mirrored) rows = mirror_rows(std::move(rows), request.inputs);
+  if (shuffled) rows = shuffle_rows(std::move(rows), job.spec.seed(), source.size());
   return BatchMaker(std::move(rows), request.inputs, batches);
 }
 
@@ -56,12 +59,13 @@ BatchMaker training_batches(const Job& job, const DataSource& source) {
       .micro_batch = batch.micro_batch,
       .share = batch.share,
       .turn = recipe.parallelism.sync_batch_norm ? job.spec.batch().micro_batch : 0};
-  return maker_of(job, source, batches, false);
+  return maker_of(job, source, batches);
 }
 
 std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const PassRequest& request) {
   const EvaluationBatches batches = one_pass(job.spec.loaded_batch(), request);
-  return open_batches(job, device, maker_of(job, request.source, batches, request.mirrored), nullptr);
+  return open_batches(job, device, maker_of(job, request.source, batches, request.mirrored, request.shuffled),
+                      nullptr);
 }
 
 Feed open_feed(const Job& job, Device& device, Split split, const std::filesystem::path& unreadable_list,
@@ -75,7 +79,7 @@ Feed open_feed(const Job& job, Device& device, Split split, const std::filesyste
   BatchMaker maker =
       split == Split::train
           ? training_batches(job, *feed.source)
-          : maker_of(job, *feed.source, one_pass(job.spec.loaded_batch(), {.source = *feed.source}), false);
+          : maker_of(job, *feed.source, one_pass(job.spec.loaded_batch(), {.source = *feed.source}));
   feed.pipeline = open_batches(job, device, std::move(maker), other);
   return feed;
 }

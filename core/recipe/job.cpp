@@ -7,6 +7,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "core/base/printable.h"
 #include "core/engine/input_feed.h"
 #include "core/graph/names.h"
 #include "core/host/limits.h"
@@ -215,6 +216,21 @@ std::vector<double> class_weights(const Job& job, const std::vector<double>& kep
   return balanced_weights(train->labels, class_count(job.spec));
 }
 
+/// Refuses uses of 8-bit weights that have no products in 8 bits. Throws Error (exit 78).
+void check_int8(const JobRequest& request, const Planner& planner) {
+  if (request.int8 == nullptr) return;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ExitCode::recipe,
+                fmt::format("{} has weights of 8 bits: {}", one_line(request.int8->file), why));
+  };
+  if (planner.is_async())
+    refuse(
+        "products in 8 bits run on CPUs only; set device.type=cpu, or export the network (`trainer export`) "
+        "for a program that runs it on a GPU");
+  if (request.use.purpose == Purpose::generate)
+    refuse("generation reads weights of f32 only; name the weights that were quantised");
+}
+
 }  // namespace
 
 int64_t MemoryBudget::total() const {
@@ -260,6 +276,7 @@ Loading loading_of(const Job& job) {
 }
 
 Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& request) {
+  check_int8(request, planner);
   const Recipe& recipe = spec.recipe();
   Job job{.spec = spec, .use = request.use};
   forward_program(spec, request.use);  // refuses a bad recipe before files are read
@@ -276,7 +293,9 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
       .balanced_weights = job.balanced_weights,
       .is_async = planner.is_async(),
       .disabled = request.disabled_passes,
-      .planner = &planner};
+      .planner = &planner,
+      .int8 = request.int8,
+      .observation = request.observation};
   if (trains && request.has_data && recipe.data.images.cache == "device")
     program.samples = cached_samples(spec, planner, {job.train, job.validation});
   if (trains && spec.mesh().stages > 1) {

@@ -45,8 +45,10 @@ struct JobRequest {
   bool plan = true;      ///< false: only the program is needed; plan and memory stay empty
   bool has_data = true;  ///< false: as if data files were missing, and samples came from the host
   ProgramUse use;
-  std::vector<double> balanced_weights = {};       ///< of the run that trained the weights; empty: not known
-  std::vector<float> learning_rates = {};          ///< of each update, in place of the recipe's
+  std::vector<double> balanced_weights = {};     ///< of the run that trained the weights; empty: not known
+  std::vector<float> learning_rates = {};        ///< of each update, in place of the recipe's
+  std::shared_ptr<const Int8Network> int8 = {};  ///< of the file of weights; null: f32
+  std::shared_ptr<const RangeObservation> observation = {};
   std::shared_ptr<const Program> all_stages = {};  ///< of another rank's job with the same micro-batch
 };
 

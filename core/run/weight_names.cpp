@@ -41,6 +41,7 @@ class Matching {
   WeightNames match(const SafetensorsFile& file) {
     std::vector<const StoredTensor*> open;
     for (const StoredTensor& stored : file.tensors()) {
+      if (file.is_scale(stored)) continue;  // it is read with the tensor that it belongs to
       if (!take(names_.contains(stored.name) ? stored.name : "", stored)) open.push_back(&stored);
     }
     for (const StoredTensor* stored : open) {

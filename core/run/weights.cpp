@@ -13,6 +13,7 @@
 #include "core/config/fields.h"
 #include "core/config/patterns.h"
 #include "core/graph/names.h"
+#include "core/run/int8_weights.h"
 #include "core/run/weight_fit.h"
 #include "core/run/weight_names.h"
 #include "core/storage/safetensors.h"
@@ -118,6 +119,7 @@ void start_averages(Executable& executable) {
 
 void check_weights(std::span<const Tensor> tensors, const std::filesystem::path& path,
                    const Replaced& replaced) {
+  require_trainable(path);
   const FittingFile checked(tensors, path, replaced, false);
 }
 
@@ -125,6 +127,7 @@ LoadedWeights load_weights(Executable& executable, const std::filesystem::path& 
                            const Replaced& replaced, OtherImages* others) {
   if (executable.plan().has_entry(entry_name::kPrepare))
     throw std::logic_error("weights that are prepared are loaded by load_trained");
+  require_trainable(path);
   const FittingFile file(executable.plan().tensors, path, replaced, false);
   const auto write_all = [&](const auto& write) {
     for (const Tensor* weight : file.wanted()) {

@@ -5,6 +5,7 @@
 
 #include "core/base/mesh.h"
 #include "core/passes/pass.h"
+#include "core/quantization/int8_network.h"
 #include "core/step/forward.h"
 #include "core/step/prune.h"
 #include "core/step/stage_cuts.h"
@@ -105,6 +106,13 @@ Pass prune();
 /// unless the step was skipped; `evaluate_averages` is `evaluate` with these. With `warmup_updates`, those of
 /// the run, the decay of update t is at most (1 + t) / (10 + t).
 Pass average_weights(double decay, size_t warmup_updates = 0);
+/// Computes products in 8 bits (ops/quantized_product.h), whose inputs have these ranges: weights are
+/// quantised by `prepare`, and products pass bytes to each other. Throws Error (exit 65) if the network has
+/// no such products. Comes after the fusions of the forward part.
+Pass quantize(std::shared_ptr<const Int8Network> network);
+/// Adds outputs with the extremes, and if the ranges are known the distributions, of the inputs of all
+/// products that can be computed in 8 bits (quantized_products.h). Comes at the same place.
+Pass observe_ranges(std::shared_ptr<const RangeObservation> observation);
 /// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
 /// parameter and running statistic.
 Pass given_averages();

@@ -118,6 +118,8 @@ std::vector<Pass> inference(const StepSpec& spec) {
   Sequence step(spec.passes);
   for (Pass& stage : forward_stages(spec.forward)) step.stage(std::move(stage));
   step.passes(Place::forward);
+  if (spec.int8) step.stage(quantize(spec.int8));
+  if (spec.observation) step.stage(observe_ranges(spec.observation));
   if (low) step.stage(mixed_precision(*low, spec.passes.planner));
   step.passes(Place::inputs);
   step.passes(Place::backward);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "core/base/mesh.h"
 #include "core/base/precision.h"
 #include "core/passes/table.h"
+#include "core/quantization/int8_network.h"
 #include "core/step/forward.h"
 #include "core/step/prune.h"
 #include "core/step/stage_cuts.h"
@@ -30,6 +32,8 @@ struct StepSpec {
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of tensors that travel together
   UpdateSpec update;
   std::optional<PruneSpec> prune;
+  std::shared_ptr<const Int8Network> int8;              ///< inference: products in 8 bits; null: none
+  std::shared_ptr<const RangeObservation> observation;  ///< inference: null: nothing is observed
   std::optional<double> ema_decay;
   bool ema_warmup = false;            ///< the decay of the first updates is smaller
   std::vector<std::string> left_out;  ///< optional passes that should not run

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 
 #include "core/base/error.h"
@@ -20,7 +21,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format stores little-endian numbers");
 
-constexpr int64_t kLengthBytes = 8;  // of the header's length, with which a file starts
+constexpr std::string_view kIntegers = "I8";  // of weights with 8 bits
+constexpr int64_t kLengthBytes = 8;           // of the header's length, with which a file starts
 
 /// Whether these first bytes are those of a file by torch.save: a zip archive or, before PyTorch 1.6, a
 /// pickle of protocol 2 or later.
@@ -66,6 +68,10 @@ float from_bf16(uint16_t upper_half) {
 
 float from_f64(double value) {
   return static_cast<float>(value);
+}
+
+float from_i8(int8_t value) {
+  return value;
 }
 
 /// Reads in pieces, so that a converted tensor is never in memory twice. read(offset, bytes) reads the
@@ -169,9 +175,42 @@ std::vector<float> SafetensorsFile::read_floats(const StoredTensor& tensor) cons
     convert<uint16_t>(values, read, from_bf16);
   } else if (tensor.dtype == "F64") {
     convert<double>(values, read, from_f64);
+  } else if (tensor.dtype == kIntegers) {
+    const std::vector<float> scales = read_scales(tensor);
+    convert<int8_t>(values, read, from_i8);
+    const size_t count = values.size() / std::max<size_t>(1, scales.size());
+    for (size_t i = 0; i < values.size(); ++i) values[i] *= scales[i / count];
   } else {
     throw Error(ExitCode::data, fmt::format("{}: tensor \"{}\" holds {}, expected F32, F16, BF16 or F64",
                                             one_line(path_.string()), tensor.name, tensor.dtype));
+  }
+  return values;
+}
+
+bool SafetensorsFile::is_scale(const StoredTensor& tensor) const {
+  if (!tensor.name.ends_with(kScaleSuffix)) return false;
+  const StoredTensor* of =
+      find(std::string_view(tensor.name).substr(0, tensor.name.size() - kScaleSuffix.size()));
+  return of != nullptr && of->dtype == kIntegers;
+}
+
+std::vector<float> SafetensorsFile::read_scales(const StoredTensor& integers) const {
+  const std::string name = integers.name + std::string(kScaleSuffix);
+  const auto fail = [&](const std::string& text) {
+    throw Error(ExitCode::data,
+                fmt::format("{}: tensor \"{}\" holds I8: {}", one_line(path_.string()), integers.name, text));
+  };
+  const StoredTensor* scales = find(name);
+  if (scales == nullptr) fail(fmt::format("expected its scales in \"{}\", found none", name));
+  const Shape wanted(integers.shape.begin(),
+                     integers.shape.begin() + static_cast<std::ptrdiff_t>(!integers.shape.empty()));
+  if (wanted.empty() || scales->shape != wanted || scales->dtype != "F32")
+    fail(fmt::format("expected F32 {} in \"{}\", a scale for each output, found {} {}", to_string(wanted),
+                     name, scales->dtype, to_string(scales->shape)));
+  std::vector<float> values = read_floats(*scales);
+  for (const float value : values) {
+    if (!(value > 0) || !std::isfinite(value))
+      fail(fmt::format("expected scales above 0 in \"{}\", found {}", name, value));
   }
   return values;
 }

@@ -25,6 +25,9 @@ struct StoredTensor {
   int64_t begin = 0, end = 0;
 };
 
+/// Ends the name of the scales of a tensor of 8 bits.
+constexpr std::string_view kScaleSuffix = "_scale";
+
 using StoredMetadata = std::map<std::string, std::string>;
 
 /// Gives the bytes of one tensor (little-endian, row-major) in any number of pieces.
@@ -48,9 +51,12 @@ class SafetensorsFile {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;
   const StoredMetadata& metadata() const { return metadata_; }
+  /// Whether a tensor has the scales of another one, of 8 bits.
+  bool is_scale(const StoredTensor& tensor) const;
 
-  /// The values of one of tensors(); F16, BF16 and F64 are converted. Throws Error (exit 65) for other
-  /// dtypes.
+  /// The values of one of tensors(); F16, BF16 and F64 are converted. So are weights of 8 bits: I8 (O, ...)
+  /// with scales F32 (O) in the tensor of the same name and kScaleSuffix, value = scale[o] * integer. Throws
+  /// Error (exit 65) for other dtypes, and for scales that are not above 0 and finite.
   std::vector<float> read_floats(const StoredTensor& tensor) const;
   /// The bytes of one of tensors() as they are stored; `bytes` has exactly their number.
   void read_bytes(const StoredTensor& tensor, std::span<std::byte> bytes) const;
@@ -58,6 +64,8 @@ class SafetensorsFile {
   void copy_bytes(const StoredTensor& tensor, const ByteSink& sink) const;
 
  private:
+  std::vector<float> read_scales(const StoredTensor& integers) const;
+
   std::filesystem::path path_;
   FileDescriptor file_;
   int64_t data_start_ = 0;

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/devices.h"
+#include "apps/trainer/standard_streams.h"
+#include "apps/trainer/trained_network.h"
+#include "apps/trainer/trained_recipe.h"
+#include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/base/units.h"
+#include "core/config/patterns.h"
+#include "core/graph/ops/quantize.h"
+#include "core/host/stop.h"
+#include "core/quantization/ranges.h"
+#include "core/recipe/assemble.h"
+#include "core/recipe/feed.h"
+#include "core/run/int8_weights.h"
+#include "core/session/membership.h"
+#include "core/session/product_times.h"
+#include "core/step/quantized_products.h"
+#include "core/storage/output_file.h"
+#include "core/train/calibration.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDisabled = "prepare_weights";  // products are timed with weights as they are
+
+/// Refuses networks that have no products in 8 bits yet. Throws Error (exit 78).
+void check_network_kind(const Recipe& recipe) {
+  if (recipe.model.kind() == InputKind::pixels) return;
+  fail_at(
+      recipe.origin_of("model.input"),
+      "networks of tokens are not quantised yet, not even their weights alone; quantize is for networks of "
+      "images");
+}
+
+/// The number of samples in a batch: the largest divisor of all, so that no row is padding.
+int64_t rows_for(int64_t samples) {
+  int64_t rows = std::min<int64_t>(samples, 32);
+  while (samples % rows != 0) --rows;
+  return rows;
+}
+
+/// The samples of data.train that calibrate a network.
+class Calibration {
+ public:
+  Calibration(TrainedRecipe trained, int64_t samples, StopSignals& signals)
+      : trained_(std::move(trained)), spec_(trained_.recipe), signals_(signals) {
+    source_ = open_stored(spec_.recipe().data, source_request(spec_, Split::train));
+    if (source_->size() == 0)
+      fail_at(spec_.recipe().origin_of("data.train"), "has no samples to observe the network on");
+    samples_ = std::min(samples, source_->size());
+  }
+
+  int64_t samples() const { return samples_; }
+  BatchRows rows() const { return {.exactly = rows_for(samples_)}; }
+
+  /// One pass over the samples.
+  ObservedInputs observe(const RangeObservation& observation) {
+    TrainedNetwork network(spec_, trained_.files, Purpose::predict, rows(),
+                           std::make_shared<const RangeObservation>(observation));
+    const auto pipeline = open_pass(network.job(), network.device(),
+                                    {.source = *source_, .samples = samples_, .shuffled = true});
+    return observe_inputs(network.executable(), *pipeline, observation, [&] { signals_.throw_if_asked(); });
+  }
+
+ private:
+  TrainedRecipe trained_;
+  RunSpec spec_;
+  StopSignals& signals_;
+  std::unique_ptr<DataSource> source_;
+  int64_t samples_ = 0;
+};
+
+/// The ranges of all products' inputs, from two passes: the extremes, then how often values are between them.
+std::map<std::string, ValueRange> ranges_of(Calibration& calibration, RangeMethod method) {
+  const ObservedInputs first = calibration.observe({});
+  RangeObservation within;
+  for (const auto& [name, extremes] : first.extremes) within.ranges[name] = counted_range(extremes);
+  ObservedInputs second;
+  if (method != RangeMethod::min_max) second = calibration.observe(within);
+  std::map<std::string, ValueRange> ranges;
+  for (const auto& [name, extremes] : first.extremes)
+    ranges[name] = range_of(method, extremes, second.counts[name]);
+  return ranges;
+}
+
+/// Moves a product to those in f32.
+void leave_out(Int8Network& network, const std::string& name, const std::string& reason) {
+  network.inputs.erase(name);
+  network.in_f32[name] = reason;
+}
+
+/// Leaves out what the patterns of --except match. Throws Error (exit 64) if one matches nothing.
+void leave_out_excepted(Int8Network& network, const std::vector<std::string>& patterns) {
+  std::vector<std::string> names;
+  for (const auto& [name, range] : network.inputs) names.push_back(name);
+  for (const std::string& pattern : patterns) {
+    bool is_used = false;
+    for (const std::string& name : names) {
+      if (!matches(pattern, name)) continue;
+      leave_out(network, name, "--except");
+      is_used = true;
+    }
+    if (!is_used)
+      throw Error(ExitCode::usage,
+                  fmt::format("--except {}: no product has weights of that name; they are {}",
+                              one_line(pattern), fmt::join(names, ", ")));
+  }
+}
+
+/// Leaves out products for which bytes are no form, and unless --all those that are slower in it.
+class Choosing {
+ public:
+  Choosing(const RunSpec& spec, const BatchRows& rows)
+      : backend_(open_device(spec, tuning_, choose_device(spec.recipe().device))),
+        job_(make_job(spec.with_micro_batch(rows.exactly.value()), *backend_.planner,
+                      {.disabled_passes = {kDisabled},
+                       .plan = false,
+                       .has_data = false,
+                       .use = {.purpose = Purpose::predict}})) {}
+
+  const Program& program() const { return job_.program; }
+
+  /// Zero is stored as 128 there, which padding would not be.
+  void leave_out_padded(Int8Network& network) const {
+    const Entry* entry = job_.program.find_entry(entry_name::kPredict);
+    for (const QuantizableProduct& product : quantizable_products(job_.program, *entry)) {
+      const auto range = network.inputs.find(product.name);
+      if (range != network.inputs.end() && product.form.pads && range->second.low < 0)
+        leave_out(network, product.name, "pads an input with negative values");
+    }
+  }
+
+  void leave_out_slower(Int8Network& network, StopSignals& signals) const {
+    const auto times = time_products(job_.program, network, backend_, [&] { signals.throw_if_asked(); });
+    constexpr double kMilliseconds = 1e3;
+    for (const auto& [name, seconds] : times) {
+      if (seconds.int8 < seconds.f32) continue;
+      leave_out(network, name, "slower in 8 bits");
+      print_remark(fmt::format("{} stays in f32: {:.3f} ms in 8 bits, {:.3f} ms in f32", name,
+                               seconds.int8 * kMilliseconds, seconds.f32 * kMilliseconds));
+    }
+  }
+
+ private:
+  Tuning tuning_;
+  Backend backend_;
+  Job job_;
+};
+
+/// Writes the file, and says what is in it.
+void write(const Int8Weights& weights, const Int8Network& network, const OutputFile& file,
+           const Arguments& arguments) {
+  file.write([&](const ByteSink& sink) { weights.compose(sink); });
+  print_note(file, fmt::format("{}: {} products in 8 bits, {} in f32, {}; ranges by {} over {} samples",
+                               one_line(arguments.out), network.inputs.size(), network.in_f32.size(),
+                               human_bytes(weights.bytes()), network.method, network.samples));
+}
+
+}  // namespace
+
+int quantize_command(const Arguments& given) {
+  require_one_process("quantisation");
+  const QuantizeArguments& wanted = given.quantize;
+  StopSignals signals(StopSignals::kPass);
+  Arguments arguments = given;
+  // Where its products run, and what they replace.
+  arguments.overrides.insert(arguments.overrides.end(), {"device.type=cpu", "training.precision=fp32"});
+  const std::shared_ptr<const Recipe> named = named_recipe(arguments);
+  check_network_kind(*named);
+  require_data(*named, Split::train);
+  const TrainedRecipe trained = with_weights(named, arguments);
+  const fs::path& source = trained.files.model;
+  if (int8_network_in(source) != nullptr)
+    throw Error(ExitCode::data, fmt::format("{} has weights of 8 bits already; name those of f32",
+                                            one_line(source.string())));
+  const OutputFile file(arguments.out, {source});
+  signals.watch_loop();
+  Calibration calibration(trained, wanted.samples, signals);
+  Int8Network network{.weight_bits = wanted.weight_bits == "8" ? 8 : 7,
+                      .method = wanted.method,
+                      .samples = calibration.samples(),
+                      .inputs = ranges_of(calibration, range_method_named(wanted.method).value())};
+  leave_out_excepted(network, wanted.except);
+  const RunSpec spec(trained.recipe);
+  const Choosing choosing(spec, calibration.rows());
+  choosing.leave_out_padded(network);
+  if (!wanted.all) choosing.leave_out_slower(network, signals);
+  if (network.inputs.empty())
+    throw Error(ExitCode::recipe, "no product of this network gains from 8 bits here; nothing was written");
+  const Int8Weights weights(choosing.program().tensors, source, spec.recipe().model.tied_weights(), network);
+  write(weights, network, file, arguments);
+  return 0;
+}
+
+}  // namespace trainer
