@@ -59,6 +59,7 @@ check_includes() {
       may["core/config"] = config
       may["core/graph"] = graph
       may["core/engine"] = engine
+      may["core/pruning"] = graph " core/pruning/"
       may["core/passes"] = engine " core/passes/"
       may["core/layers"] = graph " core/config/ core/layers/"
       may["core/tasks"] = graph " core/config/ core/layers/ core/tasks/"
@@ -77,7 +78,6 @@ check_includes() {
       may["core/run"] = may["core/train"] " core/run/"
       may["core/report"] = base " core/metrics/ core/run/ core/search/ core/sweep/ core/report/"
       may["core/search"] = base " core/search/"
-      may["core/pruning"] = base " core/pruning/"
       may["core/recipe"] = may["core/run"] " core/text/ core/passes/ core/layers/ core/pruning/ core/search/ core/recipe/"
       may["core/sweep"] = may["core/recipe"] " core/sweep/"
       may["core/session"] = may["core/tune"] = "core/"

@@ -11,6 +11,7 @@
 #include "core/base/mesh.h"
 #include "core/graph/attribute.h"
 #include "core/graph/builder.h"
+#include "core/graph/channel_link.h"
 #include "core/graph/program.h"
 #include "core/graph/quantized_form.h"
 
@@ -98,9 +99,6 @@ class Operation {
   virtual std::optional<size_t> judged_input() const { return std::nullopt; }
   /// The input that is a table, of which whole rows are read: those of tokens or positions.
   virtual std::optional<size_t> table_input() const { return std::nullopt; }
-  /// Of the input that is a product's weights: their dimension over which the product sums, the input
-  /// features or channels. Other inputs have none.
-  virtual std::optional<size_t> summed_dimension(size_t /*input*/) const { return std::nullopt; }
   /// How it is computed in 8 bits after training; nothing: it is not.
   virtual std::optional<QuantizedForm> quantized_form(std::span<const TensorSpec> /*inputs*/) const {
     return std::nullopt;
@@ -120,6 +118,12 @@ class Operation {
   virtual bool is_by_position(std::span<const TensorSpec> /*inputs*/,
                               std::span<const TensorSpec> /*outputs*/) const {
     return false;
+  }
+  /// Channels that can be removed from the network. Positions of operands that no link has are needed as they
+  /// are, and so are all channels that other operations couple with them.
+  virtual std::vector<ChannelLink> channel_links(std::span<const TensorSpec> /*inputs*/,
+                                                 std::span<const TensorSpec> /*outputs*/) const {
+    return {};
   }
 };
 

@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/pruning
-  USES base)
+  USES graph base
+  PRIVATE fmt::fmt)

@@ -20,6 +20,22 @@
 namespace trainer {
 namespace {
 
+/// The inputs of a node that are weights of its products, with their dimension of input features. A depthwise
+/// convolution reads one input channel for each output; its weights have a dimension of size 1 for that.
+std::map<size_t, size_t> weights_of(const Program& program, const Node& node) {
+  const NodeSpecs specs = node_specs(program, node);
+  std::map<size_t, size_t> read, made;
+  for (const ChannelLink& link : node.op->channel_links(specs.inputs, specs.outputs)) {
+    for (const ChannelPlace& place : link.places) {
+      if (place.use == ChannelUse::reads) read.emplace(place.operand, place.dimension);
+      if (place.use == ChannelUse::makes) made.emplace(place.operand, place.dimension);
+    }
+  }
+  constexpr size_t kFeatureDimensions = 2;
+  for (const auto& [operand, dimension] : made) read.try_emplace(operand, kFeatureDimensions - 1 - dimension);
+  return read;
+}
+
 /// Weights of products that training changes.
 std::vector<PrunedWeight> trained_weights(const Program& program) {
   std::map<TensorId, size_t> weights;
@@ -27,11 +43,9 @@ std::vector<PrunedWeight> trained_weights(const Program& program) {
   for (const Entry& entry : program.entries) {
     for (const Node& node : entry.nodes) {
       if (const auto table = node.op->table_input()) tables.insert(node.inputs[*table]);
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const std::optional<size_t> dimension = node.op->summed_dimension(i);
-        if (!dimension) continue;
-        const Tensor& tensor = program.tensor(node.inputs[i]);
-        if (tensor.role == Role::parameter && !tensor.frozen) weights.emplace(node.inputs[i], *dimension);
+      for (const auto& [operand, dimension] : weights_of(program, node)) {
+        const Tensor& tensor = program.tensor(node.inputs[operand]);
+        if (tensor.role == Role::parameter && !tensor.frozen) weights.emplace(node.inputs[operand], dimension);
       }
     }
   }

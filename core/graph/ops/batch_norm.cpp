@@ -154,6 +154,14 @@ std::vector<TensorId> BatchNormInference::gradient(const Backward& backward) con
   return gradients;
 }
 
+std::vector<ChannelLink> BatchNormInference::channel_links(std::span<const TensorSpec> /*inputs*/,
+                                                           std::span<const TensorSpec> outputs) const {
+  std::vector<ChannelLink> links = links_of_channels({kX}, outputs[kY].shape);
+  links[0].places.push_back(channel_in(kGamma, 0, ChannelUse::scales));
+  for (const size_t i : {kBeta, kMean, kVariance}) links[0].places.push_back(channel_in(i, 0));
+  return links;
+}
+
 double BatchNormInference::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return per_element(kInferenceFlops, inputs[kX]);
 }

@@ -119,6 +119,8 @@ class BatchNormInference final : public Operation {
   }
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == kX && output == kY; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const double eps;
 };

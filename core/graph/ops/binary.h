@@ -29,6 +29,10 @@ class Binary final : public Operation {
   }
   std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override { return {{{kA, kB}}}; }
   std::vector<size_t> row_inputs(std::span<const TensorSpec>) const override { return {kA, kB}; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
+                                         std::span<const TensorSpec> outputs) const override {
+    return links_of_elements({kA, kB}, outputs[kY].shape);
+  }
 
   const Kind kind;
   const bool relu;

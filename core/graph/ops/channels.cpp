@@ -48,6 +48,13 @@ std::vector<TensorSpec> AddChannels::infer(std::span<const TensorSpec> inputs) c
   return {inputs[kX]};
 }
 
+std::vector<ChannelLink> AddChannels::channel_links(std::span<const TensorSpec> /*inputs*/,
+                                                    std::span<const TensorSpec> outputs) const {
+  std::vector<ChannelLink> links = links_of_channels({kX}, outputs[kY].shape);
+  links[0].places.push_back(channel_in(kBias, 0));
+  return links;
+}
+
 std::vector<TensorId> AddChannels::gradient(const Backward& backward) const {
   const TensorId dy = backward.dy[kY];
   return {dy, backward.wanted[kBias] ? backward.build.emit<AddChannelsBackward>({dy}) : kNone};

@@ -17,6 +17,10 @@ class ScaleChannels final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == kX; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
+                                         std::span<const TensorSpec> outputs) const override {
+    return links_of_channels({kX, kFactors}, outputs[kY].shape);
+  }
 };
 
 /// dy, x (N, C, H, W) -> ds (N, C, 1, 1): the sum of dy * x over each image.
@@ -45,6 +49,8 @@ class AddChannels final : public Operation {
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == kX; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 };
 
 /// dy (N, C, H, W) -> db (C), f32: the sum over batch and images.

@@ -37,6 +37,28 @@ std::vector<TensorId> Concat::gradient(const Backward& backward) const {
   return gradients;
 }
 
+std::vector<ChannelLink> Concat::channel_links(std::span<const TensorSpec> inputs,
+                                               std::span<const TensorSpec> outputs) const {
+  std::vector<ChannelLink> links;
+  const auto along = static_cast<size_t>(axis);
+  const Shape& y = outputs[kY].shape;
+  for (size_t d = 0; d < y.size(); ++d) {
+    if (d == along) continue;
+    ChannelLink& link = links.emplace_back(ChannelLink{.channels = y[d], .places = {channel_out(kY, d)}});
+    for (size_t i = 0; i < inputs.size(); ++i) link.places.push_back(channel_in(i, d));
+  }
+  int64_t begin = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t length = inputs[i].shape[along];
+    ChannelPlace part = channel_out(kY, along);
+    part.begin = begin;
+    part.length = length;
+    links.push_back({.channels = length, .places = {part, channel_in(i, along)}});
+    begin += length;
+  }
+  return links;
+}
+
 void Slice::describe(AttributeVisitor& visit) const {
   visit("axis", axis);
   visit("begin", begin);

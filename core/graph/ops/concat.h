@@ -20,6 +20,8 @@ class Concat final : public Operation {
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return axis >= 2;
   }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const int64_t axis;
 };

@@ -16,6 +16,29 @@ double convolution_flops(const Shape& y, const Shape& w) {
   return 2.0 * static_cast<double>(numel(y)) * static_cast<double>(w[1] * w[2] * w[3]);
 }
 
+/// Where a convolution or its transpose has channels.
+struct ConvolutionPlaces {
+  ChannelPlace x, read, y, made;
+  std::optional<ChannelPlace> bias = {};
+};
+
+/// x (N, C, ...), y (N, O, ...), and w, whose first dimension has all channels of one of them.
+std::vector<ChannelLink> convolution_links(int64_t groups, const Shape& x, const Shape& w, const Shape& y,
+                                           ConvolutionPlaces at) {
+  const int64_t of_x = x[1] / groups, of_y = y[1] / groups;
+  std::vector<ChannelLink> links = {{.channels = of_x, .places = {at.x, at.read}},
+                                    {.channels = of_y, .places = {at.y, at.made}}};
+  if (groups > 1 && of_x == 1) {
+    at.made.dimension = 0;
+    at.made.each = w[0] / groups;
+    at.y.each = of_y;
+    if (at.bias) at.bias->each = of_y;
+    links = {{.channels = groups, .places = {at.x, at.y, at.made}}};
+  }
+  if (at.bias) links.back().places.push_back(*at.bias);
+  return links;
+}
+
 }  // namespace
 
 void Conv2dGeometry::describe(AttributeVisitor& visit) const {
@@ -99,6 +122,16 @@ std::optional<QuantizedForm> Conv2d::quantized_form(std::span<const TensorSpec>)
       .make = [g = geometry](const QuantizedEnd& end) { return std::make_shared<QuantizedConv2d>(g, end); }};
 }
 
+std::vector<ChannelLink> Conv2d::channel_links(std::span<const TensorSpec> inputs,
+                                               std::span<const TensorSpec> outputs) const {
+  return convolution_links(geometry.groups, inputs[kX].shape, inputs[kWeight].shape, outputs[kY].shape,
+                           {.x = channel_in(kX, 1),
+                            .read = channel_in(kWeight, 1, ChannelUse::reads),
+                            .y = channel_out(kY, 1),
+                            .made = channel_in(kWeight, 0, ChannelUse::makes),
+                            .bias = channel_in(kBias, 0)});
+}
+
 double Conv2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
   return convolution_flops(outputs[kY].shape, inputs[kWeight].shape);
 }
@@ -130,6 +163,15 @@ std::vector<TensorId> Conv2dBackwardData::gradient(const Backward& backward) con
                                                                     backward.shape(kWeight), false);
   }
   return gradients;
+}
+
+std::vector<ChannelLink> Conv2dBackwardData::channel_links(std::span<const TensorSpec> inputs,
+                                                           std::span<const TensorSpec> outputs) const {
+  return convolution_links(geometry.groups, inputs[kDy].shape, inputs[kWeight].shape, outputs[kDx].shape,
+                           {.x = channel_in(kDy, 1),
+                            .read = channel_in(kWeight, 0, ChannelUse::reads),
+                            .y = channel_out(kDx, 1),
+                            .made = channel_in(kWeight, 1, ChannelUse::makes)});
 }
 
 double Conv2dBackwardData::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {

@@ -49,15 +49,15 @@ class Conv2d final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  std::optional<size_t> summed_dimension(size_t input) const override {
-    return input == kWeight ? std::optional<size_t>(1) : std::nullopt;
-  }
   std::optional<QuantizedForm> quantized_form(std::span<const TensorSpec> inputs) const override;
   /// Sums over their zeros, y over the residual.
   bool in_place(size_t input, size_t output) const override {
     return (output == kSums && input == kZeroSums) || (output == kSquares && input == kZeroSquares) ||
            (output == kY && input == kResidual);
   }
+  /// Groups of one input channel are removed as wholes. From others each loses the same channels.
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const Conv2dGeometry geometry;
   const bool relu, moments;
@@ -77,9 +77,9 @@ class Conv2dBackwardData final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  std::optional<size_t> summed_dimension(size_t input) const override {
-    return input == kWeight ? std::optional<size_t>(0) : std::nullopt;
-  }
+  /// As the convolution's.
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const Conv2dGeometry geometry;
   const Shape x_shape;

@@ -54,6 +54,10 @@ class Dropout final : public Operation {
   std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override { return {{{kX}}}; }
   std::vector<size_t> row_inputs(std::span<const TensorSpec>) const override { return {kX}; }
   std::shared_ptr<const Operation> on_part(const SharedPart& shared) const override;
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
+                                         std::span<const TensorSpec> outputs) const override {
+    return links_of_elements({kX}, outputs[kY].shape);
+  }
 
   const DropoutSettings settings;
   const std::optional<DropoutPart> part;  ///< of x; absent: x has whole samples

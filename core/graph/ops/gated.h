@@ -51,6 +51,10 @@ class Gated final : public Operation {
     return {{{kGate, kX}}};
   }
   std::vector<size_t> row_inputs(std::span<const TensorSpec>) const override { return {kGate, kX}; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
+                                         std::span<const TensorSpec> outputs) const override {
+    return links_of_elements({kGate, kX}, outputs[kY].shape);
+  }
 
   const elementwise::Function function;
 

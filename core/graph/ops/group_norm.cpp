@@ -39,6 +39,16 @@ std::vector<TensorId> GroupNorm::gradient(const Backward& backward) const {
       {backward.dy[kY], backward.x(kX), backward.x(kGamma), backward.y(kMean), backward.y(kFactor)});
 }
 
+std::vector<ChannelLink> GroupNorm::channel_links(std::span<const TensorSpec> /*inputs*/,
+                                                  std::span<const TensorSpec> outputs) const {
+  if (groups != outputs[kY].shape[1]) return {};
+  std::vector<ChannelLink> links = links_of_channels({kX}, outputs[kY].shape);
+  for (const size_t i : {kMean, kFactor}) links[0].places.push_back(channel_out(i, 1));
+  links[0].places.push_back(channel_in(kGamma, 0));
+  links[0].places.push_back(channel_in(kBeta, 0));
+  return links;
+}
+
 double GroupNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return kGroupNormFlops * static_cast<double>(numel(inputs[kX].shape));
 }

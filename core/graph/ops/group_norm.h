@@ -31,6 +31,9 @@ class GroupNorm final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == kX && output == kY; }
+  /// Only of instance normalisation: others compare channels.
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const int64_t groups;
   const double eps;

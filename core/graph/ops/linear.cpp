@@ -95,6 +95,17 @@ std::optional<QuantizedForm> Linear::quantized_form(std::span<const TensorSpec>)
       .make = [](const QuantizedEnd& end) { return std::make_shared<QuantizedLinear>(end); }};
 }
 
+std::vector<ChannelLink> Linear::channel_links(std::span<const TensorSpec> inputs,
+                                               std::span<const TensorSpec> outputs) const {
+  const size_t of_x = inputs[kX].shape.size() - 1, of_y = outputs[kY].shape.size() - 1;
+  const size_t made = transposed ? 1 : 0, read = transposed ? 0 : 1;
+  return {{.channels = inputs[kX].shape.back(),
+           .places = {channel_in(kX, of_x), channel_in(kWeight, read, ChannelUse::reads)}},
+          {.channels = outputs[kY].shape.back(),
+           .places = {channel_out(kY, of_y), channel_in(kWeight, made, ChannelUse::makes),
+                      channel_in(kBias, 0)}}};
+}
+
 double Linear::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
   return matmul_flops(outputs[kY].shape, inputs[kX].shape);
 }

@@ -40,12 +40,11 @@ class Linear final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   std::optional<QuantizedForm> quantized_form(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == kAdded && output == kY; }
-  std::optional<size_t> summed_dimension(size_t input) const override {
-    return input == kWeight ? std::optional<size_t>(transposed ? 0 : 1) : std::nullopt;
-  }
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const LinearFunction function;
   const bool transposed;

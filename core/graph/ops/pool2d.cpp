@@ -37,6 +37,13 @@ std::vector<TensorId> MaxPool2d::gradient(const Backward& backward) const {
                                                  backward.shape(kX))};
 }
 
+std::vector<ChannelLink> MaxPool2d::channel_links(std::span<const TensorSpec> /*inputs*/,
+                                                  std::span<const TensorSpec> outputs) const {
+  std::vector<ChannelLink> links = links_of_channels({kX}, outputs[kY].shape);
+  links[0].places.push_back(channel_out(kPlaces, 1));
+  return links;
+}
+
 double MaxPool2d::flops(std::span<const TensorSpec>, std::span<const TensorSpec> outputs) const {
   return window_flops(geometry, outputs[kY]);
 }

@@ -20,6 +20,8 @@ class MaxPool2d final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const Conv2dGeometry geometry;
 };
@@ -54,6 +56,10 @@ class AvgPool2d final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
+                                         std::span<const TensorSpec> outputs) const override {
+    return links_of_channels({kX}, outputs[kY].shape);
+  }
 
   const Conv2dGeometry geometry;
 };

@@ -37,6 +37,13 @@ std::vector<TensorSpec> AddPositions::infer(std::span<const TensorSpec> inputs) 
   return {inputs[position_input::kX]};
 }
 
+std::vector<ChannelLink> AddPositions::channel_links(std::span<const TensorSpec>,
+                                                     std::span<const TensorSpec> outputs) const {
+  std::vector<ChannelLink> links = links_of_elements({position_input::kX}, outputs[kY].shape);
+  links.back().places.push_back(channel_in(position_input::kTable, 1));
+  return links;
+}
+
 std::vector<TensorId> AddPositions::gradient(const Backward& backward) const {
   std::vector<TensorId> gradients(position_input::kInputs, kNone);
   gradients[position_input::kX] = backward.dy[kY];

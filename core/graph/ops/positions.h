@@ -38,6 +38,8 @@ class AddPositions final : public Operation {
     return true;
   }
   std::optional<size_t> table_input() const override { return position_input::kTable; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 };
 
 /// dy (N, T, E), first, start -> the gradient of the table (P, E), f32: the sum of dy over all tokens at each

@@ -63,6 +63,13 @@ std::vector<TensorSpec> RepeatSamples::infer(std::span<const TensorSpec> inputs)
   return {y};
 }
 
+std::vector<ChannelLink> RepeatSamples::channel_links(std::span<const TensorSpec>,
+                                                      std::span<const TensorSpec> outputs) const {
+  std::vector<ChannelLink> links = links_of_elements({kX}, outputs[kY].shape);
+  links.erase(links.begin());  // samples
+  return links;
+}
+
 std::vector<TensorId> RepeatSamples::gradient(const Backward& backward) const {
   return {backward.build.emit<SumSamples>({backward.dy[kY]})};
 }

@@ -66,6 +66,8 @@ class RepeatSamples final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   std::optional<size_t> table_input() const override { return kX; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const int64_t samples;
 };

@@ -34,6 +34,10 @@ class Resample2d final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
+                                         std::span<const TensorSpec> outputs) const override {
+    return links_of_channels({kX}, outputs[kY].shape);
+  }
 
   const Resampling how;
   const Size2d output;

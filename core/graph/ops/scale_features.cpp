@@ -22,6 +22,13 @@ std::vector<TensorId> ScaleFeatures::gradient(const Backward& backward) const {
   return gradients;
 }
 
+std::vector<ChannelLink> ScaleFeatures::channel_links(std::span<const TensorSpec> /*inputs*/,
+                                                      std::span<const TensorSpec> outputs) const {
+  std::vector<ChannelLink> links = links_of_elements({kX}, outputs[kY].shape);
+  links.back().places.push_back(channel_in(kFactors, 0));
+  return links;
+}
+
 std::vector<TensorSpec> ScaleFeaturesBackward::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs[kDy] == inputs[kX], "the inputs must have one shape");
   return {{.shape = {inputs[kDy].shape.back()}, .dtype = DType::f32}};

@@ -22,6 +22,8 @@ class ScaleFeatures final : public Operation {
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 };
 
 /// dy and x (N, E) or (N, T, E) -> ds (E), f32: the sum of dy * x over all rows.

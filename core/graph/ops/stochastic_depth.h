@@ -26,6 +26,10 @@ class StochasticDepth final : public Operation {
   static TRAINER_HD float factor(const DropoutSettings& settings, int32_t sample, int32_t step) {
     return settings.factor(settings.block(0, sample, step).v[0]);
   }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
+                                         std::span<const TensorSpec> outputs) const override {
+    return links_of_elements({kX}, outputs[kY].shape);
+  }
 
   const DropoutSettings settings;
 };

@@ -21,6 +21,8 @@ class ImagesToTokens final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool is_view() const override { return true; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 };
 
 /// The reverse: x (N, H * W, C) -> y (N, C, H, W), which has its channels last.
@@ -38,6 +40,8 @@ class TokensToImages final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool is_view() const override { return true; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
+                                         std::span<const TensorSpec> outputs) const override;
 
   const Size2d size;  ///< H, W
 };

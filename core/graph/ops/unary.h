@@ -25,6 +25,10 @@ class Unary final : public Operation {
   }
   std::optional<FeatureCut> feature_cut(std::span<const TensorSpec>) const override { return {{{kX}}}; }
   std::vector<size_t> row_inputs(std::span<const TensorSpec>) const override { return {kX}; }
+  std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
+                                         std::span<const TensorSpec> outputs) const override {
+    return links_of_elements({kX}, outputs[kY].shape);
+  }
 
   const elementwise::Function function;
 };
