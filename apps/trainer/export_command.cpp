@@ -21,8 +21,7 @@
 #include "core/export/onnx_file.h"
 #include "core/host/stop.h"
 #include "core/recipe/assemble.h"
-#include "core/run/weight_fit.h"
-#include "core/run/weights.h"
+#include "core/run/stored_weights.h"
 #include "core/storage/output_file.h"
 
 namespace trainer {
@@ -111,37 +110,8 @@ OnnxGraph graph_of(const RunSpec& spec, const ExportArguments& wanted) {
   return export_program(first, &second, request);
 }
 
-/// The weights of a file, which are read tensor by tensor.
-class ExportedWeights {
- public:
-  /// Throws Error (exit 65) if they do not fit the network.
-  ExportedWeights(const RunSpec& spec, const fs::path& path)
-      : program_(forward_program(spec, {.purpose = Purpose::predict})), file_(path) {
-    std::vector<const Tensor*> wanted;
-    for (const Tensor& tensor : program_.tensors) {
-      if (is_weight(tensor)) wanted.push_back(&tensor);
-    }
-    const TiedNames tied = spec.recipe().model.tied_weights();
-    names_ = match_names(wanted, tied, file_);
-    require_fit(wanted, path, file_, names_, {.patterns = {}, .origin = {}, .tied = tied}, false);
-  }
-
-  void copy(const std::string& name, const ByteSink& sink) const {
-    const StoredTensor& stored = *names_.find(name);
-    if (stored.dtype == "F32") return file_.copy_bytes(stored, sink);
-    const std::vector<float> values = file_.read_floats(stored);
-    sink(std::as_bytes(std::span(values)));
-  }
-  const std::vector<std::string>& prefixes() const { return names_.prefixes; }
-
- private:
-  Program program_;
-  SafetensorsFile file_;
-  WeightNames names_;
-};
-
 /// The file beside the model is replaced first: if writing it fails, both are as they were before.
-void write_model(const OnnxGraph& graph, const ExportedWeights& weights, const fs::path& path,
+void write_model(const OnnxGraph& graph, const StoredWeights& weights, const fs::path& path,
                  const fs::path& read, StopSignals& signals) {
   const bool is_large = onnx_bytes(graph) >= kMostModelBytes;
   const OutputFile model(path, {read});
@@ -187,11 +157,10 @@ int export_command(const Arguments& arguments) {
   const TrainedRecipe trained = with_weights(written, longer);
   const RunSpec spec(trained.recipe);
   const OnnxGraph graph = graph_of(spec, arguments.exported);
-  const ExportedWeights weights(spec, trained.files.model);
-  if (!weights.prefixes().empty())
-    print_warning(fmt::format(
-        "{}: {}", one_line(trained.files.model.string()),
-        prefix_remark({.loaded = {}, .replaced = {}, .left = {}, .prefixes = weights.prefixes()})));
+  const StoredWeights weights(forward_program(spec, {.purpose = Purpose::predict}),
+                              spec.recipe().model.tied_weights(), trained.files.model);
+  if (const std::string remark = weights.prefix_remark(); !remark.empty())
+    print_warning(fmt::format("{}: {}", one_line(trained.files.model.string()), remark));
   write_model(graph, weights, path, trained.files.model, signals);
   return 0;
 }

@@ -26,6 +26,12 @@ class Conv2dLayer final : public Layer {
 
   const char* width_key() const override { return "out_channels"; }
 
+  LayerKeys keys_for(const LayerSizes&, const LayerSizes& after) const override {
+    const int64_t of_group = after.parameters.at("weight")[1];
+    return {{"out_channels", std::to_string(after.output[1])},
+            {"groups", std::to_string(after.input[1] / of_group)}};
+  }
+
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     const int64_t channels = in.size() == 4 ? in[1] : 0;

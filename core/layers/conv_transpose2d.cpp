@@ -32,6 +32,12 @@ class ConvTranspose2dLayer final : public Layer {
 
   const char* width_key() const override { return "out_channels"; }
 
+  LayerKeys keys_for(const LayerSizes&, const LayerSizes& after) const override {
+    const int64_t of_group = after.parameters.at("weight")[1];
+    return {{"out_channels", std::to_string(after.output[1])},
+            {"groups", std::to_string(after.output[1] / of_group)}};
+  }
+
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));

@@ -28,6 +28,11 @@ class GroupNormLayer final : public Layer {
     fields.add("affine", &affine_, "a learned weight and bias for each channel");
   }
 
+  LayerKeys keys_for(const LayerSizes& before, const LayerSizes& after) const override {
+    const bool has_group_each = groups_ == before.input[1];
+    return {{"groups", std::to_string(has_group_each ? after.input[1] : groups_)}};
+  }
+
   /// Features (N, C) are images of one pixel.
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);

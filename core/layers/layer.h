@@ -32,6 +32,17 @@ struct LayerContext {
   bool is_frozen(const std::string& suffix) const;
 };
 
+/// Sizes of a layer's tensors.
+struct LayerSizes {
+  Shape input;                              ///< the first
+  Shape output;                             ///< the first
+  std::map<std::string, Shape> parameters;  ///< by the suffixes of their names
+  bool operator==(const LayerSizes&) const = default;
+};
+
+/// Keys of a layer with their values, as overrides have them.
+using LayerKeys = std::map<std::string, std::string>;
+
 /// An element of a network: parameters from the recipe, and a few operations.
 class Layer : public Component {
  public:
@@ -44,6 +55,9 @@ class Layer : public Component {
   virtual size_t max_inputs() const { return 1; }
   /// The key that sets how many features or channels its weights give; nullptr if it has none.
   virtual const char* width_key() const { return nullptr; }
+  /// The keys by which the layer has the sizes `after` in place of `before`: those on which its sizes depend,
+  /// besides its input's.
+  virtual LayerKeys keys_for(const LayerSizes& /*before*/, const LayerSizes& /*after*/) const { return {}; }
   /// The layer whose weight this one uses as its own; empty: none.
   virtual std::string weight_of() const { return ""; }
   /// Writes its operations for the inputs `x`; returns its outputs, at least one.

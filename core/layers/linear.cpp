@@ -24,6 +24,10 @@ class LinearLayer final : public Layer {
   const char* width_key() const override { return "out_features"; }
   std::string weight_of() const override { return weight_of_; }
 
+  LayerKeys keys_for(const LayerSizes&, const LayerSizes& after) const override {
+    return {{"out_features", std::to_string(after.output.back())}};
+  }
+
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const int64_t in = context.build.shape(x[0]).back();
     const TensorId w = weight(context, in);

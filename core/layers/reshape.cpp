@@ -29,6 +29,10 @@ class ReshapeLayer final : public Layer {
         .bare();
   }
 
+  LayerKeys keys_for(const LayerSizes&, const LayerSizes& after) const override {
+    return {{"shape", fmt::format("[{}]", fmt::join(after.output.begin() + 1, after.output.end(), ", "))}};
+  }
+
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     return {context.build.emit<Reshape>({x[0]}, resolved(in))};

@@ -28,6 +28,10 @@ class SqueezeExciteLayer final : public Layer {
     initializer_.declare(fields);
   }
 
+  LayerKeys keys_for(const LayerSizes&, const LayerSizes& after) const override {
+    return {{"squeeze_channels", std::to_string(after.parameters.at("fc1.weight")[0])}, {"ratio", "null"}};
+  }
+
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
