@@ -251,6 +251,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   add_generate_command(app, arguments);
   add_export_command(app, arguments);
   add_quantize_command(app, arguments);
+  add_prune_command(app, arguments);
   CLI::App* plan = app.add_subcommand("plan", "print layers, work and memory of a run; needs no data");
   add_recipe_options(*plan, arguments);
   plan->add_option("--dump", arguments.dump,
@@ -346,6 +347,10 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   if (app.got_subcommand("quantize")) {
     arguments.command = Arguments::Command::quantize;
     finish_without_inputs(*app.get_subcommand("quantize"), arguments);
+  }
+  if (app.got_subcommand("prune")) {
+    arguments.command = Arguments::Command::prune;
+    finish_without_inputs(*app.get_subcommand("prune"), arguments);
   }
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
   if (app.got_subcommand("time")) {

@@ -76,6 +76,14 @@ struct QuantizeArguments {
   std::string weight_bits = "7";    ///< or "8"
 };
 
+/// Options of `prune` besides the network.
+struct PruneArguments {
+  double keep = 0;                  ///< the share of channels
+  std::string by = "l1";            ///< or "gamma"
+  int64_t multiple = 8;             ///< of the channels that are kept
+  std::vector<std::string> except;  ///< patterns of names
+};
+
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
   enum class Command {
@@ -86,6 +94,7 @@ struct Arguments {
     generate,
     export_network,
     quantize,
+    prune,
     plan,
     time,
     tune_lr,
@@ -108,11 +117,12 @@ struct Arguments {
   };
   Command command = Command::train;
   std::vector<std::string> command_line;  ///< the program and all its arguments
-  std::string config;                     ///< eval, predict, generate, export: empty if `run` is given
-  std::string run;      ///< eval, predict, generate, export: the run's directory; empty: the recipe's own
-  std::string weights;  ///< eval, predict, generate, export: a file or directory, empty: the run's; init: a
-                        ///< file of that network, empty: none
-  bool as_trained = false, as_written = false;  ///< eval, predict, generate, export: whose settings count
+  std::string config;                     ///< eval, predict, generate, export, prune: empty if `run` is given
+  std::string run;  ///< eval, predict, generate, export, prune: the run's directory; empty: the recipe's own
+  std::string weights;  ///< eval, predict, generate, export, prune: a file or directory, empty: the run's;
+                        ///< init: a file of that network, empty: none
+  bool as_trained = false,
+       as_written = false;  ///< eval, predict, generate, export, prune: whose settings count
   std::vector<std::string> overrides;
   bool dump_config = false;
   std::optional<std::string> dump;    ///< plan: "program", "program:after=PASS" or "plan"
@@ -128,7 +138,7 @@ struct Arguments {
   /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
   /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
   /// the path's name in the working directory; report: the page, empty for report.html in the run's
-  /// directory; import: the safetensors file; export: the model.
+  /// directory; import: the safetensors file; export: the model; prune: the directory of the smaller network.
   std::string out;
   std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
   int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: the command's default
@@ -146,6 +156,7 @@ struct Arguments {
   bool sweep_plan = false;  ///< sweep: print the trials that are known, and end
   ExportArguments exported;
   QuantizeArguments quantize;
+  PruneArguments prune;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead
   std::string path;       ///< init, inspect, import, layers, runs, watch; doctor: to be read, empty for none

@@ -35,6 +35,10 @@ const std::map<std::string, Notes>& all_notes() {
                                          "\nRanges of activations are observed on samples of data.train, "
                                          "without augmentation. Products that are "
                                          "not\nfaster in 8 bits on this processor stay in f32.";
+  static const std::string of_prune = std::string(kWhereWeights) +
+                                      "\nThe smaller network trains on: its recipe begins with its weights. "
+                                      "Channels that an operation needs as "
+                                      "they\nare stay; the table names it.";
   static const std::map<std::string, Notes> notes = {
       {"",
        {"A recipe without a command is trained.",
@@ -70,6 +74,11 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer quantize runs/resnet-1f7b5899 --out resnet-int8.safetensors\n"
         "trainer eval runs/resnet-1f7b5899 --weights resnet-int8.safetensors",
         {65, 69, 70, 71, 74, 75, 78}}},
+      {"prune",
+       {of_prune.c_str(),
+        "trainer prune runs/resnet-1f7b5899 --keep 0.5 --out smaller\n"
+        "trainer prune --config resnet.yaml --keep 0.7 --by gamma --except \"layer4.*\" --out smaller",
+        {65, 71, 74, 75, 78}}},
       {"plan",
        {"",
         "trainer plan --config resnet.yaml training.global_batch_size=256\n"

@@ -14,6 +14,7 @@ int predict_command(const Arguments& arguments);
 int generate_command(const Arguments& arguments);
 int export_command(const Arguments& arguments);
 int quantize_command(const Arguments& arguments);
+int prune_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 int time_command(const Arguments& arguments);
 int tune_lr_command(const Arguments& arguments);

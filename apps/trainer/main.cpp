@@ -43,6 +43,8 @@ int run(int argc, char** argv) {
       return export_command(*arguments);
     case Arguments::Command::quantize:
       return quantize_command(*arguments);
+    case Arguments::Command::prune:
+      return prune_command(*arguments);
     case Arguments::Command::plan:
       return plan_command(*arguments);
     case Arguments::Command::time:

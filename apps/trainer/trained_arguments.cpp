@@ -10,6 +10,7 @@
 
 #include "apps/trainer/option_values.h"
 #include "core/base/error.h"
+#include "core/base/shape.h"
 #include "core/quantization/ranges.h"
 
 namespace trainer {
@@ -252,6 +253,36 @@ void add_quantize_command(CLI::App& app, Arguments& arguments) {
                                    "bits of a weight: 7 (default), or 8, whose sums overflow on processors "
                                    "without VNNI"),
               {"7", "8"});
+}
+
+void add_prune_command(CLI::App& app, Arguments& arguments) {
+  PruneArguments& wanted = arguments.prune;
+  CLI::App* command = app.add_subcommand(
+      "prune", "remove a trained network's least important channels; write the smaller recipe and weights");
+  add_trained(*command, arguments);
+  command
+      ->add_option("words", arguments.inputs,
+                   "a run's directory; section.key=value overrides a key of its recipe")
+      ->type_name("DIRECTORY|KEY=VALUE");
+  command->add_option("--out,-o", arguments.out, "the directory to write, absent or empty")
+      ->required()
+      ->type_name("DIRECTORY");
+  CLI::Option* keep = command->add_option(
+      "--keep", wanted.keep, "the share of each group of coupled channels to keep, above 0 and up to 1");
+  make_number(*keep->required()->type_name("SHARE"), 0, 1);
+  make_choice(*command->add_option("--by", wanted.by,
+                                   "a channel's importance: l1, the absolute weights that make it (default), "
+                                   "or gamma, its factors in batch normalisations"),
+              {"l1", "gamma"});
+  make_count(*command->add_option("--multiple", wanted.multiple,
+                                  "round the number of channels up to a multiple of this (default 8)"),
+             1, kMaxDimension);
+  command
+      ->add_option("--except", wanted.except,
+                   "keep the channels of layers, or of parameters, of this name; * matches any text, ? one "
+                   "character (may be repeated)")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
 }
 
 void finish_without_inputs(const CLI::App& command, Arguments& arguments) {

@@ -12,10 +12,11 @@ void add_predict_command(CLI::App& app, Arguments& arguments);
 void add_generate_command(CLI::App& app, Arguments& arguments);
 void add_export_command(CLI::App& app, Arguments& arguments);
 void add_quantize_command(CLI::App& app, Arguments& arguments);
+void add_prune_command(CLI::App& app, Arguments& arguments);
 
-/// After parsing, for eval, generate, export and quantize: sorts the words into the run and overrides. Throws
-/// Error (exit 64) if there is neither a run nor a recipe. Other words become overrides, which the recipe
-/// refuses.
+/// After parsing, for eval, generate, export, prune and quantize: sorts the words into the run and overrides.
+/// Throws Error (exit 64) if there is neither a run nor a recipe. Other words become overrides, which the
+/// recipe refuses.
 void finish_without_inputs(const CLI::App& command, Arguments& arguments);
 /// The same for predict, whose other words are images. Sets the split that it has without an option.
 void finish_predict(const CLI::App& predict, Arguments& arguments);

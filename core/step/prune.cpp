@@ -45,7 +45,8 @@ std::vector<PrunedWeight> trained_weights(const Program& program) {
       if (const auto table = node.op->table_input()) tables.insert(node.inputs[*table]);
       for (const auto& [operand, dimension] : weights_of(program, node)) {
         const Tensor& tensor = program.tensor(node.inputs[operand]);
-        if (tensor.role == Role::parameter && !tensor.frozen) weights.emplace(node.inputs[operand], dimension);
+        if (tensor.role == Role::parameter && !tensor.frozen)
+          weights.emplace(node.inputs[operand], dimension);
       }
     }
   }
