@@ -5,7 +5,7 @@ by PyTorch's tools (compression_peer.py).
 
   scripts/bench/compression.py --python PYTHON [--seeds 3] [--rows 50,80,2:4] [--out FILE]
 
-PYTHON has PyTorch and numpy. Prints a row for each way with the mean over the seeds, and the points below dense and below PyTorch.
+PYTHON has PyTorch, numpy, torch-pruning, onnxruntime and nncf with openvino. Prints a row for each way with the mean over the seeds, and the points below dense and below PyTorch.
 """
 import argparse
 import json
@@ -31,11 +31,13 @@ ROWS = {
     '50': masked(0.5), '80': masked(0.8), '90': masked(0.9), '95': masked(0.95), '98': masked(0.98),
     '2:4': {'ours': ['compression.prune.sparsity=0.5', 'compression.prune.pattern=2:4', 'compression.prune.except=[conv1.*]'],
             'peer': ['--pattern', '2:4']},
+    'half the multiply-adds': {'keep': 0.62, 'peer': ['--keep', '0.62']},
+    'int8 after training': {'int8': ['--all']},
 }
 
 
-def train(options, directory, overrides):
-    subprocess.run([options.trainer, '--config', RECIPE, f'run.output_dir={directory}', *overrides], check=True, stdout=subprocess.DEVNULL,
+def train(options, directory, overrides, recipe=RECIPE):
+    subprocess.run([options.trainer, '--config', recipe, f'run.output_dir={directory}', *overrides], check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
     return 100 * json.loads((directory / 'summary.json').read_text())['validation']['last']['top1']
 
@@ -44,6 +46,33 @@ def peer(options, weights, seed, arguments):
     done = subprocess.run([options.python, Path(__file__).with_name('compression_peer.py'), weights, '--seed', str(seed), *arguments], check=True,
                           capture_output=True, text=True)
     return 100 * json.loads(done.stdout)['top1']
+
+
+def trained_on(options, run, row, seed, directory):
+    """This program's top1 after training on, from the weights of a dense run."""
+    if 'keep' in row:
+        smaller = directory.with_name(directory.name + '_network')
+        subprocess.run([options.trainer, 'prune', run, '--keep', str(row['keep']), '--out', smaller], check=True, stdout=subprocess.DEVNULL)
+        return train(options, directory, [f'run.seed={seed}', *FINE_TUNING], smaller / 'recipe.yaml')
+    return train(options, directory, [f'run.seed={seed}', f'model.initial_weights={run}/model.safetensors', *FINE_TUNING, *row['ours']])
+
+
+def quantised(options, run, row, directory):
+    """This program's top1 in 8 bits."""
+    weights = directory.with_suffix('.safetensors')
+    subprocess.run([options.trainer, 'quantize', run, '--weights', run / 'model.safetensors', '--out', weights, *row['int8']], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    told = subprocess.run([options.trainer, 'eval', run, '--weights', weights, '--json'], check=True, capture_output=True, text=True).stdout
+    return 100 * json.loads(told.strip().splitlines()[-1])['top1']
+
+
+def quantised_by_peers(options, run, directory):
+    """The better of onnxruntime's and NNCF's top1 in 8 bits, from this program's ONNX model."""
+    model = directory.with_suffix('.onnx')
+    subprocess.run([options.trainer, 'export', run, '--weights', run / 'model.safetensors', '--out', model], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    done = subprocess.run([options.python, Path(__file__).with_name('compression_int8_peer.py'), model], check=True, capture_output=True, text=True)
+    return 100 * max(json.loads(done.stdout).values())
 
 
 def main():
@@ -64,10 +93,13 @@ def main():
     for name in options.rows.split(','):
         row, ours, theirs = ROWS[name], [], []
         for seed in dense:
-            weights = work / f'dense{seed}/model.safetensors'
-            slug = name.replace(':', '_')
-            ours.append(train(options, work / f'{slug}_{seed}', [f'run.seed={seed}', f'model.initial_weights={weights}', *FINE_TUNING, *row['ours']]))
-            theirs.append(peer(options, weights, seed, row['peer']))
+            run, directory = work / f'dense{seed}', work / f'{name.replace(":", "_")}_{seed}'
+            if 'int8' in row:
+                ours.append(quantised(options, run, row, directory))
+                theirs.append(quantised_by_peers(options, run, directory))
+            else:
+                ours.append(trained_on(options, run, row, seed, directory))
+                theirs.append(peer(options, run / 'model.safetensors', seed, row['peer']))
         own, other, before = statistics.mean(ours), statistics.mean(theirs), statistics.mean(dense.values())
         lines.append(f'| {name} | {own:.2f} | {before - own:+.2f} | {other:.2f} | {other - own:+.2f} |')
         print(lines[-1], flush=True)

@@ -3,9 +3,9 @@
 """PyTorch's side of scripts/bench/compression.py: trains the shipped CNN on from given weights, made smaller by PyTorch's own tools, and prints
 its share of right answers on all test images.
 
-  compression_peer.py WEIGHTS --sparsity 0.8 [--pattern 2:4] [--epochs 2] [--seed 1]
+  compression_peer.py WEIGHTS [--sparsity 0.8 | --pattern 2:4 | --keep 0.6] [--epochs 2] [--seed 1]
 
-Needs PyTorch and numpy.
+--keep removes channels with Torch-Pruning. Needs PyTorch, numpy, and torch-pruning (1.6.1) for that.
 """
 import argparse
 import gzip
@@ -80,11 +80,22 @@ def prune_two_of_four(model):
         prune.custom_from_mask(layer, 'weight', mask.reshape(weight.transpose(0, 1).shape).transpose(0, 1))
 
 
+def remove_channels(model, keep):
+    import torch_pruning
+    example = torch.zeros(1, 1, 28, 28)
+    pruner = torch_pruning.pruner.MagnitudePruner(
+        model.eval(), example, importance=torch_pruning.importance.MagnitudeImportance(p=1), pruning_ratio=1 - keep, round_to=8,
+        ignored_layers=[model.fc2])
+    pruner.step()
+    return torch_pruning.utils.count_ops_and_params(model, example)[0]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('weights')
     parser.add_argument('--sparsity', type=float)
     parser.add_argument('--pattern', choices=['unstructured', '2:4'], default='unstructured')
+    parser.add_argument('--keep', type=float)
     parser.add_argument('--epochs', type=int, default=2)
     parser.add_argument('--batch', type=int, default=128)
     parser.add_argument('--lr', type=float, default=0.01)
@@ -101,6 +112,7 @@ def main():
     steps, end = options.epochs * per_epoch, per_epoch
     if options.pattern == '2:4':
         prune_two_of_four(model)
+    work = remove_channels(model, options.keep) if options.keep else None
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9, weight_decay=5e-4)
     for step in range(steps):
         if options.pattern != '2:4' and options.sparsity and step <= end and (step % options.every == 0 or step == end) and step > 0:
@@ -117,7 +129,7 @@ def main():
         optimizer.zero_grad()
         F.cross_entropy(model(batch), y[chosen]).backward()
         optimizer.step()
-    print(json.dumps({'top1': accuracy(model, *images('t10k')), 'zeros': [
+    print(json.dumps({'multiply_adds': work, 'top1': accuracy(model, *images('t10k')), 'zeros': [
         (layer.weight == 0).float().mean().item() for layer in layers_of(model)]}))
 
 
