@@ -21,6 +21,10 @@ using Number = std::variant<int64_t, double>;
 using NamedNumbers = std::vector<std::pair<std::string, Number>>;
 double to_double(const Number& number);
 
+/// The event of an evaluation that is no candidate for the best: at a pause, or while weights are still
+/// pruned.
+constexpr const char* kUndecided = "undecided";
+
 /// One line of metrics.jsonl. Times are milliseconds per step; absent values are not written.
 struct MetricsRecord {
   int64_t step = 0, updates = 0;
@@ -34,7 +38,7 @@ struct MetricsRecord {
   std::optional<double> loss_scale;
   std::optional<int64_t> skipped;  ///< steps so far that changed nothing
   /// Of a guard's decision: "skip", "roll_back" or "stop", why, and how many steps in a row were skipped for
-  /// such reasons.
+  /// such reasons. Of validation: kUndecided, if it decides nothing.
   std::optional<std::string> event, reason;
   std::optional<int64_t> in_a_row;
   std::optional<double> time;  ///< when it was written, in Unix seconds

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace trainer {
 namespace {
@@ -78,8 +79,9 @@ void mask_two_of_four(std::span<float> weights, std::span<uint8_t> mask, std::sp
   for (size_t first = 0; first < weights.size(); ++first) {
     if (first / step % 4 != 0) continue;
     std::array<size_t, 4> places = {first, first + step, first + 2 * step, first + 3 * step};
-    std::ranges::stable_sort(places, std::greater<>(),
-                             [&](size_t place) { return magnitude_of(weights[place]); });
+    std::ranges::stable_sort(places, std::greater<>(), [&](size_t place) {
+      return std::pair(mask[place] != 0, magnitude_of(weights[place]));
+    });
     for (const size_t place : {places[2], places[3]}) {
       weights[place] = 0;
       mask[place] = 0;

@@ -48,8 +48,9 @@ class LeastWeights {
 };
 
 /// Masks two of each four neighbours along a dimension, those of least magnitude, as sparse tensor cores
-/// expect it (Mishra et al., "Accelerating sparse deep neural networks", 2021). Of equal ones the later are
-/// taken out. `shape` is that of the weights; its size along the dimension is a multiple of four.
+/// expect it (Mishra et al., "Accelerating sparse deep neural networks", 2021). Those already masked
+/// are the least, and of equal ones the later. `shape` is that of the weights; its size along the dimension
+/// is a multiple of four.
 void mask_two_of_four(std::span<float> weights, std::span<uint8_t> mask, std::span<const int64_t> shape,
                       size_t dimension);
 

@@ -19,6 +19,7 @@
 #include "core/run/weights.h"
 #include "core/train/device_samples.h"
 #include "core/train/evaluation.h"
+#include "core/train/mask_updates.h"
 
 namespace trainer {
 namespace {
@@ -181,6 +182,8 @@ MemoryBudget memory_budget(const Job& job) {
     add_bytes(host, "confusion", bytes);
   if (const int64_t bytes = Evaluation::score_bytes(job.plan, job.settings.scores); bytes > 0)
     add_bytes(host, "scores", bytes);
+  if (!job.settings.pruned.empty())
+    add_bytes(host, "pruning", MaskUpdates::host_bytes(job.plan, job.settings.pruned));
   if (job.use.purpose == Purpose::train)
     add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, job.checkpoints));
   else

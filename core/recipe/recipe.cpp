@@ -276,6 +276,10 @@ void Recipe::check_compression(Diagnostics& diagnostics) const {
                     "them",
                     key));
   }
+  if (loss->teacher() != nullptr && data.tokens.mask_documents) {
+    diagnostics.error(origin_of("data.mask_documents"),
+                      "the teacher would attend across documents; write false, or choose another loss");
+  }
   if (!compression.prunes()) return;
   for (const auto& [divides, key] :
        {std::pair{parallelism.tensor > 1, "parallelism.tensor"},

@@ -88,7 +88,9 @@ std::string teacher_checksum(const Recipe& recipe) {
     read_exactly(file.get(), path, at, part);
     sum.add(part);
   }
-  return fmt::format("xxh3 {:016x}, {} bytes", sum.value(), bytes);
+  const std::string network = to_text(prediction_of(teacher_recipe(recipe), 1));
+  return fmt::format("xxh3 {:016x}, network {:016x}", sum.value(),
+                     checksum(std::as_bytes(std::span(network.data(), network.size()))));
 }
 
 }  // namespace trainer

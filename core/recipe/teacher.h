@@ -20,8 +20,8 @@ std::shared_ptr<const Program> teacher_program(const RunSpec& run);
 /// does not fit.
 std::string load_teacher(const RunSpec& run, Executable& executable);
 
-/// Identifies the content of that file; empty without a teacher. Throws Error: exit 65 if there is no such
-/// file, 74 if it cannot be read.
+/// Identifies the content of that file, and the network; empty without a teacher. Throws Error: exit 65 if
+/// there is no such file, 74 if it cannot be read.
 std::string teacher_checksum(const Recipe& recipe);
 
 }  // namespace trainer

@@ -90,6 +90,7 @@ void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::
   for (const StoredTensor& tensor : wanted.stored) {
     const StoredTensor* stored = found.find(tensor.name);
     if (may_differ(tensor.name, wanted.file, guards)) continue;
+    if (stored == nullptr && tensor.name.ends_with(state_suffix::kMask)) continue;  // begins with ones
     if (stored == nullptr) {
       wrong.push_back(fmt::format("it has no '{}'", tensor.name));
     } else if (!is_same(*stored, tensor)) {
@@ -99,8 +100,13 @@ void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::
   }
   for (const StoredTensor& tensor : found.tensors()) {
     const auto same = [&](const StoredTensor& other) { return other.name == tensor.name; };
-    if (!may_differ(tensor.name, wanted.file, guards) && std::ranges::none_of(wanted.stored, same))
-      wrong.push_back(fmt::format("the run has no '{}'", tensor.name));
+    if (may_differ(tensor.name, wanted.file, guards) || std::ranges::any_of(wanted.stored, same)) continue;
+    wrong.push_back(
+        fmt::format("the run has no '{}'{}", tensor.name,
+                    tensor.name.ends_with(state_suffix::kMask)
+                        ? ", which keeps pruned weights at zero; leave compression.prune as it was, or "
+                          "begin another run with model.initial_weights"
+                        : ""));
   }
   if (wrong.empty()) return;
   throw Error(ExitCode::data, fmt::format("{} does not fit this run:\n  {}", one_line(path.string()),

@@ -91,7 +91,7 @@ class MetricsReader {
     run_.metric = name;
     const std::optional<Direction> direction = direction_of(name);
     run_.larger_is_better = direction == Direction::larger;
-    if (!direction || !std::isfinite(value)) return;
+    if (!direction || !std::isfinite(value) || record->event == kUndecided) return;
     if (run_.best && !is_better(*direction, value, *run_.best)) return;
     run_.best = value;
     run_.best_step = record->step;

@@ -60,7 +60,10 @@ std::vector<ResultKey> metrics_keys() {
       {"rankN_data_wait_ms", "ms a step", "time of rank N that it waits for its batches"},
       {"loss_scale", "", "factor of the loss with fp16"},
       {"skipped", "", "steps so far that changed nothing"},
-      {"event", "", "a guard's decision: `skip`, `roll_back` or `stop`"},
+      {"event", "",
+       "a guard's decision: `skip`, `roll_back` or `stop`; `undecided` for an evaluation that does not "
+       "decide "
+       "on the best: at a pause, or before `compression.prune.end`"},
       {"reason", "", "its reason"},
       {"in_a_row", "", "steps skipped in a row for such reasons"},
       {"failed_step", "", "the step after which a guard rolled back"},

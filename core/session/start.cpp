@@ -174,8 +174,8 @@ void require_same_teacher(const RunSpec& spec, const Start& start, const std::st
   if (std::ranges::find(allowed, kTeacherKey) != allowed.end()) return;
   throw Error(
       ExitCode::data,
-      fmt::format("{}: the teacher's weights ({}) are not those that {} has learnt from ({}); restore the "
-                  "file, or list {} in run.allow_changes to go on with this one",
+      fmt::format("{}: the teacher ({}) is not the one that {} has learnt from ({}); restore its recipe and "
+                  "weights, or list {} in run.allow_changes to go on with this one",
                   to_string(spec.recipe().origin_of("loss.teacher.weights").where), here,
                   one_line(start.from->checkpoint.string()), start.from->state.teacher, kTeacherKey));
 }

@@ -77,25 +77,53 @@ int64_t elements_of(const Program& program, const std::vector<PrunedWeight>& wei
   return count;
 }
 
+/// The mask of a weight, which begins with ones.
+TensorId mask_of(Program& program, TensorId weight) {
+  const Tensor& tensor = program.tensor(weight);
+  return program.persistent(tensor.name + state_suffix::kMask, {tensor.spec.shape, DType::u8}, Role::state,
+                            {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+}
+
+/// Appends the value without what the weight's mask takes out.
+TensorId append_mask(Builder& build, TensorId weight, TensorId value, const Location& where) {
+  const TensorId mask = mask_of(build.program(), weight);
+  build.set_origin({where, build.program().tensor(mask).name});
+  return build.emit<ApplyMask>({value, mask});
+}
+
+/// A weight that the loss does not depend on has no gradient, and training does not prune it.
+void mask_gradients(Program& program, Entry& entry) {
+  std::set<std::string> found;
+  Builder build(program, entry);
+  build.set_phase(Phase::update);
+  for (ParameterGradient& pair : entry.gradients) {
+    const std::string name = program.tensor(pair.parameter).name;
+    if (std::ranges::find(program.pruned, name, &PrunedWeight::name) == program.pruned.end()) continue;
+    pair.gradient = append_mask(build, pair.parameter, pair.gradient, {});
+    found.insert(name);
+  }
+  std::erase_if(program.pruned, [&](const PrunedWeight& weight) { return !found.contains(weight.name); });
+  program.remarks.push_back(
+      fmt::format("compression.prune: masks cover {} weights in {} tensors; products multiply the zeros too, "
+                  "so masks save neither time nor memory",
+                  elements_of(program, program.pruned), program.pruned.size()));
+}
+
 /// Puts a mask between each pruned weight's new value and the assignment of it.
-void apply_masks(Program& program, Entry& entry) {
-  std::set<std::string> names;
-  for (const PrunedWeight& weight : program.pruned) names.insert(weight.name);
+void mask_weights(Program& program, Entry& entry) {
   const std::vector<Node> nodes = std::exchange(entry.nodes, {});
   Builder build(program, entry);
   build.set_phase(Phase::update);
   for (const Node& node : nodes) {
     const bool assigns = dynamic_cast<const Assign*>(node.op.get()) != nullptr;
     const TensorId state = assigns ? node.inputs[Assign::kState] : kNone;
-    if (!assigns || !names.contains(program.tensor(state).name)) {
+    const bool is_pruned = assigns && std::ranges::find(program.pruned, program.tensor(state).name,
+                                                        &PrunedWeight::name) != program.pruned.end();
+    if (is_pruned) {
+      build.assign(state, append_mask(build, state, node.inputs[Assign::kValue], node.origin.where));
+    } else {
       entry.nodes.push_back(node);
-      continue;
     }
-    const std::string name = program.tensor(state).name + state_suffix::kMask;
-    const TensorId mask = program.persistent(name, {program.spec(state).shape, DType::u8}, Role::state,
-                                             {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
-    build.set_origin({node.origin.where, name});
-    build.assign(state, build.emit<ApplyMask>({node.inputs[Assign::kValue], mask}));
   }
 }
 
@@ -127,27 +155,29 @@ std::vector<PrunedWeight> pruned_weights(const Program& program, const PruneSpec
 }
 
 Pass choose_pruned(const PruneSpec& spec) {
-  auto run = [spec](Program& program) {
-    program.pruned = pruned_weights(program, spec);
-    program.remarks.push_back(fmt::format(
-        "compression.prune: masks cover {} weights in {} tensors; products multiply the zeros too, so masks "
-        "save neither time nor memory",
-        elements_of(program, program.pruned), program.pruned.size()));
-  };
   return {.name = "choose_pruned",
           .help = "decide which weights compression.prune takes out",
           .optional = false,
-          .run = run,
+          .run = [spec](Program& program) { program.pruned = pruned_weights(program, spec); },
           .after = {"loss"}};
 }
 
+Pass prune_gradients() {
+  auto run = [](Program& program) { mask_gradients(program, program.entry(updating_entry(program))); };
+  return {.name = "prune_gradients",
+          .help = "take pruned weights out of norms and moments (compression.prune)",
+          .optional = false,
+          .run = run,
+          .after = {"choose_pruned", "mean_loss"}};
+}
+
 Pass prune() {
-  auto run = [](Program& program) { apply_masks(program, program.entry(updating_entry(program))); };
+  auto run = [](Program& program) { mask_weights(program, program.entry(updating_entry(program))); };
   return {.name = "prune",
           .help = "keep pruned weights at zero (compression.prune)",
           .optional = false,
           .run = run,
-          .after = {"choose_pruned", "update", "shard_optimizer"}};
+          .after = {"prune_gradients", "update", "shard_optimizer"}};
 }
 
 }  // namespace trainer

@@ -99,8 +99,12 @@ Pass overlap_collectives(int64_t bucket_bytes);
 Pass guard_statistics();
 /// Notes in the program which weights are pruned; see prune.h. Comes before all fusions.
 Pass choose_pruned(const PruneSpec& spec);
-/// Applies the masks of pruned weights, NAME.mask, to what the update gives these. The loop sets masks
-/// between steps. The average of a masked weight, once it is zero, stays so by itself.
+/// Applies the masks of pruned weights, NAME.mask, to their gradients, so that norms and moments have nothing
+/// of what is gone, as in PyTorch. The loop sets masks between steps. Weights without a gradient are not
+/// pruned.
+Pass prune_gradients();
+/// Applies the masks to what the update gives: moments from before a weight was taken out still move it. The
+/// average of a masked weight, once it is zero, stays so by itself.
 Pass prune();
 /// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic,
 /// unless the step was skipped; `evaluate_averages` is `evaluate` with these. With `warmup_updates`, those of

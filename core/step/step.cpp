@@ -88,6 +88,7 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.passes(Place::reduced);
   step.stage(learning_rate(spec.update, update));
   step.stage(mean_loss(spec.update, update));
+  if (spec.prune) step.stage(prune_gradients());
   step.stage(guard(spec.update, update));
   step.stage(clip_gradients(spec.update, update));
   if (is_scaled) step.stage(adapt_loss_scale(spec.update, update));

@@ -23,6 +23,7 @@ class Graft {
     const Entry& prediction = *teacher_.find_entry(entry_name::kPredict);
     std::vector<Node> nodes = prediction.nodes;
     for (Node& node : nodes) {
+      node.origin.path = kTeacherPrefix + node.origin.path;
       for (TensorId& id : node.inputs) id = copy_of(id);
       for (TensorId& id : node.outputs) id = copy_of(id);
     }
@@ -42,8 +43,6 @@ class Graft {
   TensorId add(Tensor tensor) {
     if (is_from_outside(tensor.role)) return program_.input(tensor.name, tensor.spec);
     if (!is_persistent(tensor.role)) return program_.add(std::move(tensor));
-    // What a file gives needs no first value.
-    if (tensor.role != Role::constant) tensor.initial = {};
     return program_.persistent(kTeacherPrefix + tensor.name, tensor.spec, Role::constant, tensor.initial);
   }
 

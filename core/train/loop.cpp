@@ -48,7 +48,7 @@ LoopEnd TrainingLoop::run(const LoopState& state) {
   recorder_.start(state);
   guard_.restore(state.guard);
   set_learning_rate_factor();
-  prune();
+  prune(&TimeShares::starting);
   runner_.start_at(state.step + 1);
   const LoopEnd::What end = train();
   recorder_.share_unreadable(agreement_.group());  // found since the last vote
@@ -102,7 +102,7 @@ LoopEnd::What TrainingLoop::train() {
     if (going_back_ || decided_.stop || decided_.save || decided_.exchange) collect(0);
     const Vote decided = std::exchange(decided_, {});
     if (decided.exchange) recorder_.share_unreadable(agreement_.group());
-    if (prunes && !going_back_) prune();
+    if (prunes && !going_back_) prune(&TimeShares::saving);
     if (verifies) verify(step);
     const bool rolls_back = going_back_.has_value();
     if (rolls_back) roll_back();
@@ -244,7 +244,7 @@ void TrainingLoop::roll_back() {
   recorder_.go_back(*there, *going_back_, guard_.state());
   set_learning_rate_factor();
   going_back_.reset();
-  prune();
+  prune(&TimeShares::starting);
 }
 
 /// Of a schedule that follows a metric. Between steps only.
@@ -255,9 +255,12 @@ void TrainingLoop::set_learning_rate_factor() {
                     std::vector<float>{static_cast<float>(factor)});
 }
 
-/// Takes out the weights that are to be taken out by now; none if that is done already. Between steps only.
-void TrainingLoop::prune() {
-  if (masks_) recorder_.note_pruned(masks_->update(state().step));
+/// Takes out the weights that are to be taken out by now; none if that is done already. The time is not the
+/// next step's. Between steps only.
+void TrainingLoop::prune(double TimeShares::*part) {
+  if (!masks_) return;
+  recorder_.note_pruned(masks_->update(state().step));
+  recorder_.resume_clock(part);
 }
 
 /// False if the run should stop before the end.

@@ -65,7 +65,7 @@ class TrainingLoop {
   void save_now(Activity doing);
   bool evaluate();
   void set_learning_rate_factor();
-  void prune();
+  void prune(double TimeShares::*part);
   Vote wish();
   bool leaves_now() const { return agreement_.leaves_now(); }
   template <class Work>

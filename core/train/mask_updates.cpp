@@ -24,6 +24,16 @@ MaskUpdates::MaskUpdates(Executable& executable, const PruningSettings& settings
   }
 }
 
+int64_t MaskUpdates::host_bytes(const Plan& plan, const std::vector<PrunedWeight>& weights) {
+  constexpr int64_t kOfElement = 2 * sizeof(float) + 3 * sizeof(uint8_t);  // two orders; the mask before, too
+  int64_t largest = 0;
+  for (const Tensor& tensor : plan.tensors) {
+    if (std::ranges::find(weights, tensor.name, &PrunedWeight::name) != weights.end())
+      largest = std::max(largest, numel(tensor.spec.shape));
+  }
+  return largest * kOfElement;
+}
+
 double MaskUpdates::update(int64_t step) {
   taken_ = 0;
   const double share = settings_.share_after(step);

@@ -25,6 +25,9 @@ class MaskUpdates {
   /// there. Nothing may be in flight. Returns the share of all weights that is taken out then.
   double update(int64_t step);
 
+  /// Host memory for one tensor, its mask and both in the order of their rows.
+  static int64_t host_bytes(const Plan& plan, const std::vector<PrunedWeight>& weights);
+
  private:
   struct Pruned {
     TensorId weights, mask, average;  ///< kNone: no average is kept

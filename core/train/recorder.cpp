@@ -273,6 +273,7 @@ void Recorder::add_evaluation(const std::map<std::string, double>& values, bool 
   MetricsRecord record{
       .step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "validation"};
   record.loss = values.at(output_name::kLoss);
+  if (!decides) record.event = kUndecided;
   for (const std::string& name : validation_metrics(settings_))
     record.metrics.emplace_back(name, values.at(name));
   if (decides) keep_best(settings_.metrics, values, state_.best);

@@ -7,6 +7,7 @@
 #include "core/recipe/initial_weights.h"
 #include "core/recipe/memory_fit.h"
 #include "core/recipe/teacher.h"
+#include "core/train/mask_updates.h"
 #include "core/train/replicas.h"
 
 namespace trainer {
@@ -36,6 +37,8 @@ ShortTraining::ShortTraining(const std::shared_ptr<const Recipe>& recipe, std::v
   executable().on_warning([&log](const std::string& text) { log.warn(text); });
   load_initial_weights(*recipe, executable());
   load_teacher(recipe, executable());
+  if (const auto& pruning = job_.settings.pruning)
+    MaskUpdates(executable(), *pruning, job_.settings.pruned).update(0);
   if (job_.settings.averages) start_averages(executable());
   if (job_.program.find(input_name::kSampleNumbers) != kNone)
     samples_.emplace(executable(), *machine_.train.source, machine_.validation.source.get());

@@ -80,7 +80,7 @@ TEST_CASE("a teacher that changed since the run began, or does not fit, is refus
   const Outcome changed = lesson.student("a");
   CHECK(changed.code == 65);
   CHECK_THAT(changed.errors,
-             ContainsSubstring("student.yaml:10:") && ContainsSubstring("are not those that"));
+             ContainsSubstring("student.yaml:10:") && ContainsSubstring("is not the one that"));
   CHECK(lesson.student("a", "'run.allow_changes=[loss.teacher]'").code == 0);
   const Outcome classes = lesson.student("b", "model.num_classes=4");
   CHECK(classes.code == 78);

@@ -111,6 +111,33 @@ TEST_CASE("a trained network is pruned at once before the first step, and its ze
   CHECK(measured.code == 0);
 }
 
+TEST_CASE("evaluations before the end of pruning are no candidates for the best, in any command") {
+  const PrunedRuns runs;
+  const Outcome outcome = runs.run("a", kGradually + " validation.interval=5ba");
+  REQUIRE(outcome.code == 0);
+  std::vector<std::string> events;
+  for (const std::string& line : lines_of(runs.workspace.read("runs/a/metrics.jsonl"))) {
+    const auto record = nlohmann::json::parse(line);
+    if (record["split"] == "validation") events.push_back(record.value("event", "decides"));
+  }
+  CHECK(events == std::vector<std::string>{"undecided", "undecided", "undecided", "decides"});
+  const Outcome listed = run_trainer({"runs", "runs", "--json"}, runs.workspace.path());
+  CHECK(nlohmann::json::parse(listed.output)[0]["best"]["step"] == 20);
+}
+
+TEST_CASE("a run may be pruned from a checkpoint on, but not go on without its masks") {
+  const PrunedRuns runs;
+  REQUIRE(runs.run("a", " run.stop_after=5ba").code == 0);
+  const Outcome pruned =
+      runs.run("a", " compression.prune.sparsity=0.5 'run.allow_changes=[compression]' run.stop_after=9ba");
+  INFO(pruned.errors);
+  REQUIRE(pruned.code == 0);
+  const Outcome without = runs.run("a", " 'run.allow_changes=[compression]'");
+  CHECK(without.code == 65);
+  CHECK_THAT(without.errors,
+             ContainsSubstring("which keeps pruned weights at zero; leave compression.prune"));
+}
+
 TEST_CASE("pruning that ends after the run, or before it begins, is refused at its key") {
   const PrunedRuns runs;
   const Outcome late = runs.run("a", " compression.prune.sparsity=0.5 compression.prune.end=3ep");

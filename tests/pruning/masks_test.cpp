@@ -136,6 +136,11 @@ TEST_CASE("masks: two of four along the input channels") {
   Bytes of_rows(16, 1);
   mask_two_of_four(rows, of_rows, std::vector<int64_t>{2, 8}, 1);
   CHECK(of_rows == Bytes{1, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1});
+  // A weight that training has made zero is not taken out in place of a masked one.
+  rows[4] = 0;
+  const Bytes before = of_rows;
+  mask_two_of_four(rows, of_rows, std::vector<int64_t>{2, 8}, 1);
+  CHECK(of_rows == before);
   // (4, 2) along the first dimension, as a transposed convolution has it.
   std::vector<float> columns = {4, 1, 3, 2, 2, 3, 1, 4};
   Bytes of_columns(8, 1);

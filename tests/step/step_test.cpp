@@ -74,6 +74,7 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
                                  "fuse_product_sum",
                                  "learning_rate",
                                  "mean_loss",
+                                 "prune_gradients",
                                  "guard",
                                  "clip_gradients",
                                  "adapt_loss_scale",

@@ -42,8 +42,8 @@ Program pruned_program(const PruneSpec& spec, int64_t micro_batches = 1) {
   const auto optimizer = optimizer_from("{name: sgd, lr: 0.1, momentum: 0.9, weight_decay: 0.01}");
   const StepGuards guards{.loss = true, .counts = true};
   Program program = forward_program(network_from(kPruned), kMaskedRows);
-  run_passes(program,
-             {choose_pruned(spec), fuse_relu(), autodiff(), accumulate(micro_batches), sum_losses()});
+  run_passes(program, {choose_pruned(spec), fuse_relu(), autodiff(), accumulate(micro_batches), sum_losses(),
+                       prune_gradients()});
   append_update(*optimizer, program, program.entry(updating_entry(program)), {0.1f, 0.1f, 0.1f, 0.1f},
                 guards);
   run_passes(program, {guard_statistics(), prune(), average_weights(0.5), dead_code()});
@@ -130,6 +130,31 @@ TEST_CASE("pruned weights stay zero in steps, skipped ones and micro-batches, on
     }
     CHECK(relative_error(ends[1], ends[0]) < 1e-4);
   }
+}
+
+TEST_CASE(
+    "the gradient of what is pruned counts in no norm, and a layer that the loss does not read is left") {
+  const auto optimizer = optimizer_from("{name: sgd, lr: 0.1, clip_norm: 1000}");
+  const std::string network =
+      "{input: [1, 2, 4], layers: [{flatten: {name: flat}}, {linear: {out_features: 3, name: dead}}, "
+      "{linear: {out_features: 3, name: fc, bias: false, inputs: [flat]}}]}";
+  Program program = forward_program(network_from(network), kMaskedRows);
+  run_passes(program, {choose_pruned(spec_of()), autodiff(), prune_gradients()});
+  append_update(*optimizer, program, program.entry(entry_name::kTrainStep), {0.1f});
+  run_passes(program, {prune(), dead_code()});
+  REQUIRE(program.pruned.size() == 1);
+  CHECK(program.pruned[0].name == "fc.weight");
+  const Backend cpu = make_cpu_backend(1);
+  Session session(program, cpu);
+  session.set({{"images", std::vector<float>(kMaskedRows * 8, 1)},
+               {"labels", {0, 1, 2}},
+               {"weights", {0.5f, 0.25f, 0.25f}}});
+  session.run(entry_name::kTrainStep);
+  const double whole = session.output(entry_name::kTrainStep, output_name::kGradientNorm)[0];
+  session.set("fc.weight.mask", std::vector<float>(24, 0));
+  session.run(entry_name::kTrainStep);
+  CHECK(whole > 0);
+  CHECK(session.output(entry_name::kTrainStep, output_name::kGradientNorm)[0] == 0);
 }
 
 TEST_CASE("a global share takes more of the tensors with smaller weights") {
