@@ -16,6 +16,7 @@ struct ChannelAxis {
   TensorId tensor = kNone;
   size_t dimension = 0;
   ChannelUse use = ChannelUse::passes;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0
   auto operator<=>(const ChannelAxis&) const = default;
 };
 

@@ -55,7 +55,7 @@ TEST_CASE("channels: a sum with the network's input stays as it is") {
 TEST_CASE("channels: a depthwise convolution loses groups as wholes") {
   const ChannelsOf found(images(conv("a", 6) + ", " + conv("d", 12, ", groups: 6") + ", " + conv("b", 4)));
   CHECK(found.text("a.weight") == "6 of a.weight[0]* b.weight[1] d.weight[0]*");
-  for (const size_t position : {6, 7}) {
+  for (const size_t position : {size_t{6}, size_t{7}}) {
     CHECK(channel(found, "d.weight", 0, position) == channel(found, "a.weight", 0, 3));
     CHECK(channel(found, "b.weight", 1, position) == channel(found, "a.weight", 0, 3));
   }
@@ -67,7 +67,7 @@ TEST_CASE("channels: each group of a convolution loses the same channels") {
   CHECK(found.text("a.weight") == "4 of a.weight[0]* g.weight[1]");
   CHECK(found.group("a.weight").width == 3);
   CHECK(found.text("g.weight") == "6 of b.weight[1] g.weight[0]*");
-  for (const size_t group : {0, 1, 2}) {
+  for (size_t group = 0; group < 3; ++group) {
     CHECK(channel(found, "a.weight", 0, 4 * group + 1) == channel(found, "g.weight", 1, 1));
     CHECK(channel(found, "g.weight", 0, 6 * group + 5) == channel(found, "b.weight", 1, 5));
   }
