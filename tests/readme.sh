@@ -137,6 +137,9 @@ while read -r command <&3; do
     "trainer generate "*) run try "trainer --config text.yaml && $command --tokens 20" ;;
     # A finished run is not trained again: another length is another run.
     *" --profile "*) run try "$command training.max_duration=30ba" && ls try/runs/*/trace.json >/dev/null ;;
+    "trainer quantize "*) # what gains depends on the processor
+      run try "${command/PATH/$(find try/runs -mindepth 1 -maxdepth 1 -printf 'runs/%f\n' | sort | head -n 1)} --all"
+      ;;
     "trainer sweep "*)
       run try "$command training.max_duration=20ba 'sweep={method: grid, parameters: [{choice: {key: optimizer.lr, values: [0.01, 0.1]}}]}'"
       ;;

@@ -10,6 +10,7 @@
 #include "apps/trainer/plan_report.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/recipe/memory_fit.h"
+#include "core/run/int8_weights.h"
 #include "core/session/device.h"
 #include "core/session/membership.h"
 
@@ -71,11 +72,14 @@ int plan_command(const Arguments& arguments) {
   // Only a plan determines which micro-batch fits.
   const bool plan = !arguments.dump || *arguments.dump == "plan" || spec.searches_micro_batch();
   if (plan) set_precision(spec, planner);
+  const auto int8 = int8_network_named(recipe->run.resume_path());
   const Job job = make_fitting_job(
       spec, planner,
       {.disabled_passes = arguments.disabled_passes,
        .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); },
-       .plan = plan});
+       .plan = plan,
+       .use = {.purpose = int8 == nullptr ? Purpose::train : Purpose::predict},
+       .int8 = int8});
   for (const auto& [key, file] : missing_data(*recipe)) {
     print_warning(fmt::format("there is no file {}: steps and the samples' memory are unknown", file));
   }

@@ -186,8 +186,9 @@ std::string plan_text(const Planner& planner, const Job& job, const Arguments& a
   }
   text += fmt::format("\nlayers, for a micro-batch of {}\n{}", batch.micro_batch,
                       layers_text(layer_rows(job.spec)));
-  text += fmt::format("\none step: {} in {} operations\n", human_flops(step_flops(job)),
-                      job.plan.entries.front().nodes.size());
+  text +=
+      fmt::format("\none {}: {} in {} operations\n", job.use.purpose == Purpose::predict ? "batch" : "step",
+                  human_flops(step_flops(job)), job.plan.entries.front().nodes.size());
   text += recompute_text(job);
   text += communication_text(job);
   const PipelineRows stages = pipeline_rows(planner, job, arguments.disabled_passes);

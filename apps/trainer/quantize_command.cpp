@@ -58,7 +58,7 @@ class Calibration {
       : trained_(std::move(trained)), spec_(trained_.recipe), signals_(signals) {
     source_ = open_stored(spec_.recipe().data, source_request(spec_, Split::train));
     if (source_->size() == 0)
-      fail_at(spec_.recipe().origin_of("data.train"), "has no samples to observe the network on");
+      throw Error(ExitCode::data, "data.train has no samples to observe the network on");
     samples_ = std::min(samples, source_->size());
   }
 
@@ -145,8 +145,7 @@ class Choosing {
   void leave_out_slower(Int8Network& network, StopSignals& signals) const {
     const auto times = time_products(job_.program, network, backend_, [&] { signals.throw_if_asked(); });
     constexpr double kMilliseconds = 1e3;
-    for (const auto& [name, seconds] : times) {
-      if (seconds.int8 < seconds.f32) continue;
+    for (const auto& [name, seconds] : slower_products(job_.program, times)) {
       leave_out(network, name, "slower in 8 bits");
       print_remark(fmt::format("{} stays in f32: {:.3f} ms in 8 bits, {:.3f} ms in f32", name,
                                seconds.int8 * kMilliseconds, seconds.f32 * kMilliseconds));

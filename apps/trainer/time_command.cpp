@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <filesystem>
-#include <optional>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
@@ -13,7 +11,6 @@
 #include "core/host/stop.h"
 #include "core/recipe/memory_fit.h"
 #include "core/run/int8_weights.h"
-#include "core/run/trained_files.h"
 #include "core/session/device.h"
 #include "core/session/membership.h"
 
@@ -38,21 +35,13 @@ std::shared_ptr<const Recipe> timed_recipe(const Arguments& arguments, std::opti
   return Recipe::load(arguments.config, overrides);
 }
 
-/// The file of weights that run.resume names. Weights are random here, but their types are those of the file.
-std::optional<std::filesystem::path> named_weights(const Recipe& recipe) {
-  const auto path = recipe.run.resume_path();
-  if (!path || std::filesystem::path(path->resolved).extension() != ".safetensors") return std::nullopt;
-  return find_trained(*path).model;
-}
-
 JobRequest request_of(Purpose purpose, const RunSpec& spec, std::optional<int64_t> batch) {
   JobRequest request{.has_data = false, .use = {.purpose = purpose}};
   if (purpose == Purpose::generate)
     request.use.generation = {.sequences = batch.value_or(1), .positions = spec.recipe().model.input[0]};
-  if (const auto weights = named_weights(spec.recipe())) {
-    if (purpose == Purpose::train) require_trainable(*weights);
-    request.int8 = int8_network_in(*weights);
-  }
+  // Weights are random, but products have the types of the file.
+  request.int8 = int8_network_named(spec.recipe().run.resume_path());
+  if (request.int8 != nullptr && purpose == Purpose::train) require_trainable(request.int8->file);
   return request;
 }
 

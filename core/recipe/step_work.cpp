@@ -30,10 +30,12 @@ std::vector<std::pair<const PlannedEntry*, double>> entries_of_step(const Job& j
   add(entry_name::kAccumulateFirst, 1);
   add(entry_name::kAccumulateNext, static_cast<double>(job.spec.batch().micro_batches() - 1));
   add(entry_name::kUpdate, 1);
+  if (job.use.purpose == Purpose::predict) add(entry_name::kPredict, 1);
   return entries;
 }
 
 double step_flops(const Job& job) {
+  if (job.use.purpose == Purpose::predict) return entry_flops(job.program, entry_name::kPredict);
   const auto more = static_cast<double>(job.spec.batch().micro_batches() - 1);
   return entry_flops(job.program, entry_name::kTrainStep) +
          entry_flops(job.program, entry_name::kAccumulateFirst) +

@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-/// The entries that a step of a planned job runs, and how often.
+/// The entries that a step of a planned job runs, and how often. A step of prediction is a batch.
 std::vector<std::pair<const PlannedEntry*, double>> entries_of_step(const Job& job);
 
 /// Floating-point operations of a step on one rank, those that run again to save memory included.

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/base/weight_bits.h"
+#include "core/run/trained_files.h"
 #include "core/run/weight_fit.h"
 #include "core/run/weights.h"
 #include "core/storage/stored_type.h"
@@ -21,6 +22,11 @@ std::shared_ptr<const Int8Network> int8_network_in(const std::filesystem::path& 
   const auto found = file.metadata().find(kQuantizationMetadata);
   if (found == file.metadata().end()) return nullptr;
   return std::make_shared<const Int8Network>(int8_network_from(found->second, weights.string()));
+}
+
+std::shared_ptr<const Int8Network> int8_network_named(const std::optional<FilePath>& resume) {
+  if (!resume || std::filesystem::path(resume->resolved).extension() != ".safetensors") return nullptr;
+  return int8_network_in(find_trained(*resume).model);
 }
 
 void require_trainable(const std::filesystem::path& weights) {

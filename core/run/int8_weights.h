@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "core/config/file_path.h"
 #include "core/quantization/int8_network.h"
 #include "core/run/weight_names.h"
 #include "core/storage/safetensors.h"
@@ -14,6 +16,9 @@ namespace trainer {
 /// What a file of weights says about products in 8 bits; null: they are computed in f32. Throws Error (exit
 /// 65) if that is damaged.
 std::shared_ptr<const Int8Network> int8_network_in(const std::filesystem::path& weights);
+
+/// The same of the file that run.resume names; null if it names none.
+std::shared_ptr<const Int8Network> int8_network_named(const std::optional<FilePath>& resume);
 
 /// Throws Error (exit 65) for weights of 8 bits, which training cannot start from.
 void require_trainable(const std::filesystem::path& weights);

@@ -2,13 +2,15 @@
 #include "core/session/product_times.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <memory>
+#include <set>
+#include <vector>
 
 #include "core/engine/executable.h"
 #include "core/graph/builder.h"
 #include "core/graph/names.h"
+#include "core/graph/ops/quantize.h"
 #include "core/step/quantized_products.h"
 #include "core/step/stages.h"
 
@@ -53,31 +55,32 @@ Program both_types(const Program& of, const Node& node, const QuantizableProduct
   return program;
 }
 
-double seconds_of(Executable& executable, size_t entry) {
-  const auto begin = std::chrono::steady_clock::now();
-  executable.run(entry);  // the CPU is done when this returns
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-/// The shortest of several runs: others were disturbed.
+/// The shortest of several runs of each node: others were disturbed.
 ProductTimes shortest_times(Executable& executable) {
   constexpr int kTurns = 7;
-  const size_t f32 = executable.entry(kInF32), int8 = executable.entry(kInInt8);
-  ProductTimes shortest{.f32 = std::numeric_limits<double>::infinity(),
-                        .int8 = std::numeric_limits<double>::infinity()};
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  ProductTimes shortest{.f32 = kNever, .int8 = kNever, .conversion = kNever};
+  double* product = nullptr;
+  executable.observe([&](const PlannedNode& planned, double begin, double end) {
+    const bool converts = dynamic_cast<const Quantize*>(planned.node.op.get()) != nullptr;
+    const bool multiplies = planned.node.inputs.size() > 1;
+    if (converts) shortest.conversion = std::min(shortest.conversion, end - begin);
+    if (multiplies) *product = std::min(*product, end - begin);
+  });
   for (int turn = 0; turn < kTurns; ++turn) {
-    shortest.f32 = std::min(shortest.f32, seconds_of(executable, f32));
-    shortest.int8 = std::min(shortest.int8, seconds_of(executable, int8));
+    product = &shortest.f32;
+    executable.run(executable.entry(kInF32));
+    product = &shortest.int8;
+    executable.run(executable.entry(kInInt8));
   }
   return shortest;
 }
 
 }  // namespace
 
-std::map<std::string, ProductTimes> time_products(const Program& program, const Int8Network& network,
-                                                  const Backend& backend,
-                                                  const std::function<void()>& between) {
-  std::map<std::string, ProductTimes> times;
+TimesOfProducts time_products(const Program& program, const Int8Network& network, const Backend& backend,
+                              const std::function<void()>& between) {
+  TimesOfProducts times;
   const Entry* entry = program.find_entry(entry_name::kPredict);
   for (const QuantizableProduct& product : quantizable_products(program, *entry)) {
     if (!network.inputs.contains(product.name)) continue;
@@ -88,6 +91,36 @@ std::map<std::string, ProductTimes> time_products(const Program& program, const 
     times[product.name] = shortest_times(executable);
   }
   return times;
+}
+
+TimesOfProducts slower_products(const Program& program, const TimesOfProducts& times) {
+  const Entry* entry = program.find_entry(entry_name::kPredict);
+  const std::vector<QuantizableProduct> products = quantizable_products(program, *entry);
+  TimesOfProducts left = times, slower;
+  const auto input_of = [&](const QuantizableProduct& product) {
+    return entry->nodes[product.node].inputs[product.form.x];
+  };
+  for (size_t before = left.size() + 1; left.size() < before;) {
+    before = left.size();
+    std::map<TensorId, int> readers;
+    std::set<TensorId> bytes;
+    for (const QuantizableProduct& product : products) {
+      if (!left.contains(product.name)) continue;
+      ++readers[input_of(product)];
+      bytes.insert(entry->nodes[product.node].outputs[0]);
+    }
+    for (const QuantizableProduct& product : products) {
+      const auto found = left.find(product.name);
+      if (found == left.end()) continue;
+      const TensorId x = input_of(product);
+      ProductTimes each = found->second;
+      if (!bytes.contains(x)) each.int8 += each.conversion / readers[x];
+      if (each.int8 < each.f32) continue;
+      slower[product.name] = each;
+      left.erase(found);
+    }
+  }
+  return slower;
 }
 
 }  // namespace trainer

@@ -12,6 +12,7 @@
 #include "core/data/images/synthetic.h"
 #include "core/data/tokens/shards.h"
 #include "core/metrics/metrics.h"
+#include "core/quantization/int8_network.h"
 #include "core/ranks/handshake.h"
 #include "core/recipe/recipe.h"
 #include "core/run/run_state.h"
@@ -183,6 +184,16 @@ void put_safetensors(const std::filesystem::path& folder) {
   }
 }
 
+/// Ranges of products, and scales with integers.
+void put_int8(const std::filesystem::path& folder) {
+  Int8Network network{.weight_bits = 8, .method = "entropy", .samples = 512};
+  put(folder, to_text(network));
+  network.inputs = {{"conv1.weight", {.low = -0.5, .high = 2}}, {"fc.weight", {}}};
+  network.in_f32 = {{"conv2.weight", "slower in 8 bits"}};
+  put(folder, to_text(network));
+  put(folder, std::string("\0\0\x80\x3f\0\0\0\x3f\x3f\xc1\1\0\x80\x7f", 14));
+}
+
 void put_manifests(const std::filesystem::path& folder) {
   Manifest manifest{.step = 100, .files = {}};
   for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
@@ -315,6 +326,7 @@ int main(int count, char** arguments) {
   trainer::put_recipes(folder / "recipe");
   trainer::put_words(folder / "recipe.dict");
   trainer::put_safetensors(folder / "safetensors");
+  trainer::put_int8(folder / "int8");
   trainer::put_manifests(folder / "manifest");
   trainer::put_limits(folder / "limits");
   trainer::put_sensors(folder / "sensors");
