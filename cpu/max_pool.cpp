@@ -32,14 +32,14 @@ struct MaxWindows {
   WindowSteps rows, columns;
 };
 
-/// The windows of a row, of a block of channels that begins at x. The first of equal elements wins, NaN over
-/// all numbers, and the first element if all are -infinity.
+/// The windows of a row, of a block of channels that begins at x; neighbouring pixels are `step` elements
+/// apart. The first of equal elements wins, NaN over all numbers, and the first element if all are -infinity.
 template <int kLanes, class T>
-TRAINER_MULTIVERSION void largest_by_lanes(const MaxWindows& w, const T* x, int64_t row, T* y,
+TRAINER_MULTIVERSION void largest_by_lanes(const MaxWindows& w, const T* x, int64_t step, int64_t row, T* y,
                                            uint8_t* places) {
   const int64_t top = row * w.rows.stride - w.rows.padding, first_i = w.rows.first(row),
                 end_i = std::min(w.rows.kernel, w.rows.in - top);
-  for (int64_t column = 0; column < w.columns.out; ++column, y += kLanes) {
+  for (int64_t column = 0; column < w.columns.out; ++column, y += step) {
     const int64_t left = column * w.columns.stride - w.columns.padding, first_j = w.columns.first(column),
                   end_j = std::min(w.columns.kernel, w.columns.in - left);
     float largest[kLanes];
@@ -50,7 +50,7 @@ TRAINER_MULTIVERSION void largest_by_lanes(const MaxWindows& w, const T* x, int6
     }
     for (int64_t i = first_i; i < end_i; ++i) {
       for (int64_t j = first_j; j < end_j; ++j) {
-        const T* pixel = x + ((top + i) * w.columns.in + left + j) * kLanes;
+        const T* pixel = x + ((top + i) * w.columns.in + left + j) * step;
         const auto here = static_cast<int32_t>(i * w.columns.kernel + j);
 #pragma omp simd
         for (int l = 0; l < kLanes; ++l) {
@@ -65,9 +65,12 @@ TRAINER_MULTIVERSION void largest_by_lanes(const MaxWindows& w, const T* x, int6
     for (int l = 0; l < kLanes; ++l) put(largest[l], y[l]);
     if (places == nullptr) continue;
 #pragma omp simd
-    for (int l = 0; l < kLanes; ++l) places[column * kLanes + l] = static_cast<uint8_t>(place[l]);
+    for (int l = 0; l < kLanes; ++l) places[column * step + l] = static_cast<uint8_t>(place[l]);
   }
 }
+
+/// Channels of the smaller of both blocks.
+constexpr int64_t kFewLanes = 8;
 
 /// Row-major windows that are compared side by side.
 constexpr int64_t kWindowsOfPart = 128;
@@ -125,8 +128,32 @@ std::unique_ptr<Kernel> pool(const MaxWindows& windows, const ChannelBlocks& x, 
         if constexpr (kLanes == 1) {
           largest_of_row(windows, image, i % rows, at<T>(to) + i * width, places);
         } else {
-          largest_by_lanes<kLanes>(windows, image, i % rows, at<T>(to) + i * width, places);
+          largest_by_lanes<kLanes>(windows, image, kLanes, i % rows, at<T>(to) + i * width, places);
         }
+      }
+    });
+  });
+}
+
+/// Whether images with their channels last are read as they are: in whole blocks of channels, without places,
+/// which a gradient would read in another layout.
+bool takes_channels_last(const OpContext& c, const std::optional<Layout>& x) {
+  const Shape& shape = c.inputs[MaxPool2d::kX].shape;
+  return x && *x == channels_last(shape) && !x->row_major() && shape[1] % kFewLanes == 0 &&
+         !c.has_output(MaxPool2d::kPlaces);
+}
+
+/// The same of images with their channels last.
+template <int kLanes, class T>
+std::unique_ptr<Kernel> pool_channels_last(const MaxWindows& w, const Shape& x, const Slots& slots) {
+  return kernel([=, from = slots.inputs[MaxPool2d::kX], to = slots.outputs[MaxPool2d::kY]] {
+    const int64_t channels = x[1], rows = w.rows.out;
+    parallel_rows(x[0] * rows, w.columns.out * channels * w.rows.kernel, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t channel = 0; channel < channels; channel += kLanes)
+          largest_by_lanes<kLanes, T>(
+              w, at<const T>(from) + i / rows * w.rows.in * w.columns.in * channels + channel, channels,
+              i % rows, at<T>(to) + i * w.columns.out * channels + channel, nullptr);
       }
     });
   });
@@ -135,6 +162,12 @@ std::unique_ptr<Kernel> pool(const MaxWindows& windows, const ChannelBlocks& x, 
 }  // namespace
 
 Choice select_max_pool(const OpContext& context, const OpenLayouts& inputs) {
+  if (takes_channels_last(context, inputs[MaxPool2d::kX])) {
+    return {.inputs = {*inputs[MaxPool2d::kX]},
+            .outputs = {channels_last(context.outputs[MaxPool2d::kY].shape), Layout{}},
+            .implementation = "loop",
+            .algorithm = ""};
+  }
   const Layout x = blocked_or_row_major(inputs[MaxPool2d::kX], context.inputs[MaxPool2d::kX].shape);
   const int64_t lanes = channel_blocks(x, context.inputs[MaxPool2d::kX].shape)->lanes;
   const Layout y = channel_layout(lanes, context.outputs[MaxPool2d::kY].shape);
@@ -145,11 +178,15 @@ Choice select_max_pool(const OpContext& context, const OpenLayouts& inputs) {
 
 std::unique_ptr<Kernel> compile_max_pool(const OpContext& context, const Choice& choice, const Slots& slots) {
   const Shape& shape = context.inputs[MaxPool2d::kX].shape;
-  const ChannelBlocks x = *channel_blocks(choice.inputs[MaxPool2d::kX], shape);
   const MaxWindows windows(static_cast<const MaxPool2d&>(context.op).geometry, shape,
                            context.outputs[MaxPool2d::kY].shape);
   return with_storage(context.inputs[MaxPool2d::kX].dtype, [&](auto element) {
     using T = decltype(element);
+    if (takes_channels_last(context, choice.inputs[MaxPool2d::kX])) {
+      return shape[1] % kColumns == 0 ? pool_channels_last<kColumns, T>(windows, shape, slots)
+                                      : pool_channels_last<kFewLanes, T>(windows, shape, slots);
+    }
+    const ChannelBlocks x = *channel_blocks(choice.inputs[MaxPool2d::kX], shape);
     if (x.lanes == 1) return pool<1, T>(windows, x, slots);
     return x.lanes == 8 ? pool<8, T>(windows, x, slots) : pool<16, T>(windows, x, slots);
   });

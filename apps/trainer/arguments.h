@@ -69,7 +69,7 @@ struct ExportArguments {
 
 /// Options of `quantize` besides the network.
 struct QuantizeArguments {
-  std::string method = "entropy";
+  std::string method = "percentile";
   int64_t samples = 512;
   std::vector<std::string> except;  ///< patterns of weights that stay in f32
   bool all = false;                 ///< products that are slower in 8 bits, too

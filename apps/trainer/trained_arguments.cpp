@@ -240,7 +240,7 @@ void add_quantize_command(CLI::App& app, Arguments& arguments) {
                    ->add_option("--method", wanted.method,
                                 "what bounds the range of activations: all values (min_max), all but 0.01 % "
                                 "(percentile), or the least loss of information (entropy)")
-                   ->default_str("entropy"),
+                   ->default_str("percentile"),
               range_method_names());
   make_count(*command->add_option("--samples", wanted.samples,
                                   "samples of data.train to observe, drawn at random (default 512)"));

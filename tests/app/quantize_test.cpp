@@ -148,7 +148,11 @@ TEST_CASE("prediction, timing, planning and export take weights of 8 bits; train
                 "q.safetensors has weights of 8 bits, which training cannot start from");
   check_refused(run("train", {"model.initial_weights=q.safetensors", "run.output_dir=other"}), ExitCode::data,
                 "q.safetensors has weights of 8 bits, which training cannot start from");
-  CHECK(run("train", {"run.resume=q.safetensors", "run.output_dir=third"}).code != 0);
+  check_refused(run("train", {"run.resume=q.safetensors", "run.output_dir=third"}), ExitCode::data,
+                "is neither a checkpoint nor a run with an intact one");
+  if (!has_cuda()) return;
+  check_refused(run("plan", {"run.resume=q.safetensors", "device.type=cuda", "device.model=h200"}),
+                ExitCode::recipe, "products in 8 bits run on CPUs only; set device.type=cpu, or export");
 }
 
 TEST_CASE("quantisations that cannot work are refused") {
