@@ -25,6 +25,22 @@ typename Primitive::primitive_desc describe_primitive(const dnnl::engine& engine
 #endif
 }
 
+/// The same by the first of oneDNN's implementations whose name is accepted, or else by its last, the
+/// reference.
+template <class Primitive, class Accepts, class... Arguments>
+typename Primitive::primitive_desc describe_accepted(const dnnl::engine& engine,
+                                                     const dnnl::primitive_attr& attributes,
+                                                     const Accepts& accepts, const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  typename Primitive::primitive_desc found(engine, arguments..., attributes);
+#else
+  const typename Primitive::desc wanted(arguments...);  // next_impl() reads it, too
+  typename Primitive::primitive_desc found(wanted, attributes, engine);
+#endif
+  while (!accepts(std::string_view(found.impl_info_str())) && found.next_impl()) continue;
+  return found;
+}
+
 /// That of a backward primitive; its hint is the descriptor of the forward one.
 template <class Primitive, class Hint, class... Arguments>
 typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,

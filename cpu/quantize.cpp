@@ -8,6 +8,7 @@
 
 #include "core/base/weight_bits.h"
 #include "cpu/columns.h"
+#include "cpu/onednn.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
@@ -174,12 +175,19 @@ std::unique_ptr<Kernel> compile_observe_range(const OpContext& c, const Choice&,
   });
 }
 
+/// Without these instructions a pair of products is clipped to 16 bits; with 7 bits none is that large.
+std::optional<std::string> why_not_bits(const OpContext& context) {
+  const bool has_vnni = may_use(dnnl::cpu_isa::avx512_core_vnni) || may_use(dnnl::cpu_isa::avx2_vnni);
+  if (static_cast<const QuantizeWeights&>(context.op).bits < 8 || has_vnni) return std::nullopt;
+  return "this processor has no VNNI, and clips sums of weights of 8 bits; quantise with --weight-bits 7";
+}
+
 }  // namespace
 
 void add_quantize(Handlers& handlers) {
   handlers[typeid(Quantize)] = {select_quantize, compile_quantize, {}};
   handlers[typeid(Dequantize)] = {select_dequantize, compile_dequantize, {}};
-  handlers[typeid(QuantizeWeights)] = {select_row_major, compile_quantize_weights, {}};
+  handlers[typeid(QuantizeWeights)] = {select_row_major, compile_quantize_weights, why_not_bits};
   handlers[typeid(ProductScales)] = {select_row_major, compile_product_scales, {}};
   handlers[typeid(ObserveRange)] = {select_row_major, compile_observe_range, {}};
 }

@@ -2,6 +2,7 @@
 #include "core/graph/ops/quantized_product.h"
 
 #include <cmath>
+#include <string_view>
 
 #include "core/graph/ops/linear.h"
 #include "cpu/onednn.h"
@@ -71,10 +72,20 @@ struct ConvolutionInBytes {
     const auto& g = geometry;
     const dnnl::memory::dims strides(g.stride.begin(), g.stride.end()),
         padding(g.padding.begin(), g.padding.end()), dilations{g.dilation[0] - 1, g.dilation[1] - 1};
-    return describe_primitive<Primitive>(onednn.engine, product.attributes(),
-                                         dnnl::prop_kind::forward_inference,
-                                         dnnl::algorithm::convolution_direct, product.x, product.w, product.y,
-                                         strides, dilations, padding, padding);
+    return describe_accepted<Primitive>(
+        onednn.engine, product.attributes(), [this](std::string_view name) { return is_right(name); },
+        dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, product.x, product.w,
+        product.y, strides, dilations, padding, padding);
+  }
+  /// Two implementations of release 2.6 read multiplier and bias of other outputs: one by products of
+  /// matrices with several groups, and the depthwise one of AVX2 and SSE4.1 with channels that fill no
+  /// vector.
+  bool is_right(std::string_view implementation) const {
+    constexpr int64_t kVector = 8;
+    const auto is = [&](std::string_view part) { return implementation.find(part) != implementation.npos; };
+    const bool is_depthwise = geometry.groups > 1 && geometry.groups == x[1];
+    if (geometry.groups > 1 && is("gemm")) return false;
+    return !(is_depthwise && y[1] % kVector != 0 && is("jit_uni_int8"));
   }
   Layout x_layout() const { return channels_last(x); }
   Layout y_layout() const { return channels_last(y); }

@@ -117,12 +117,13 @@ struct Arguments {
   };
   Command command = Command::train;
   std::vector<std::string> command_line;  ///< the program and all its arguments
-  std::string config;                     ///< eval, predict, generate, export, prune: empty if `run` is given
-  std::string run;  ///< eval, predict, generate, export, prune: the run's directory; empty: the recipe's own
-  std::string weights;  ///< eval, predict, generate, export, prune: a file or directory, empty: the run's;
-                        ///< init: a file of that network, empty: none
+  std::string config;   ///< eval, predict, generate, export, prune, quantize: empty if `run` is given
+  std::string run;      ///< eval, predict, generate, export, prune, quantize: the run's directory; empty: the
+                        ///< recipe's own
+  std::string weights;  ///< eval, predict, generate, export, prune, quantize: a file or directory, empty: the
+                        ///< run's; init: a file of that network, empty: none
   bool as_trained = false,
-       as_written = false;  ///< eval, predict, generate, export, prune: whose settings count
+       as_written = false;  ///< eval, predict, generate, export, prune, quantize: whose settings count
   std::vector<std::string> overrides;
   bool dump_config = false;
   std::optional<std::string> dump;    ///< plan: "program", "program:after=PASS" or "plan"

@@ -21,6 +21,7 @@
 #include "core/export/onnx_file.h"
 #include "core/host/stop.h"
 #include "core/recipe/assemble.h"
+#include "core/run/int8_weights.h"
 #include "core/run/stored_weights.h"
 #include "core/storage/output_file.h"
 
@@ -161,6 +162,11 @@ int export_command(const Arguments& arguments) {
                               spec.recipe().model.tied_weights(), trained.files.model);
   if (const std::string remark = weights.prefix_remark(); !remark.empty())
     print_warning(fmt::format("{}: {}", one_line(trained.files.model.string()), remark));
+  if (int8_network_in(trained.files.model) != nullptr)
+    print_warning(
+        fmt::format("{} has weights of 8 bits: the model computes with their values in f32, so its outputs "
+                    "are not those in 8 bits",
+                    one_line(trained.files.model.string())));
   write_model(graph, weights, path, trained.files.model, signals);
   return 0;
 }

@@ -44,12 +44,8 @@ void check_network_kind(const Recipe& recipe) {
       "images");
 }
 
-/// The number of samples in a batch: the largest divisor of all, so that no row is padding.
-int64_t rows_for(int64_t samples) {
-  int64_t rows = std::min<int64_t>(samples, 32);
-  while (samples % rows != 0) --rows;
-  return rows;
-}
+/// Samples of a batch, for which products are timed too.
+constexpr int64_t kRowsOfBatch = 32;
 
 /// The samples of data.train that calibrate a network.
 class Calibration {
@@ -60,10 +56,11 @@ class Calibration {
     if (source_->size() == 0)
       throw Error(ExitCode::data, "data.train has no samples to observe the network on");
     samples_ = std::min(samples, source_->size());
+    if (samples_ > kRowsOfBatch) samples_ -= samples_ % kRowsOfBatch;  // no row is padding
   }
 
   int64_t samples() const { return samples_; }
-  BatchRows rows() const { return {.exactly = rows_for(samples_)}; }
+  BatchRows rows() const { return {.exactly = std::min(samples_, kRowsOfBatch)}; }
 
   /// One pass over the samples.
   ObservedInputs observe(const RangeObservation& observation) {
@@ -158,6 +155,18 @@ class Choosing {
   Job job_;
 };
 
+/// Throws Error (exit 78), with the reasons, if no product is left.
+void require_some(const Int8Network& network) {
+  if (!network.inputs.empty()) return;
+  std::string reasons;
+  for (const auto& [name, reason] : network.in_f32) reasons += fmt::format("\n  {}: {}", name, reason);
+  throw Error(
+      ExitCode::recipe,
+      fmt::format("no product is left for 8 bits, so nothing was written; --all also takes those that "
+                  "are slower{}",
+                  reasons));
+}
+
 /// Writes the file, and says what is in it.
 void write(const Int8Weights& weights, const Int8Network& network, const OutputFile& file,
            const Arguments& arguments) {
@@ -196,8 +205,7 @@ int quantize_command(const Arguments& given) {
   const Choosing choosing(spec, calibration.rows());
   choosing.leave_out_padded(network);
   if (!wanted.all) choosing.leave_out_slower(network, signals);
-  if (network.inputs.empty())
-    throw Error(ExitCode::recipe, "no product of this network gains from 8 bits here; nothing was written");
+  require_some(network);
   const Int8Weights weights(choosing.program().tensors, source, spec.recipe().model.tied_weights(), network);
   write(weights, network, file, arguments);
   return 0;

@@ -247,6 +247,7 @@ void add_quantize_command(CLI::App& app, Arguments& arguments) {
   command
       ->add_option("--except", wanted.except,
                    "keep products in f32 whose weights have these names, such as 'layer4.*' or 'fc.weight'")
+      ->allow_extra_args(false)
       ->type_name("PATTERN");
   command->add_flag("--all", wanted.all, "in 8 bits also what is not faster there");
   make_choice(*command->add_option("--weight-bits", wanted.weight_bits,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -29,6 +30,9 @@ struct QuantizedEnd {
     visit("y_is_u8", y == DType::u8);
   }
 };
+
+/// The most products of a byte and an i8 whose sum fits into 32 bits, whatever they are.
+constexpr int64_t kMostSummedInBytes = int64_t{0x7fffffff} / (255 * 127);
 
 /// How a product is computed in 8 bits (ops/quantized_product.h): where its operands are, and the operation.
 struct QuantizedForm {

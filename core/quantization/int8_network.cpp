@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -22,6 +23,8 @@ constexpr const char* kSamples = "samples";
 constexpr const char* kInputs = "inputs";
 constexpr const char* kInF32 = "in_f32";
 }  // namespace key
+
+constexpr double kSteps = 255;  ///< of a range
 
 /// Reads the text's members, or refuses them.
 class Reader {
@@ -57,11 +60,13 @@ class Reader {
         pair.is_array() && pair.size() == 2 && pair[size_t{0}].is_number() && pair[size_t{1}].is_number();
     const ValueRange range = is_pair ? ValueRange{pair[size_t{0}].number(), pair[size_t{1}].number()}
                                      : ValueRange{.low = 1, .high = 0};
+    const double largest = std::max(-range.low, range.high);
+    const bool has_scale = largest == 0 || std::isnormal(static_cast<float>(largest / kSteps));
     if (!std::isfinite(range.low) || !std::isfinite(range.high) || !(range.low <= range.high) ||
-        range.high < 0)
+        range.high < 0 || !has_scale)
       fail(
           fmt::format("the range of '{}' must be two finite numbers, of which the second is at least 0 and "
-                      "not below the first",
+                      "not below the first, and wide enough for a scale",
                       one_line(member.first)));
     return range;
   }

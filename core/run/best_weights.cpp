@@ -23,8 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kBest = "best";
-
 std::string text_of(const BestEvaluation& best) {
   const Json json = {{"metric", best.metric}, {"value", best.value}, {"step", best.step}};
   return json.dump(-1, Json::NotUtf8::replace);
@@ -33,7 +31,7 @@ std::string text_of(const BestEvaluation& best) {
 /// One that cannot be read is of no evaluation: it is replaced.
 bool is_of(const fs::path& path, const BestEvaluation& best) try {
   const StoredMetadata metadata = SafetensorsFile(path).metadata();
-  const auto found = metadata.find(kBest);
+  const auto found = metadata.find(kBestMetadata);
   return found != metadata.end() && found->second == text_of(best);
 } catch (const Error&) {
   return false;
@@ -61,7 +59,7 @@ void copy_weights(const fs::path& checkpoint, const fs::path& path, bool average
   std::optional<SafetensorsFile> averages;
   if (averaged) averages.emplace(open_verified(checkpoint, manifest, kAveragesFile));
   StoredMetadata metadata = model.metadata();
-  if (!best.empty()) metadata[kBest] = best;
+  if (!best.empty()) metadata[kBestMetadata] = best;
   const auto produce = [&](size_t i, const ByteSink& sink) {
     const StoredTensor& tensor = model.tensors()[i];
     const StoredTensor* average = averages ? averages->find(tensor.name) : nullptr;

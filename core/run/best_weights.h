@@ -9,6 +9,8 @@ namespace trainer {
 
 /// The file in a run's directory with the weights of its best evaluation, beside the final ones.
 constexpr const char* kBestFile = "model_best.safetensors";
+/// Names the metadata of such a file.
+constexpr const char* kBestMetadata = "best";
 
 /// Makes that file of `run` hold the weights that `best` was measured with: those of its checkpoint, averaged
 /// if the metric is that of averages. Its metadata has the metric, its value and the step as "best". A file

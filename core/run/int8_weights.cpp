@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/weight_bits.h"
+#include "core/run/best_weights.h"
 #include "core/run/trained_files.h"
 #include "core/run/weight_fit.h"
 #include "core/run/weights.h"
@@ -21,11 +23,20 @@ std::shared_ptr<const Int8Network> int8_network_in(const std::filesystem::path& 
   const SafetensorsFile file(weights);
   const auto found = file.metadata().find(kQuantizationMetadata);
   if (found == file.metadata().end()) return nullptr;
-  return std::make_shared<const Int8Network>(int8_network_from(found->second, weights.string()));
+  Int8Network network = int8_network_from(found->second, weights.string());
+  for (const StoredTensor& tensor : file.tensors()) {
+    if (tensor.dtype != "I8" || network.inputs.contains(tensor.name)) continue;
+    throw Error(ExitCode::data,
+                fmt::format("{}: '{}' has 8-bit weights, and the metadata no range of what they "
+                            "multiply; quantise the network again",
+                            one_line(weights.string()), one_line(tensor.name)));
+  }
+  return std::make_shared<const Int8Network>(std::move(network));
 }
 
 std::shared_ptr<const Int8Network> int8_network_named(const std::optional<FilePath>& resume) {
   if (!resume || std::filesystem::path(resume->resolved).extension() != ".safetensors") return nullptr;
+  if (!is_there(resume->resolved)) return nullptr;  // whoever reads the weights says so
   return int8_network_in(find_trained(*resume).model);
 }
 
@@ -80,6 +91,7 @@ void Int8Weights::compose(const ByteSink& sink) const {
   std::vector<StoredTensor> tensors;
   for (const Item& item : items_) tensors.push_back(item.made);
   StoredMetadata about = file_.metadata();
+  about.erase(kBestMetadata);  // of the network in f32
   about[kQuantizationMetadata] = to_text(network_);
   compose_safetensors(
       tensors, weights_metadata(about), [&](size_t i, const ByteSink& part) { produce(items_[i], part); },

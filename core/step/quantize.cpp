@@ -55,7 +55,13 @@ class Quantizing {
             fmt::format("{}: '{}' has 8-bit weights and negative inputs; a convolution that pads these "
                         "is computed in f32 only; quantise the network again",
                         network_.file, product.name));
-      bytes_of_.try_emplace(entry_.nodes[product.node].inputs[product.form.x], quantization);
+      const auto [stored, is_new] =
+          bytes_of_.try_emplace(entry_.nodes[product.node].inputs[product.form.x], quantization);
+      if (!is_new && stored->second != quantization)
+        throw Error(ExitCode::data,
+                    fmt::format("{}: '{}' reads what another product reads, with another range; quantise the "
+                                "network again",
+                                network_.file, product.name));
       const size_t n = product.node;
       chosen.emplace(n, std::move(product));
     }

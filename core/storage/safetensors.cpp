@@ -181,7 +181,7 @@ std::vector<float> SafetensorsFile::read_floats(const StoredTensor& tensor) cons
     const size_t count = values.size() / std::max<size_t>(1, scales.size());
     for (size_t i = 0; i < values.size(); ++i) values[i] *= scales[i / count];
   } else {
-    throw Error(ExitCode::data, fmt::format("{}: tensor \"{}\" holds {}, expected F32, F16, BF16 or F64",
+    throw Error(ExitCode::data, fmt::format("{}: tensor \"{}\" holds {}, expected F32, F16, BF16, F64 or I8",
                                             one_line(path_.string()), tensor.name, tensor.dtype));
   }
   return values;

@@ -115,6 +115,13 @@ const std::vector<Convolution> kConvolutions = {
     {{2, 6, 5, 5}, 9, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 3}},
     {{2, 33, 6, 5}, 33, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 33}},
     {{2, 32, 7, 7}, 32, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 32}},
+    {{1, 12, 4, 5}, 34, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 2}},
+    {{1, 6, 4, 5}, 80, {.kernel = {3, 3}, .groups = 2}},
+    {{1, 9, 4, 5}, 120, {.kernel = {1, 1}, .groups = 3}},
+    {{1, 6, 4, 5}, 192, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 3}},
+    {{1, 4, 5, 5}, 4, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 4}},
+    {{1, 20, 5, 5}, 20, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 20}},
+    {{1, 31, 5, 5}, 31, {.kernel = {3, 3}, .stride = {2, 2}, .groups = 31}},
     {{1, 128, 1, 1}, 65, {.kernel = {1, 1}}},
     {{2, 3, 19, 17}, 8, {.kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}}},
 };

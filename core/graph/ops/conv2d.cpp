@@ -110,8 +110,9 @@ std::vector<TensorId> Conv2d::gradient(const Backward& backward) const {
   return gradients;
 }
 
-std::optional<QuantizedForm> Conv2d::quantized_form(std::span<const TensorSpec>) const {
-  if (moments) return std::nullopt;
+std::optional<QuantizedForm> Conv2d::quantized_form(std::span<const TensorSpec> inputs) const {
+  const Shape& w = inputs[kWeight].shape;
+  if (moments || numel(w) / w[0] > kMostSummedInBytes) return std::nullopt;
   return QuantizedForm{
       .x = kX,
       .weight = kWeight,

@@ -83,8 +83,9 @@ std::vector<TensorId> Linear::gradient(const Backward& backward) const {
   return gradients;
 }
 
-std::optional<QuantizedForm> Linear::quantized_form(std::span<const TensorSpec>) const {
+std::optional<QuantizedForm> Linear::quantized_form(std::span<const TensorSpec> inputs) const {
   const bool is_relu = function == LinearFunction::relu;
+  if (inputs[kX].shape.back() > kMostSummedInBytes) return std::nullopt;
   if (transposed || (function != LinearFunction::none && !is_relu)) return std::nullopt;
   return QuantizedForm{
       .x = kX,
