@@ -12,8 +12,16 @@ inline constexpr bool kOnX86 = true;
 inline bool has_avx512() {
   return __builtin_cpu_supports("avx512bw") != 0;
 }
+/// Whether sums of weights of 8 bits are exact here, whatever oneDNN may use.
+inline bool has_vnni() {
+  return __builtin_cpu_supports("avx512vnni") != 0;
+}
 #else
 inline constexpr bool kOnX86 = false;
+
+inline bool has_vnni() {
+  return false;
+}
 
 inline bool has_avx512() {
   return false;

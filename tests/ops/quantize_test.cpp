@@ -12,6 +12,7 @@
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/unary.h"
 #include "cpu/backend.h"
+#include "cpu/onednn.h"
 #include "tests/reference/backend.h"
 #include "tests/reference/session.h"
 
@@ -100,6 +101,7 @@ TEST_CASE("bytes of images are the same from every layout, and numbers again") {
 
 TEST_CASE("weights have the bits that are asked for, a scale for each output, and keep their integers") {
   for (const int64_t bits : {7, 8}) {
+    if (bits == 8 && !cpu::may_use(dnnl::cpu_isa::avx512_core_vnni)) continue;
     for (const uint64_t seed : {1, 2}) {
       OneNode one;
       const Shape shape{5, 3, 2, 2};
@@ -124,6 +126,17 @@ TEST_CASE("weights have the bits that are asked for, a scale for each output, an
         CHECK(std::ranges::equal(kept, std::span(integers).subspan(o * 12, 12)));
       }
     }
+  }
+}
+
+TEST_CASE("products in 8 bits: weights of 8 bits are refused where their sums would be clipped") {
+  const bool is_exact =
+      cpu::may_use(dnnl::cpu_isa::avx512_core_vnni) || cpu::may_use(dnnl::cpu_isa::avx2_vnni);
+  const Backend backend = make_cpu_backend(1);
+  for (const int64_t bits : {7, 8}) {
+    const QuantizeWeights op(bits);
+    const OpContext context{.op = op, .inputs = {{{4, 3}, DType::f32}}, .outputs = {}};
+    CHECK(backend.planner->why_not(context).has_value() == (bits == 8 && !is_exact));
   }
 }
 
