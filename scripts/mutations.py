@@ -16,7 +16,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPY = ROOT / "build" / "mutations"
-PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text", "test_train", "test_engine"]
+PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text", "test_train", "test_engine", "test_step", "test_ops"]
 
 # name: file, the text before, the text after, the program that must notice, and its cases
 MUTATIONS = {
@@ -32,6 +32,15 @@ MUTATIONS = {
                            "*stage*"),
     "swapped_exchange": ("core/step/schedule_stages.cpp", "return sent_route(each) == std::optional(action.route);",
                          "return sent_route(each).has_value();", "test_train", "*stage*"),
+    # Products in 8 bits.
+    "zero_point_left_in": ("cpu/quantize.cpp", "bias / y_scale - multiplier * zero_point * static_cast<double>(sum) + shift);",
+                           "bias / y_scale + shift);", "test_step", "a network in 8 bits*"),
+    "weights_saturate": ("core/base/weight_bits.h", "return (int64_t{1} << (bits - 1)) - 1;", "return (int64_t{1} << (bits - 1)) + 1;",
+                         "test_ops", "weights have the bits*"),
+    "residual_unscaled": ("core/step/quantize.cpp", "end.residual_factor = added.scale / stored->scale;",
+                          "end.residual_factor = 1;", "test_step", "a residual is added*"),
+    "relu_of_middle": ("core/step/quantize.cpp", "if (found == bytes_of_.end() || (relu && found->second.zero_point != 0)) return std::nullopt;",
+                       "if (found == bytes_of_.end()) return std::nullopt;", "test_step", "a relu is*"),
     "mask_off_by_one": ("core/graph/ops/attention.h", "causal && position + 1 < keys ? position + 1 : keys",
                         "causal && position + 2 < keys ? position + 2 : keys", "test_recipe", "networks:*"),
     "heads_read_wrong_keys": ("cpu/attention/rows.cpp", "offset + block.kv_head * e.size;",

@@ -103,6 +103,19 @@ TEST_CASE("a residual is added as bytes if its sum is read as bytes, else as num
   CHECK_THAT(drafted(false)[2], ContainsSubstring(", dequantize) ") && !ContainsSubstring("y_is_u8"));
 }
 
+TEST_CASE("a relu is computed as numbers if the range of its result has negative ones") {
+  QuantizedDraft net;
+  const TensorId first = net.conv(net.input("x", {1, 3, 4, 4}), "one", 3, true);
+  net.output("y", net.linear(net.flatten(first), "two", 3));
+  net.output("z", net.build.emit<Conv2d>({first, net.parameter("w", {3, 3, 1, 1})}, Conv2dGeometry{}));
+  net.quantized(ranges({{"one.weight", kPositive}, {"w", kSigned}}));
+  CHECK(net.program.spec(net.program.entry(kEntry).output("z")).dtype == DType::f32);
+  const Calls products = net.calls("quantized_conv2d", kEntry);
+  REQUIRE(products.size() == 2);
+  CHECK(products[0].find("u8") == std::string::npos);
+  CHECK(net.calls("quantize", kEntry).back() == "u8 quantize(quantized_conv2d) {scale=1 zero_point=128}");
+}
+
 TEST_CASE("weights that two products share, and those in f32, stay as they are; the plan says why") {
   QuantizedDraft net;
   const TensorId x = net.input("x", {2, 3}), w = net.parameter("w", {3, 3});
