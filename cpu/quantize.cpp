@@ -119,14 +119,12 @@ std::unique_ptr<Kernel> compile_dequantize(const OpContext& c, const Choice&, co
 
 std::unique_ptr<Kernel> compile_quantize_weights(const OpContext& c, const Choice&, const Slots& slots) {
   const Shape& shape = c.inputs[QuantizeWeights::kWeight].shape;
-  return kernel([=, bits = static_cast<const QuantizeWeights&>(c.op).bits, outputs = shape[0],
-                 count = numel(shape) / shape[0], w = slots.inputs[QuantizeWeights::kWeight],
+  return kernel([levels = static_cast<const QuantizeWeights&>(c.op).levels, outputs = shape[0],
+                 count = numel(shape), w = slots.inputs[QuantizeWeights::kWeight],
                  integers = slots.outputs[QuantizeWeights::kIntegers],
                  scale = slots.outputs[QuantizeWeights::kScale]] {
-    for (int64_t o = 0; o < outputs; ++o) {
-      const std::span of_output(at<const float>(w) + o * count, static_cast<size_t>(count));
-      at<float>(scale)[o] = quantize_weights(of_output, bits, at<int8_t>(integers) + o * count);
-    }
+    const std::span weights(at<const float>(w), static_cast<size_t>(count));
+    quantize_weights(weights, levels, {at<float>(scale), static_cast<size_t>(outputs)}, at<int8_t>(integers));
   });
 }
 

@@ -22,6 +22,7 @@
   row(add_element_loss) \
   row(add_elementwise) \
   row(add_embedding) \
+  row(add_fake_quantize) \
   row(add_gated) \
   row(add_group_norm) \
   row(add_guards) \

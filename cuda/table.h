@@ -19,6 +19,7 @@
   row(add_element_loss) \
   row(add_elementwise) \
   row(add_embedding) \
+  row(add_fake_quantize) \
   row(add_for_each) \
   row(add_gated) \
   row(add_gram_batch_norm) \

@@ -196,7 +196,7 @@ int quantize_command(const Arguments& given) {
   const OutputFile file(arguments.out, {source});
   signals.watch_loop();
   Calibration calibration(trained, wanted.samples, signals);
-  Int8Network network{.weight_bits = wanted.weight_bits == "8" ? 8 : 7,
+  Int8Network network{.weights = {.bits = wanted.weight_bits == "8" ? 8 : 7},
                       .method = wanted.method,
                       .samples = calibration.samples(),
                       .inputs = ranges_of(calibration, range_method_named(wanted.method).value())};

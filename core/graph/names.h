@@ -94,6 +94,7 @@ constexpr const char* kGradientSum = ".gradient";  ///< over the micro-batches o
 constexpr const char* kLowPrecisionCopy = ".low";  ///< in the low type of mixed precision
 constexpr const char* kPrepared = ".prepared";     ///< by the entry `prepare`; has its own shape
 constexpr const char* kMask = ".mask";             ///< u8, 0 where a weight is taken out
+constexpr const char* kRange = ".range";           ///< f32 (2), of the input that a weight multiplies
 constexpr const char* kBefore = ".before";         ///< the value before the step
 constexpr const char* kShared = ".shared";         ///< the same, as all ranks had it
 }  // namespace state_suffix

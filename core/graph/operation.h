@@ -103,6 +103,8 @@ class Operation {
   virtual std::optional<QuantizedForm> quantized_form(std::span<const TensorSpec> /*inputs*/) const {
     return std::nullopt;
   }
+  /// Whether its first output has no negative values, given which inputs have none; false: not known.
+  virtual bool is_non_negative(const std::vector<bool>& /*inputs*/) const { return false; }
   /// Whether a sample's outputs depend on the other samples that are computed at the same time.
   virtual bool has_batch_statistics() const { return false; }
   /// Whether ranks can share it by features; nothing: they cannot.

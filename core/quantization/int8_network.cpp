@@ -18,6 +18,9 @@ constexpr int64_t kFormatVersion = 1;
 namespace key {
 constexpr const char* kVersionOfText = "version";
 constexpr const char* kWeightBits = "weight_bits";
+constexpr const char* kPerTensor = "per_tensor";
+constexpr const char* kActivationBits = "activation_bits";
+constexpr const char* kPowerOfTwo = "power_of_two";
 constexpr const char* kMethod = "method";
 constexpr const char* kSamples = "samples";
 constexpr const char* kInputs = "inputs";
@@ -29,7 +32,8 @@ constexpr double kSteps = 255;  ///< of a range
 /// Reads the text's members, or refuses them.
 class Reader {
  public:
-  Reader(const std::string& text, const std::string& file) : file_(file) {
+  Reader(const std::string& text, const std::string& file, const char* name, const char* remedy)
+      : file_(file), name_(name), remedy_(remedy) {
     std::string problem;
     auto parsed = Json::parse(text, &problem);
     if (!parsed) fail("it is not JSON: " + problem);
@@ -44,6 +48,11 @@ class Reader {
       fail(fmt::format("'{}' must be a whole number from {} to {}", name, least, most));
     return *value;
   }
+  bool flag(const char* name) const {
+    const Json* found = all_.find(name);
+    if (found == nullptr || !found->is_boolean()) fail(fmt::format("'{}' must be true or false", name));
+    return found->boolean();
+  }
   std::string text(const char* name) const {
     const Json* found = all_.find(name);
     if (found == nullptr || !found->is_text()) fail(fmt::format("'{}' must be a text", name));
@@ -54,6 +63,7 @@ class Reader {
     if (found == nullptr || !found->is_object()) fail(fmt::format("'{}' must be an object", name));
     return found->members();
   }
+  const std::vector<Json::Member>& members() const { return all_.members(); }
   ValueRange range(const Json::Member& member) const {
     const Json& pair = member.second;
     const bool is_pair =
@@ -71,50 +81,75 @@ class Reader {
     return range;
   }
   [[noreturn]] void fail(const std::string& text) const {
-    throw Error(ExitCode::data,
-                fmt::format("{}: the metadata '{}' is damaged: {}; quantise the network again",
-                            one_line(file_), kQuantizationMetadata, text));
+    throw Error(ExitCode::data, fmt::format("{}: the metadata '{}' is damaged: {}; {}", one_line(file_),
+                                            name_, text, remedy_));
   }
 
  private:
   std::string file_;
+  const char *name_, *remedy_;
   Json all_;
 };
+
+Json json_of(const InputRanges& ranges) {
+  Json json = Json::object();
+  for (const auto& [name, range] : ranges) json.add(name, Json::array({range.low, range.high}));
+  return json;
+}
+
+InputRanges ranges_of(const Reader& reader, const std::vector<Json::Member>& members) {
+  InputRanges ranges;
+  for (const Json::Member& member : members) ranges[member.first] = reader.range(member);
+  return ranges;
+}
 
 }  // namespace
 
 std::string to_text(const Int8Network& network) {
-  Json inputs = Json::object();
-  for (const auto& [name, range] : network.inputs) inputs.add(name, Json::array({range.low, range.high}));
   Json json = Json::object();
   json.add(key::kVersionOfText, kFormatVersion);
-  json.add(key::kWeightBits, network.weight_bits);
+  json.add(key::kWeightBits, network.weights.bits);
+  json.add(key::kPerTensor, network.weights.per_tensor);
+  json.add(key::kActivationBits, network.activations.bits);
+  json.add(key::kPowerOfTwo, network.weights.power_of_two);
   json.add(key::kMethod, network.method);
   json.add(key::kSamples, network.samples);
-  json.add(key::kInputs, std::move(inputs));
+  json.add(key::kInputs, json_of(network.inputs));
   json.add(key::kInF32, network.in_f32);
   return json.dump(-1, Json::NotUtf8::replace);
 }
 
 Int8Network int8_network_from(const std::string& text, const std::string& file) {
-  constexpr int64_t kLeastBits = 7, kMostBits = 8, kMostSamples = int64_t{1} << 53;
-  const Reader reader(text, file);
+  constexpr int64_t kMostSamples = int64_t{1} << 53;
+  const Reader reader(text, file, kQuantizationMetadata, "quantise the network again");
   if (reader.whole(key::kVersionOfText, 1, kMostSamples) > kFormatVersion)
     throw Error(ExitCode::data,
                 one_line(file) + ": a newer version of the program quantised this network; use that");
-  Int8Network network{.weight_bits = reader.whole(key::kWeightBits, kLeastBits, kMostBits),
+  const bool power_of_two = reader.flag(key::kPowerOfTwo);
+  Int8Network network{.weights = {.bits = reader.whole(key::kWeightBits, kLeastBits, kMostBits),
+                                  .per_tensor = reader.flag(key::kPerTensor),
+                                  .power_of_two = power_of_two},
+                      .activations = {.bits = reader.whole(key::kActivationBits, kLeastBits, kMostBits),
+                                      .power_of_two = power_of_two},
                       .method = reader.text(key::kMethod),
-                      .samples = reader.whole(key::kSamples, 1, kMostSamples),
-                      .inputs = {},
+                      .samples = reader.whole(key::kSamples, 0, kMostSamples),
+                      .inputs = ranges_of(reader, reader.members(key::kInputs)),
                       .in_f32 = {},
                       .file = file};
-  for (const Json::Member& member : reader.members(key::kInputs))
-    network.inputs[member.first] = reader.range(member);
   for (const Json::Member& member : reader.members(key::kInF32)) {
     if (!member.second.is_text()) reader.fail("a reason must be a text");
     network.in_f32[member.first] = member.second.text();
   }
   return network;
+}
+
+std::string ranges_text(const InputRanges& ranges) {
+  return json_of(ranges).dump(-1, Json::NotUtf8::replace);
+}
+
+InputRanges ranges_from(const std::string& text, const std::string& file) {
+  const Reader reader(text, file, kRangesMetadata, "choose weights of another checkpoint");
+  return ranges_of(reader, reader.members());
 }
 
 }  // namespace trainer

@@ -18,6 +18,15 @@
 #include "core/storage/stored_type.h"
 
 namespace trainer {
+namespace {
+
+/// Whether weights have the same integers once a normalisation is folded into them, which multiplies those of
+/// each output by a number. If not, they are stored as f32 and become integers after that.
+bool keeps_integers(const WeightLevels& levels) {
+  return !levels.per_tensor && !levels.power_of_two;
+}
+
+}  // namespace
 
 std::shared_ptr<const Int8Network> int8_network_in(const std::filesystem::path& weights) {
   const SafetensorsFile file(weights);
@@ -40,6 +49,13 @@ std::shared_ptr<const Int8Network> int8_network_named(const std::optional<FilePa
   return int8_network_in(find_trained(*resume).model);
 }
 
+std::optional<InputRanges> trained_ranges_in(const std::filesystem::path& weights) {
+  const SafetensorsFile file(weights);
+  const auto found = file.metadata().find(kRangesMetadata);
+  if (found == file.metadata().end()) return std::nullopt;
+  return ranges_from(found->second, weights.string());
+}
+
 void require_trainable(const std::filesystem::path& weights) {
   if (!SafetensorsFile(weights).metadata().contains(kQuantizationMetadata)) return;
   throw Error(ExitCode::data,
@@ -58,7 +74,7 @@ Int8Weights::Int8Weights(std::span<const Tensor> tensors, const std::filesystem:
   const WeightNames names = match_names(wanted, tied, file_);
   require_fit(wanted, path, file_, names, {.patterns = {}, .origin = {}, .tied = tied}, false);
   for (const Tensor* weight : wanted) {
-    const bool is_int8 = network_.inputs.contains(weight->name);
+    const bool is_int8 = keeps_integers(network_.weights) && network_.inputs.contains(weight->name);
     const StoredTensor* source = names.find(weight->name);
     const Shape& shape = whole_shape(*weight);
     items_.push_back(
@@ -78,12 +94,9 @@ void Int8Weights::produce(const Item& item, const ByteSink& sink) const {
                             one_line(item.source->name)));
   if (item.made.dtype == "F32" && !item.is_scale) return sink(std::as_bytes(std::span(values)));
   const auto outputs = static_cast<size_t>(item.source->shape[0]);
-  const size_t count = values.size() / outputs;
   std::vector<int8_t> integers(values.size());
   std::vector<float> scales(outputs);
-  for (size_t o = 0; o < outputs; ++o)
-    scales[o] = quantize_weights(std::span(values).subspan(o * count, count), network_.weight_bits,
-                                 integers.data() + o * count);
+  quantize_weights(values, network_.weights, scales, integers.data());
   sink(item.is_scale ? std::as_bytes(std::span(scales)) : std::as_bytes(std::span(integers)));
 }
 
@@ -92,6 +105,7 @@ void Int8Weights::compose(const ByteSink& sink) const {
   for (const Item& item : items_) tensors.push_back(item.made);
   StoredMetadata about = file_.metadata();
   about.erase(kBestMetadata);  // of the network in f32
+  about.erase(kRangesMetadata);
   about[kQuantizationMetadata] = to_text(network_);
   compose_safetensors(
       tensors, weights_metadata(about), [&](size_t i, const ByteSink& part) { produce(items_[i], part); },

@@ -19,12 +19,15 @@ std::shared_ptr<const Int8Network> int8_network_in(const std::filesystem::path& 
 
 /// The same of the file that run.resume names; null if it names none.
 std::shared_ptr<const Int8Network> int8_network_named(const std::optional<FilePath>& resume);
+/// The ranges that training found for it; nothing: it did not round. Throws Error (exit 65) if they are
+/// damaged.
+std::optional<InputRanges> trained_ranges_in(const std::filesystem::path& weights);
 
 /// Throws Error (exit 65) for weights of 8 bits, which training cannot start from.
 void require_trainable(const std::filesystem::path& weights);
 
 /// The weights of a file as another one: those of products in 8 bits as I8 with their scales, the others as
-/// F32, all under the network's names.
+/// F32, all under the network's names. If scales are of whole tensors or powers of two, all are F32.
 class Int8Weights {
  public:
   /// Throws Error (exit 65) if the file does not fit a network with these tensors. `tensors` must outlive it.

@@ -46,7 +46,8 @@ Program both_types(const Program& of, const Node& node, const QuantizableProduct
                    const Int8Network& network, const Planner& planner) {
   Program program;
   add_entry(program, kInInt8, of, node, product.form, kWeights);
-  Int8Network alone{.weight_bits = network.weight_bits,
+  Int8Network alone{.weights = network.weights,
+                    .activations = network.activations,
                     .inputs = {{kWeights, network.inputs.at(product.name)}}};
   quantize(std::make_shared<const Int8Network>(std::move(alone))).run(program);
   add_entry(program, kInF32, of, node, product.form, "f32.weights");

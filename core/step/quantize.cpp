@@ -48,7 +48,7 @@ class Quantizing {
     for (QuantizableProduct& product : quantizable_products(program_, entry_)) {
       const auto range = network_.inputs.find(product.name);
       if (range == network_.inputs.end()) continue;
-      const Quantization quantization = quantization_of(range->second);
+      const Quantization quantization = quantization_of(range->second, network_.activations);
       if (product.form.pads && quantization.zero_point != 0)
         throw Error(
             ExitCode::data,
@@ -88,7 +88,7 @@ class Quantizing {
       shift -= end.residual_factor * static_cast<double>(added.zero_point);
     }
     const auto weights =
-        build_.emit_all(std::make_shared<QuantizeWeights>(network_.weight_bits), {node.inputs[form.weight]});
+        build_.emit_all(std::make_shared<QuantizeWeights>(network_.weights), {node.inputs[form.weight]});
     const auto scales = build_.emit_all(
         std::make_shared<ProductScales>(bytes_of_.at(x), stored ? stored->scale : 1, shift),
         {weights[QuantizeWeights::kIntegers], weights[QuantizeWeights::kScale], node.inputs[form.bias]});

@@ -2,7 +2,6 @@
 #include "core/step/quantized_products.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "core/passes/uses.h"
@@ -46,11 +45,9 @@ std::vector<QuantizableProduct> quantizable_products(const Program& program, con
   return products;
 }
 
-Quantization quantization_of(const ValueRange& range) {
-  constexpr double kGreatestByte = 255, kGreatestOffset = 127;
-  constexpr int64_t kMiddle = 128;
-  if (range.low >= 0) return {.scale = range.high > 0 ? range.high / kGreatestByte : 1, .zero_point = 0};
-  return {.scale = std::max(-range.low, range.high) / kGreatestOffset, .zero_point = kMiddle};
+Quantization quantization_of(const ValueRange& range, const ActivationLevels& levels) {
+  const RangeScale found = levels.of_range(range.low, range.high);
+  return {.scale = found.scale > 0 ? found.scale : 1, .zero_point = found.zero_point};
 }
 
 }  // namespace trainer

@@ -25,8 +25,7 @@ struct QuantizableProduct {
 /// Those of an entry, in order. Products that share weights with others are left out: a name has one range.
 std::vector<QuantizableProduct> quantizable_products(const Program& program, const Entry& entry);
 
-/// The bytes that stand for a range. If it has no negative numbers, zero is 0; else zero is 128, and the
-/// range is made symmetric.
-Quantization quantization_of(const ValueRange& range);
+/// The bytes that stand for a range (base/activation_levels.h). The scale is 1 if it has only zeros.
+Quantization quantization_of(const ValueRange& range, const ActivationLevels& levels = {});
 
 }  // namespace trainer

@@ -13,7 +13,7 @@ namespace trainer {
 
 /// The inputs of a network's products, by the name of their weights, over all batches of one pass.
 struct ObservedInputs {
-  std::map<std::string, ValueRange> extremes;
+  InputRanges extremes;
   std::map<std::string, ValueCounts> counts;  ///< only within ranges that were given
 };
 

@@ -27,6 +27,7 @@ KernelCase differentiable(const std::string& name, const std::function<TensorId(
   row(add_apply_mask_cases) \
   row(add_soft_cross_entropy_cases) \
   row(add_element_loss_cases) \
+  row(add_fake_quantize_cases) \
   row(add_elementwise_cases) \
   row(add_for_each_cases) \
   row(add_attention_cases) \

@@ -99,32 +99,38 @@ TEST_CASE("bytes of images are the same from every layout, and numbers again") {
   }
 }
 
-TEST_CASE("weights have the bits that are asked for, a scale for each output, and keep their integers") {
-  for (const int64_t bits : {7, 8}) {
-    if (bits == 8 && !cpu::may_use(dnnl::cpu_isa::avx512_core_vnni)) continue;
+TEST_CASE("weights have the bits that are asked for, scales that they share, and keep their integers") {
+  const WeightLevels cases[] = {{.bits = 8},
+                                {.bits = 7},
+                                {.bits = 2},
+                                {.bits = 4, .per_tensor = true},
+                                {.bits = 7, .power_of_two = true},
+                                {.bits = 3, .per_tensor = true, .power_of_two = true}};
+  for (const WeightLevels& levels : cases) {
+    if (levels.bits == 8 && !cpu::may_use(dnnl::cpu_isa::avx512_core_vnni)) continue;
     for (const uint64_t seed : {1, 2}) {
       OneNode one;
       const Shape shape{5, 3, 2, 2};
       std::vector<float> values = eighths(shape, seed);
       std::fill_n(values.begin() + 12, 12, 0.0F);  // the second output
       const TensorId w = one.input("w", {shape, DType::f32}, values);
-      const auto made = one.build.emit_all(std::make_shared<QuantizeWeights>(bits), {w});
+      const auto made = one.build.emit_all(std::make_shared<QuantizeWeights>(levels), {w});
       one.output("integers", made[QuantizeWeights::kIntegers]);
       one.output("scale", made[QuantizeWeights::kScale]);
       const std::vector<double> integers = one.result("integers"), scale = one.result("scale");
-      CHECK(scale[1] == 1);
+      CHECK((levels.per_tensor ? scale[1] == scale[0] : scale[1] == 1));
       std::vector<float> again(values.size());
       for (size_t i = 0; i < values.size(); ++i) {
-        CHECK(std::abs(integers[i]) <= static_cast<double>(greatest_weight(bits)));
+        CHECK(std::abs(integers[i]) <= static_cast<double>(greatest_weight(levels.bits)));
         CHECK(std::abs(scale[i / 12] * integers[i] - static_cast<double>(values[i])) <=
               scale[i / 12] * 0.5001);
+        if (levels.power_of_two) CHECK(std::log2(scale[i / 12]) == std::nearbyint(std::log2(scale[i / 12])));
         again[i] = static_cast<float>(scale[i / 12]) * static_cast<float>(integers[i]);
       }
-      std::vector<int8_t> kept(12);
-      for (size_t o = 0; o < 5; ++o) {
-        quantize_weights(std::span(again).subspan(o * 12, 12), bits, kept.data());
-        CHECK(std::ranges::equal(kept, std::span(integers).subspan(o * 12, 12)));
-      }
+      std::vector<int8_t> kept(values.size());
+      std::vector<float> same(5);
+      quantize_weights(again, levels, same, kept.data());
+      CHECK(std::ranges::equal(kept, integers));
     }
   }
 }

@@ -9,7 +9,8 @@ namespace trainer {
 namespace {
 
 const Int8Network kNetwork{
-    .weight_bits = 8,
+    .weights = {.bits = 8, .per_tensor = true, .power_of_two = true},
+    .activations = {.bits = 4, .power_of_two = true},
     .method = "entropy",
     .samples = 512,
     .inputs = {{"conv1.weight", {.low = 0, .high = 2.640625}}, {"fc.weight", {.low = -0.1, .high = 1e-30}}},
@@ -46,8 +47,11 @@ TEST_CASE("damaged metadata of a network in 8 bits is refused by what is wrong")
       {"{", "it is not JSON"},
       {"[]", "expected an object"},
       {"{}", "'version' must be a whole number"},
-      {changed("\"weight_bits\":8", "\"weight_bits\":9"), "'weight_bits' must be a whole number from 7 to 8"},
-      {changed("\"samples\":512", "\"samples\":0"), "'samples' must be a whole number from 1"},
+      {changed("\"weight_bits\":8", "\"weight_bits\":9"), "'weight_bits' must be a whole number from 2 to 8"},
+      {changed("\"activation_bits\":4", "\"activation_bits\":1"),
+       "'activation_bits' must be a whole number from 2 to 8"},
+      {changed("\"per_tensor\":true", "\"per_tensor\":1"), "'per_tensor' must be true or false"},
+      {changed("\"samples\":512", "\"samples\":-1"), "'samples' must be a whole number from 0"},
       {changed("\"entropy\"", "3"), "'method' must be a text"},
       {changed("2.640625", "-1"), "the range of 'conv1.weight' must be two finite numbers"},
       {changed("2.640625", "1e999"), "damaged"},

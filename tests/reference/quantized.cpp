@@ -34,15 +34,20 @@ void dequantize(const Call& call) {
 }
 
 void quantize_weights(const Call& call) {
-  const auto limit = static_cast<double>(greatest_weight(call.as<QuantizeWeights>().bits));
+  const WeightLevels& levels = call.as<QuantizeWeights>().levels;
+  const auto limit = static_cast<double>(greatest_weight(levels.bits));
   const int64_t outputs = call.shape_in(QuantizeWeights::kWeight)[0],
-                count = call.count_in(QuantizeWeights::kWeight) / outputs;
+                all = call.count_in(QuantizeWeights::kWeight), count = all / outputs;
   for (int64_t o = 0; o < outputs; ++o) {
     const double* w = call.in(QuantizeWeights::kWeight) + o * count;
+    const double* sharing = levels.per_tensor ? call.in(QuantizeWeights::kWeight) : w;
     double greatest = 0;
-    for (int64_t i = 0; i < count; ++i) greatest = std::max(greatest, std::abs(w[i]));
+    for (int64_t i = 0; i < (levels.per_tensor ? all : count); ++i)
+      greatest = std::max(greatest, std::abs(sharing[i]));
+    double scale = greatest > 0 ? greatest / limit : 1;
+    if (levels.power_of_two) scale = std::exp2(std::ceil(std::log2(scale)));
     // As a float: a device stores it as one, and integers follow from what is stored.
-    const double scale = greatest > 0 ? static_cast<double>(static_cast<float>(greatest / limit)) : 1;
+    scale = static_cast<double>(static_cast<float>(scale));
     call.out(QuantizeWeights::kScale)[o] = scale;
     for (int64_t i = 0; i < count; ++i)
       call.out<int8_t>(QuantizeWeights::kIntegers)[o * count + i] =

@@ -16,6 +16,7 @@
   row(add_element_loss) \
   row(add_elementwise) \
   row(add_embedding) \
+  row(add_fake_quantize) \
   row(add_gram_batch_norm) \
   row(add_group_norm) \
   row(add_guards) \

@@ -33,6 +33,9 @@ class Binary final : public Operation {
                                          std::span<const TensorSpec> outputs) const override {
     return links_of_elements({kA, kB}, outputs[kY].shape);
   }
+  bool is_non_negative(const std::vector<bool>& inputs) const override {
+    return relu || (inputs[kA] && inputs[kB]);
+  }
 
   const Kind kind;
   const bool relu;

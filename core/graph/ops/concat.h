@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "core/graph/operation.h"
 
 namespace trainer {
@@ -17,6 +19,9 @@ class Concat final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_non_negative(const std::vector<bool>& inputs) const override {
+    return std::ranges::find(inputs, false) == inputs.end();
+  }
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return axis >= 2;
   }
@@ -40,6 +45,7 @@ class Slice final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_non_negative(const std::vector<bool>& inputs) const override { return inputs[kX]; }
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return axis >= 2;
   }

@@ -58,6 +58,7 @@ class Dropout final : public Operation {
                                          std::span<const TensorSpec> outputs) const override {
     return links_of_elements({kX}, outputs[kY].shape);
   }
+  bool is_non_negative(const std::vector<bool>& inputs) const override { return inputs[kX]; }
 
   const DropoutSettings settings;
   const std::optional<DropoutPart> part;  ///< of x; absent: x has whole samples

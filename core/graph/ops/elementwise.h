@@ -11,6 +11,8 @@
 // end turns each functor into an operation, its gradient, a layer of that name and both backends' loops.
 // `onnx` writes y = f(x) with operators of ONNX (core/export/onnx_graph.h), for `trainer export`.
 //
+// A functor whose y is never negative says so (kIsNonNegative).
+//
 // A NaN x gives a NaN y. Gradients are zero only for an x that is known to be clamped, as in PyTorch: a NaN x
 // or y passes dy. So comparisons test whether a number is out of bounds, never whether it is within them. The
 // sign of a zero may be lost.
@@ -23,6 +25,7 @@ enum class Reads { x, y };
 /// y = max(x, 0)
 struct Relu {
   static constexpr const char* kName = "relu";
+  static constexpr bool kIsNonNegative = true;
   static constexpr const char* kHelp = "y = max(x, 0)";
   static constexpr Reads kGradientReads = Reads::y;
   template <class F>
@@ -68,6 +71,7 @@ struct LeakyRelu {
 /// y = 1 / (1 + exp(-x)), dy/dx = y * (1 - y)
 struct Sigmoid {
   static constexpr const char* kName = "sigmoid";
+  static constexpr bool kIsNonNegative = true;
   static constexpr const char* kHelp = "y = 1 / (1 + exp(-x))";
   static constexpr Reads kGradientReads = Reads::y;
   template <class F>
@@ -219,6 +223,7 @@ struct Elu {
 /// y = log(1 + exp(x)), without overflow; dy/dx = 1 / (1 + exp(-x))
 struct Softplus {
   static constexpr const char* kName = "softplus";
+  static constexpr bool kIsNonNegative = true;
   static constexpr const char* kHelp = "y = log(1 + exp(x))";
   static constexpr Reads kGradientReads = Reads::x;
   template <class F>
@@ -267,6 +272,7 @@ struct Mish {
 /// y = min(max(x, 0), 6)
 struct Relu6 {
   static constexpr const char* kName = "relu6";
+  static constexpr bool kIsNonNegative = true;
   static constexpr const char* kHelp = "y = min(max(x, 0), 6)";
   static constexpr Reads kGradientReads = Reads::y;
   template <class F>
@@ -313,6 +319,7 @@ struct HardTanh {
 /// y = min(max(x + 3, 0), 6) / 6
 struct HardSigmoid {
   static constexpr const char* kName = "hard_sigmoid";
+  static constexpr bool kIsNonNegative = true;
   static constexpr const char* kHelp = "y = min(max(x + 3, 0), 6) / 6";
   static constexpr Reads kGradientReads = Reads::x;
   template <class F>

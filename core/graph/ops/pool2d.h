@@ -22,6 +22,7 @@ class MaxPool2d final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,
                                          std::span<const TensorSpec> outputs) const override;
+  bool is_non_negative(const std::vector<bool>& inputs) const override { return inputs[kX]; }
 
   const Conv2dGeometry geometry;
 };
@@ -60,6 +61,7 @@ class AvgPool2d final : public Operation {
                                          std::span<const TensorSpec> outputs) const override {
     return links_of_channels({kX}, outputs[kY].shape);
   }
+  bool is_non_negative(const std::vector<bool>& inputs) const override { return inputs[kX]; }
 
   const Conv2dGeometry geometry;
 };

@@ -50,14 +50,16 @@ std::vector<TensorSpec> Dequantize::infer(std::span<const TensorSpec> inputs) co
 }
 
 void QuantizeWeights::describe(AttributeVisitor& visit) const {
-  visit("bits", bits);
+  visit("bits", levels.bits);
+  visit("per_tensor", levels.per_tensor);
+  visit("power_of_two", levels.power_of_two);
 }
 
 std::vector<TensorSpec> QuantizeWeights::infer(std::span<const TensorSpec> inputs) const {
-  constexpr int64_t kExact = 7, kFull = 8;
   expect_count(inputs, kInputs);
   expect_type(inputs, {kWeight}, DType::f32);
-  expect(bits == kExact || bits == kFull, fmt::format("weights have 7 or 8 bits, got {}", bits));
+  expect(levels.bits >= kLeastBits && levels.bits <= kMostBits,
+         fmt::format("weights have {} to {} bits, got {}", kLeastBits, kMostBits, levels.bits));
   return {{.shape = inputs[kWeight].shape, .dtype = DType::i8}, of_outputs(inputs[kWeight])};
 }
 

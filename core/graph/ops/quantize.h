@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/weight_bits.h"
 #include "core/graph/operation.h"
 
 namespace trainer {
@@ -36,20 +37,20 @@ class Dequantize final : public Operation {
   const Quantization quantization;
 };
 
-/// Weights of 7 or 8 bits: w f32 (O, ...) -> integers i8 of its shape, scale f32 (O), w = scale[o] * integer,
-/// as base/weight_bits.h says.
+/// w f32 (O, ...) -> integers i8 of its shape, scale f32 (O), w = scale[o] * integer, as base/weight_bits.h
+/// says. The scales are 1 where all weights are zero.
 class QuantizeWeights final : public Operation {
  public:
   enum : size_t { kWeight, kInputs };
   enum : size_t { kIntegers, kScale };
 
-  explicit QuantizeWeights(int64_t of_bits) : bits(of_bits) {}
+  explicit QuantizeWeights(WeightLevels to) : levels(to) {}
   std::string_view name() const override { return "quantize_weights"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
-  const int64_t bits;
+  const WeightLevels levels;
 };
 
 /// Multiplier and bias of a product in 8 bits (ops/quantized_product.h) of x with this quantisation, whose

@@ -20,6 +20,7 @@ class Reshape final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool is_view() const override { return true; }
+  bool is_non_negative(const std::vector<bool>& inputs) const override { return inputs[kX]; }
   bool is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   /// Of equal dimensions, and of several that become one: the first of these are its channels.
   std::vector<ChannelLink> channel_links(std::span<const TensorSpec> inputs,

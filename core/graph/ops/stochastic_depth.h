@@ -21,6 +21,7 @@ class StochasticDepth final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == kX; }
+  bool is_non_negative(const std::vector<bool>& inputs) const override { return inputs[kX]; }
 
   /// The factor of all elements of a sample.
   static TRAINER_HD float factor(const DropoutSettings& settings, int32_t sample, int32_t step) {

@@ -50,6 +50,16 @@ elementwise::Reads gradient_reads(const elementwise::Function& function) {
   return std::visit([](const auto& f) { return f.kGradientReads; }, function);
 }
 
+bool Unary::is_non_negative(const std::vector<bool>& /*inputs*/) const {
+  return std::visit(
+      [](const auto& f) {
+        return requires {
+          f.kIsNonNegative;
+        };
+      },
+      function);
+}
+
 std::string_view Unary::name() const {
   return function_name(function);
 }

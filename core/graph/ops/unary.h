@@ -29,6 +29,7 @@ class Unary final : public Operation {
                                          std::span<const TensorSpec> outputs) const override {
     return links_of_elements({kX}, outputs[kY].shape);
   }
+  bool is_non_negative(const std::vector<bool>& inputs) const override;
 
   const elementwise::Function function;
 };
