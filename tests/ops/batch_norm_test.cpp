@@ -157,6 +157,26 @@ TEST_CASE("with statistics that are given it has gradients too, folded away nowh
   }
 }
 
+TEST_CASE("a folded normalisation has gradients: weights, bias, gamma and beta") {
+  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 3, 3, 3}, Shape{33, 7, 1, 1}, Shape{4, 1, 5, 3}}) {
+    for (const bool has_bias : {false, true}) {
+      check_program(fmt::format("fold {} bias {}", to_string(shape), has_bias), [&](Sketch& sketch) {
+        const Shape channels{shape[0]};
+        const std::vector<TensorId> given{
+            sketch.parameter("w", shape),        has_bias ? sketch.parameter("b", channels) : kNone,
+            sketch.parameter("gamma", channels), sketch.parameter("beta", channels),
+            sketch.input("mean", channels),      sketch.input("variance", channels, Values::positive)};
+        const auto folded = sketch.build().emit_all(std::make_shared<FoldBatchNorm>(1e-3), given);
+        const TensorId x = sketch.input("x", {2, shape[1], 5, 5});
+        const TensorId y = sketch.build().emit<Conv2d>({x, folded[0], folded[1]},
+                                                       Conv2dGeometry{.kernel = {shape[2], shape[3]}});
+        sketch.output("y", y);
+        sketch.loss(y);
+      });
+    }
+  }
+}
+
 TEST_CASE("a running average takes its share of what is new") {
   check_program("lerp", [](Sketch& sketch) {
     const TensorId old = sketch.input("old", {37}), fresh = sketch.input("fresh", {37});

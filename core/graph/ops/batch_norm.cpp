@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
+#include <stdexcept>
 
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/channels.h"
+#include "core/graph/ops/reshape.h"
 
 namespace trainer {
 namespace {
@@ -40,6 +43,27 @@ void expect_table(std::span<const TensorSpec> inputs, size_t place, int64_t chan
          fmt::format("expected two numbers of each of {} channels from each rank, got {}", channels,
                      to_string(table)));
   expect_type(inputs, {place}, DType::f32);
+}
+
+/// A constant for each channel of this input.
+TensorId filled(const Backward& backward, size_t input, const char* name, double value) {
+  const Shape channels = backward.shape(input);
+  return backward.build.program().persistent(fmt::format("{}.{}", name, channels[0]), {channels, DType::f32},
+                                             Role::constant,
+                                             {.kind = Initial::Kind::fill, .a = value, .b = 0, .table = {}});
+}
+TensorId zero_channels(const Backward& backward, size_t input) {
+  return filled(backward, input, "zeros", 0);
+}
+TensorId one_channels(const Backward& backward, size_t input) {
+  return filled(backward, input, "ones", 1);
+}
+
+/// The sum over all of w (C, ...) that belongs to a channel.
+TensorId sum_of_channels(Builder& build, TensorId w) {
+  const Shape shape = build.shape(w);
+  const Shape image{1, shape[0], numel(shape) / shape[0], 1};
+  return build.emit<AddChannelsBackward>({build.emit<Reshape>({w}, image)});
 }
 
 }  // namespace
@@ -133,20 +157,13 @@ std::vector<TensorSpec> BatchNormInference::infer(std::span<const TensorSpec> in
 /// of dy. Both products with s are normalisations again, with a mean, shift or factor of 0 or 1.
 std::vector<TensorId> BatchNormInference::gradient(const Backward& backward) const {
   const TensorId dy = backward.dy[kY], gamma = backward.x(kGamma), mean = backward.x(kMean),
-                 variance = backward.x(kVariance);
-  const Shape channels = backward.shape(kGamma);
-  auto filled = [&](const char* name, double value) {
-    return backward.build.program().persistent(
-        fmt::format("{}.{}", name, channels[0]), {channels, DType::f32}, Role::constant,
-        {.kind = Initial::Kind::fill, .a = value, .b = 0, .table = {}});
-  };
-  const TensorId zeros = filled("zeros", 0);
+                 variance = backward.x(kVariance), zeros = zero_channels(backward, kGamma);
   std::vector<TensorId> gradients(kInputs, kNone);
   if (backward.wanted[kX])
     gradients[kX] = backward.build.emit<BatchNormInference>({dy, gamma, zeros, zeros, variance}, eps);
   if (backward.wanted[kGamma]) {
     const TensorId x = backward.build.emit<BatchNormInference>(
-        {backward.x(kX), filled("ones", 1), zeros, mean, variance}, eps);
+        {backward.x(kX), one_channels(backward, kGamma), zeros, mean, variance}, eps);
     const TensorId products = backward.build.emit<Binary>({dy, x}, Binary::Kind::mul);
     gradients[kGamma] = backward.build.emit<AddChannelsBackward>({products});
   }
@@ -174,6 +191,32 @@ std::vector<TensorSpec> FoldBatchNorm::infer(std::span<const TensorSpec> inputs)
   expect_count(inputs, kInputs);
   expect_type(inputs, {kWeight, kBias, kGamma, kBeta, kMean, kVariance}, DType::f32);
   return {inputs[kWeight], inputs[kGamma]};
+}
+
+/// With dw and db the gradients of the folded weight and bias: dweight = dw * s, dbias = db * s, dbeta = db,
+/// dgamma = (sum of dw * w + db * (bias - mean)) / sqrt(variance + eps). The products with s are foldings
+/// again, with a gamma of 1 for the last, and a mean or shift of 0.
+std::vector<TensorId> FoldBatchNorm::gradient(const Backward& backward) const {
+  Builder& build = backward.build;
+  const TensorId dw = backward.dy[kFoldedWeight], db = backward.dy[kFoldedBias],
+                 zeros = zero_channels(backward, kGamma);
+  if (dw == kNone || db == kNone)
+    throw std::logic_error("a folded normalisation has a gradient only if weight and bias are both used");
+  const auto op = std::make_shared<FoldBatchNorm>(eps);
+  const auto scaled = build.emit_all(op, {dw, db, backward.x(kGamma), zeros, zeros, backward.x(kVariance)});
+  std::vector<TensorId> gradients(kInputs, kNone);
+  gradients[kWeight] = scaled[kFoldedWeight];
+  if (backward.x(kBias) != kNone) gradients[kBias] = scaled[kFoldedBias];
+  gradients[kBeta] = db;
+  if (!backward.wanted[kGamma]) return gradients;
+  const auto unit =
+      build.emit_all(op, {backward.x(kWeight), backward.x(kBias), one_channels(backward, kGamma), zeros,
+                          backward.x(kMean), backward.x(kVariance)});
+  const auto times = [&](TensorId a, TensorId b) { return build.emit<Binary>({a, b}, Binary::Kind::mul); };
+  gradients[kGamma] = build.emit<Binary>(
+      {sum_of_channels(build, times(dw, unit[kFoldedWeight])), times(db, unit[kFoldedBias])},
+      Binary::Kind::add);
+  return gradients;
 }
 
 }  // namespace trainer

@@ -126,7 +126,8 @@ class BatchNormInference final : public Operation {
 };
 
 /// The convolution that also computes the normalisation after it: w (C, …), bias (C) or absent, gamma, beta,
-/// mean, variance -> w * s and (bias - mean) * s + beta, with s = gamma / sqrt(variance + eps).
+/// mean, variance -> w * s and (bias - mean) * s + beta, with s = gamma / sqrt(variance + eps). The
+/// statistics get no gradient.
 class FoldBatchNorm final : public Operation {
  public:
   enum : size_t {
@@ -145,6 +146,7 @@ class FoldBatchNorm final : public Operation {
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
 
   const double eps;
 };
