@@ -26,7 +26,7 @@ class BatchNormLayer final : public Layer {
     const TensorId beta = context.parameter("bias", channels, constant(0));
     const TensorId mean = state(context, "running_mean", channels, 0);
     const TensorId variance = state(context, "running_var", channels, 1);
-    if (!context.training || has_fixed_statistics(context))
+    if (!context.training || context.given_statistics || has_fixed_statistics(context))
       return {context.build.emit<BatchNormInference>({x[0], gamma, beta, mean, variance}, eps_)};
     const std::vector<TensorId> y =
         context.build.emit_all(std::make_shared<BatchNorm>(eps_), {x[0], gamma, beta, kNone});

@@ -15,6 +15,7 @@ struct LayerContext {
   Builder& build;
   std::string name;  ///< its own, or its number: parameters are called `name.weight`
   bool training = false;
+  bool given_statistics = false;  ///< batch normalisation uses its running statistics in training, too
   uint64_t seed = 0;
   TensorId sample_index = kNone;    ///< i32 (N): place of each sample in the global batch
   TensorId step = kNone;            ///< i32 (1)

@@ -33,10 +33,12 @@ void fold(Program& program, EntryEditor& nodes, size_t conv, size_t norm) {
   nodes.set_output(conv, Conv2d::kY, normalise.outputs[BatchNormInference::kY]);
 }
 
-/// In training a normalisation is folded only if no gradient passes: the folding has none.
-void fold_all(Program& program, Entry& entry) {
+/// To fold saves time only if no gradient passes: that of the folding costs more than that of a
+/// normalisation.
+void fold_all(Program& program, Entry& entry, Folding folding) {
   std::vector<bool> is_differentiated(program.tensors.size(), false);
-  if (entry.name == entry_name::kTrainStep) is_differentiated = depends_on_trained(program, entry);
+  if (entry.name == entry_name::kTrainStep && folding == Folding::without_gradient)
+    is_differentiated = depends_on_trained(program, entry);
   EntryEditor nodes(entry);
   const size_t count = nodes.size();
   for (size_t n = 0; n < count; ++n) {
@@ -54,9 +56,9 @@ void fold_all(Program& program, Entry& entry) {
 
 }  // namespace
 
-Pass fold_batch_norm() {
-  auto run = [](Program& program) {
-    for (Entry& entry : program.entries) fold_all(program, entry);
+Pass fold_batch_norm(Folding folding) {
+  auto run = [folding](Program& program) {
+    for (Entry& entry : program.entries) fold_all(program, entry, folding);
   };
   return {
       .name = "fold_batch_norm",

@@ -29,9 +29,10 @@ void check_order(const std::vector<Pass>& passes);
 
 /// A batch normalisation with a sum as its only reader adds the other operand in its own pass.
 Pass fuse_residual();
-/// In evaluation, and if nothing is trained, a batch normalisation with given statistics after a convolution
-/// becomes part of the convolution's weights.
-Pass fold_batch_norm();
+/// Which normalisations are folded: those that no gradient passes, or all.
+enum class Folding { without_gradient, all };
+/// A batch normalisation with given statistics after a convolution becomes part of the convolution's weights.
+Pass fold_batch_norm(Folding folding = Folding::without_gradient);
 /// A sum that is the only reader of a convolution or linear layer is computed with it, where no gradient
 /// passes and the device's planner accepts it. Comes after fold_batch_norm, which needs a convolution's own
 /// result.

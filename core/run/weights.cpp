@@ -100,7 +100,7 @@ bool is_held(const Executable& executable, TensorId id) {
 bool is_weight(const Tensor& tensor) {
   if (tensor.role == Role::parameter) return true;
   return tensor.role == Role::state && tensor.spec.dtype == DType::f32 &&
-         !tensor.name.ends_with(state_suffix::kAverage);
+         !tensor.name.ends_with(state_suffix::kAverage) && !tensor.name.ends_with(state_suffix::kRange);
 }
 
 StoredMetadata weights_metadata(const StoredMetadata& about) {

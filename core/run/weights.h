@@ -12,7 +12,8 @@
 
 namespace trainer {
 
-/// The tensors of a trained network: parameters and running statistics, without their averages.
+/// The tensors of a trained network: parameters and running statistics, without averages, and without the
+/// ranges of compression.quantize.
 bool is_weight(const Tensor& tensor);
 
 /// The metadata of a file of weights, `about` included.

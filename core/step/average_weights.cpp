@@ -18,10 +18,11 @@ namespace {
 /// f32 (updates), a constant.
 constexpr const char* kAverageShares = "ema_table";
 
-/// Whether training changes it and evaluation reads it: a parameter, or a running statistic.
+/// Whether training changes it and evaluation reads it: a parameter, or a running statistic. Ranges are
+/// averages already.
 bool is_averaged(const Tensor& tensor) {
   const bool learnt = tensor.role == Role::parameter || tensor.role == Role::state;
-  return learnt && tensor.spec.dtype == DType::f32;
+  return learnt && tensor.spec.dtype == DType::f32 && !tensor.name.ends_with(state_suffix::kRange);
 }
 
 /// The value that each state has once the entry has run, by state.

@@ -29,6 +29,7 @@ void add_network(Program& program, const ForwardSpec& spec, const std::vector<Te
   const LayerContext context{.build = build,
                              .name = "",
                              .training = std::string_view(name) == entry_name::kTrainStep,
+                             .given_statistics = spec.given_statistics,
                              .seed = spec.seed,
                              .sample_index = program.find(input_name::kSampleIndex),
                              .step = step_counter(program),

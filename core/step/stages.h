@@ -6,6 +6,7 @@
 #include "core/base/mesh.h"
 #include "core/passes/pass.h"
 #include "core/quantization/int8_network.h"
+#include "core/step/fake_quantize.h"
 #include "core/step/forward.h"
 #include "core/step/prune.h"
 #include "core/step/stage_cuts.h"
@@ -106,6 +107,12 @@ Pass prune_gradients();
 /// Applies the masks to what the update gives: moments from before a weight was taken out still move it. The
 /// average of a masked weight, once it is zero, stays so by itself.
 Pass prune();
+/// Rounds weights and inputs of products to few bits, but computes in f32 (Jacob et al., CVPR 2018); see
+/// fake_quantize.h. The range of an input is the state NAME.range f32 (2), with NAME the product's weights:
+/// its least and greatest value, zero included, which training moves as it moves running statistics. Batch
+/// normalisations with given statistics are folded into their convolutions first, as in 8 bits. Comes before
+/// all fusions.
+Pass fake_quantize(const FakeQuantizeSpec& spec);
 /// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic,
 /// unless the step was skipped; `evaluate_averages` is `evaluate` with these. With `warmup_updates`, those of
 /// the run, the decay of update t is at most (1 + t) / (10 + t).

@@ -63,6 +63,7 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   if (spec.forward.teacher) step.stage(teacher(spec.forward, logits));
   step.stage(loss(spec.forward, logits));
   if (spec.prune) step.stage(choose_pruned(*spec.prune));
+  if (spec.fake_quantize) step.stage(fake_quantize(*spec.fake_quantize));
   const bool shares_tensors = spec.mesh.tensor > 1, has_parts = spec.mesh.shards > 1;
   if (shares_tensors) step.stage(tensor_parallel(spec.mesh, spec.tensor_origin));
   const bool has_stages = spec.mesh.stages > 1;

@@ -10,6 +10,7 @@
 #include "core/base/precision.h"
 #include "core/passes/table.h"
 #include "core/quantization/int8_network.h"
+#include "core/step/fake_quantize.h"
 #include "core/step/forward.h"
 #include "core/step/prune.h"
 #include "core/step/stage_cuts.h"
@@ -32,6 +33,7 @@ struct StepSpec {
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of tensors that travel together
   UpdateSpec update;
   std::optional<PruneSpec> prune;
+  std::optional<FakeQuantizeSpec> fake_quantize;        ///< training only
   std::shared_ptr<const Int8Network> int8;              ///< inference: products in 8 bits; null: none
   std::shared_ptr<const RangeObservation> observation;  ///< inference: null: nothing is observed
   std::optional<double> ema_decay;

@@ -9,6 +9,7 @@
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/pool2d.h"
 #include "core/passes/pass.h"
+#include "core/step/fake_quantize.h"
 #include "core/step/quantized_products.h"
 #include "cpu/backend.h"
 #include "tests/passes/draft.h"
@@ -223,5 +224,49 @@ TEST_CASE("a network in 8 bits gives nearly the results of f32, alike on the CPU
     CHECK(relative_error(expected, wide) < 0.06);
     CHECK(relative_error(expected, wide) > 1e-4);
     CHECK(relative_error(found, expected) < 0.01);  // roundings of sums may differ by one
+  }
+}
+
+TEST_CASE("what training rounds to is what products in 8 bits compute") {
+  const Backend cpu = make_cpu_backend(2), reference = make_reference_backend();
+  const FakeQuantizeSpec exact{.weights = {.bits = 7}},
+      coarse{.weights = {.bits = 4, .per_tensor = true, .power_of_two = true},
+             .activations = {.bits = 5, .power_of_two = true}};
+  for (const FakeQuantizeSpec& spec : {exact, coarse}) {
+    INFO(spec.weights.bits << " bits");
+    QuantizedDraft trained = residual_network();
+    trained.program.entries[0].name = entry_name::kTrainStep;
+    trained.run({fake_quantize(spec)});
+    auto values = random_values(trained.program, 4);
+    Int8Network network = ranges({});
+    network.weights = spec.weights;
+    network.activations = spec.activations;
+    for (auto& [name, numbers] : values) {
+      if (name.ends_with(state_suffix::kRange)) numbers = {0, 0};
+    }
+    values[state_name::kStep] = {0};
+    Session session(trained.program, reference);
+    session.set(values);
+    session.run(entry_name::kTrainStep);
+    values.erase(state_name::kStep);
+    for (const Tensor& tensor : trained.program.tensors) {
+      if (!tensor.name.ends_with(state_suffix::kRange)) continue;
+      const std::vector<double> range = session.persistent(tensor.name);
+      CHECK(range[1] > 0);
+      network.inputs[tensor.name.substr(0, tensor.name.size() - 6)] = {.low = range[0], .high = range[1]};
+      values.erase(tensor.name);
+    }
+    REQUIRE(network.inputs.size() == 5);
+    CHECK(network.inputs.at("one.weight").low == 0);
+    CHECK(network.inputs.at("head.weight").low < 0);
+    QuantizedDraft narrow = residual_network();
+    narrow.run({fold_batch_norm(), fuse_addend(*cpu.planner), fuse_relu(),
+                quantize(std::make_shared<const Int8Network>(network)), dead_code()});
+    const std::vector<double> rounded = session.output(entry_name::kTrainStep, "y");
+    const Program plain = residual_network().program;
+    const double in_int8 = relative_error(result_of(narrow.program, reference, values, "y"), rounded),
+                 in_f32 = relative_error(result_of(plain, reference, values, "y"), rounded);
+    INFO(in_int8 << " in 8 bits, " << in_f32 << " in f32");
+    CHECK(in_int8 < 0.1 * in_f32);
   }
 }

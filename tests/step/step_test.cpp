@@ -32,6 +32,7 @@ StepSpec everything(const Optimizer& optimizer, const Planner& planner) {
       .shard_optimizer = true,
       .update = {.optimizer = &optimizer, .learning_rates = {0.1f}, .guards = {.loss = true, .counts = true}},
       .prune = PruneSpec{},
+      .fake_quantize = FakeQuantizeSpec{},
       .ema_decay = 0.9};
   spec.passes.pixels[entry_name::kTrainStep] = {.scale = {1}, .offset = {0}};
   spec.passes.samples[entry_name::kTrainStep].name = "train";
@@ -48,6 +49,7 @@ TEST_CASE("a training step is forward, backward, accumulate, reduce, guard, upda
                                  "teacher",
                                  "loss",
                                  "choose_pruned",
+                                 "fake_quantize",
                                  "fold_batch_norm",
                                  "fuse_addend",
                                  "fuse_residual",
