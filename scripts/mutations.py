@@ -20,6 +20,16 @@ PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text", "test_train",
 
 # name: file, the text before, the text after, the program that must notice, and its cases
 MUTATIONS = {
+    # Products that read rounded factors.
+    "rounds_half_up": ("core/base/activation_levels.h", "return (((clipped + kRounds) - kRounds) - zero) * scale;",
+                       "return (static_cast<float>(static_cast<int>(clipped + 0.5f)) - zero) * scale;", "test_ops", "fake_quantize:*"),
+    "begins_a_step_late": ("core/graph/ops/fake_quantize.h", "*now >= step;", "*now > step;", "test_ops", "fake_quantize:*"),
+    "range_clips_its_batch": ("cpu/fake_quantize.cpp", "used.add(seen);", "", "test_ops", "fake_quantize:*"),
+    "targets_are_rounded": ("core/step/fake_quantize.cpp", "is_factor || !is_from_outside(program_.tensor(id).role)", "true", "test_step",
+                            "fake_quantize:*"),
+    "padded_signs_rounded": ("core/step/fake_quantize.cpp", "product.form.pads && !non_negative[static_cast<size_t>(x)]", "false", "test_step",
+                             "fake_quantize:*"),
+    "folded_gamma_without_bias": ("core/graph/ops/batch_norm.cpp", "times(db, unit[kFoldedBias])", "zeros", "test_ops", "a folded normalisation*"),
     # Networks that ranks divide.
     "bias_on_every_rank": ("core/step/tensor_parallel.cpp", "node.inputs[Linear::kBias] = on_first_rank(node.inputs[Linear::kBias]);",
                            "node.inputs[Linear::kBias] = for_shared_work(node.inputs[Linear::kBias]);", "test_train", "ranks that share*"),

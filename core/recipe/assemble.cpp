@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/data/formats.h"
+#include "core/graph/ops/batch_norm.h"
 #include "core/recipe/teacher.h"
 #include "core/tasks/confusion_matrix.h"
 
@@ -92,6 +93,25 @@ PruneSpec prune_spec(const Recipe& recipe) {
   return recipe.compression.prune_spec([&recipe](const std::string& key) { return recipe.origin_of(key); });
 }
 
+FakeQuantizeSpec quantize_spec(const Recipe& recipe, int64_t begin) {
+  return recipe.compression.quantize.spec(
+      begin, [&recipe](const std::string& key) { return recipe.origin_of(key); });
+}
+
+/// Throws Error (exit 78) if products have nothing to round, or batch normalisations would use the first
+/// values of their statistics in training.
+void check_quantize(const Recipe& recipe, const Program& program) {
+  fake_quantized(program, quantize_spec(recipe, 0));
+  if (recipe.model.initial_weights) return;
+  for (const Node& node : program.find_entry(entry_name::kTrainStep)->nodes) {
+    if (dynamic_cast<const BatchNormInference*>(node.op.get()) == nullptr) continue;
+    fail_at(recipe.origin_of("compression.quantize"),
+            "batch normalisation uses running statistics while products are rounded, so the network must "
+            "have been "
+            "trained before; name its weights in model.initial_weights");
+  }
+}
+
 Reported reported_by(const RunSpec& run, bool detailed) {
   Reported reported{.metrics = wanted_metrics(run)};
   reported.has_matrix = has_matrix(run, reported.metrics, detailed);
@@ -108,7 +128,8 @@ ForwardSpec forward_spec(const RunSpec& run, const ProgramUse& use) {
                    .task = task_context(run),
                    .samples = run.batch().micro_batch,
                    .seed = run.seed(),
-                   .masks_documents = recipe.data.tokens.mask_documents};
+                   .masks_documents = recipe.data.tokens.mask_documents,
+                   .given_statistics = recipe.compression.quantize.is_asked()};
   if (use.purpose == Purpose::train) spec.teacher = teacher_program(run);
   spec.reported = [run, detailed = use.purpose == Purpose::evaluate] { return reported_by(run, detailed); };
   return spec;
@@ -143,6 +164,7 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
                  .guards = recipe.guards.step_guards(scales_loss(spec.precision)),
                  .adapts_lr = recipe.lr_scheduler->plateau().has_value()};
   if (recipe.compression.prunes()) spec.prune = prune_spec(recipe);
+  if (recipe.compression.quantize.is_asked()) spec.fake_quantize = quantize_spec(recipe, request.rounds_from);
   spec.ema_decay = recipe.training.ema_decay;
   spec.ema_warmup = recipe.training.ema_warmup;
   return training_step(spec);
@@ -162,6 +184,7 @@ Program forward_program(const RunSpec& run, const ProgramUse& use) {
   if (use.purpose != Purpose::train) return program;
   check_groups(*run.recipe().optimizer, program);
   if (run.recipe().compression.prunes()) pruned_weights(program, prune_spec(run.recipe()));
+  if (run.recipe().compression.quantize.is_asked()) check_quantize(run.recipe(), program);
   return program;
 }
 

@@ -25,6 +25,7 @@ struct ProgramRequest {
   const Planner* planner = nullptr;                          ///< of the device, if it is known
   std::shared_ptr<const Int8Network> int8 = {};              ///< of the file of weights; null: f32
   std::shared_ptr<const RangeObservation> observation = {};  ///< null: nothing is observed
+  int64_t rounds_from = 0;                                   ///< the step compression.quantize begins with
 };
 
 /// The stages and passes that make the program, in order. The recipe must outlive them. Throws Error: exit 78

@@ -52,6 +52,10 @@ void CompressionSection::declare(Fields& fields) {
       .section("prune", "set weights to zero while training (masks save neither time nor memory)",
                [this](Fields& prune) { declare_prune(*this, prune); })
       .absent_if_unset();
+  fields
+      .section("quantize", "round weights and activations to few bits while training, for `trainer quantize`",
+               [this](Fields& keys) { quantize.declare(keys); })
+      .absent_if_unset();
 }
 
 bool CompressionSection::is_two_of_four() const {
@@ -79,6 +83,7 @@ PruningSettings CompressionSection::settings(const std::function<int64_t(const D
 
 void CompressionSection::check(const std::function<Origin(const std::string&)>& origin_of,
                                Diagnostics& diagnostics) const {
+  quantize.check(origin_of, diagnostics);
   const auto error = [&](const char* key, const std::string& text) {
     diagnostics.error(origin_of(fmt::format("{}.{}", kPrune, key)), text);
   };

@@ -10,6 +10,7 @@
 #include "core/base/units.h"
 #include "core/config/fields.h"
 #include "core/pruning/settings.h"
+#include "core/recipe/quantize_section.h"
 #include "core/step/prune.h"
 
 namespace trainer {
@@ -22,6 +23,7 @@ struct CompressionSection {
   std::optional<Duration> end;  ///< absent: `begin`
   Duration every{100, Duration::Unit::batches};
   std::vector<std::string> only, except;
+  QuantizeSection quantize;
   void declare(Fields& fields);
 
   bool prunes() const { return sparsity.has_value(); }

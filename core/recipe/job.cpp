@@ -62,6 +62,19 @@ PruningSettings pruning_settings(const Recipe& recipe, int64_t steps,
   return settings;
 }
 
+/// Throws Error (exit 78) unless rounding begins within the run.
+int64_t first_rounded_step(const Recipe& recipe, int64_t steps,
+                           const std::function<int64_t(const Duration&)>& steps_in) {
+  const int64_t first = steps_in(recipe.compression.quantize.begin);
+  if (first < steps) return first;
+  fail_at(
+      recipe.origin_of("compression.quantize.begin"),
+      fmt::format(
+          "rounding begins after step {}, and the run ends after step {}; begin earlier, so that the network "
+          "learns to do with rounded numbers",
+          first, steps));
+}
+
 LoopSettings loop_settings(const Job& job) {
   const Recipe& recipe = job.spec.recipe();
   const TrainingSection& training = recipe.training;
@@ -104,6 +117,8 @@ LoopSettings loop_settings(const Job& job) {
             fmt::format("must be at most {} batches, got {}", kMostSteps, settings.steps));
   }
   if (recipe.compression.prunes()) settings.pruning = pruning_settings(recipe, settings.steps, steps_in);
+  if (recipe.compression.quantize.is_asked())
+    settings.rounds_from = first_rounded_step(recipe, settings.steps, steps_in);
   if (recipe.run.stop_after) settings.pause_after = steps_in(*recipe.run.stop_after);
   settings.samples_per_epoch =
       recipe.data.drop_last ? job.train->size / global_batch * global_batch : job.train->size;
@@ -298,7 +313,8 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
       .disabled = request.disabled_passes,
       .planner = &planner,
       .int8 = request.int8,
-      .observation = request.observation};
+      .observation = request.observation,
+      .rounds_from = job.settings.rounds_from};
   if (trains && request.has_data && recipe.data.images.cache == "device")
     program.samples = cached_samples(spec, planner, {job.train, job.validation});
   if (trains && spec.mesh().stages > 1) {

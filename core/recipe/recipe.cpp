@@ -263,35 +263,6 @@ bool Recipe::measures(const std::string& metric) const {
   return std::ranges::find(validation.metrics, metric) != validation.metrics.end();
 }
 
-/// Masks are chosen on one rank's host, which must have each weight as a whole, and so must the teacher's
-/// layers be.
-void Recipe::check_compression(Diagnostics& diagnostics) const {
-  compression.check([this](const std::string& key) { return origin_of(key); }, diagnostics);
-  for (const auto& [divides, key] : {std::pair{parallelism.tensor > 1, "parallelism.tensor"},
-                                     std::pair{parallelism.pipeline > 1, "parallelism.pipeline"}}) {
-    if (!divides || loss->teacher() == nullptr) continue;
-    diagnostics.error(
-        origin_of("loss.teacher"),
-        fmt::format("every rank computes a whole teacher, which {} does not allow; remove one of "
-                    "them",
-                    key));
-  }
-  if (loss->teacher() != nullptr && data.tokens.mask_documents) {
-    diagnostics.error(origin_of("data.mask_documents"),
-                      "the teacher would attend across documents; write false, or choose another loss");
-  }
-  if (!compression.prunes()) return;
-  for (const auto& [divides, key] :
-       {std::pair{parallelism.tensor > 1, "parallelism.tensor"},
-        std::pair{parallelism.pipeline > 1, "parallelism.pipeline"},
-        std::pair{parallelism.shard_parameters.flag, "parallelism.shard_parameters"}}) {
-    if (!divides) continue;
-    diagnostics.error(
-        origin_of("compression.prune"),
-        fmt::format("needs whole weights on every rank, which {} divides; remove one of them", key));
-  }
-}
-
 /// Bytes of a text can be counted if the text is available, or a tokenizer that recovers it from its tokens.
 void Recipe::check_bytes(Diagnostics& diagnostics) const {
   const bool counts_bytes = model.kind() == InputKind::tokens && measures(metric_name::kBitsPerByte);

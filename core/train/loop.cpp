@@ -145,9 +145,11 @@ bool TrainingLoop::is_validation_wanted(int64_t step) const {
 }
 
 /// Whether an evaluation decides on the best weights, an early stop or the learning rate. Where weights are
-/// still to be pruned, it is one of another network.
+/// still to be pruned, or will be rounded, it is one of another network.
 bool TrainingLoop::is_decisive(int64_t step) const {
-  return is_validation_wanted(step) && (!settings_.pruning || step >= settings_.pruning->end);
+  const bool is_final =
+      (!settings_.pruning || step >= settings_.pruning->end) && step >= settings_.rounds_from;
+  return is_validation_wanted(step) && is_final;
 }
 
 /// After the last step a run is done instead.

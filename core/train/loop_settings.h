@@ -45,6 +45,7 @@ struct LoopSettings {
   std::optional<PlateauSettings> plateau;  ///< of the learning rate
   std::optional<PruningSettings> pruning;
   std::vector<PrunedWeight> pruned;  ///< by that
+  int64_t rounds_from = 0;           ///< the step from which on factors of products are rounded
   bool averages = false;             ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
 

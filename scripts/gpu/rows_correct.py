@@ -148,6 +148,15 @@ def distillation(check):
     return f"largest relative difference of 20 losses to the CPU: {distance(runs[0].losses(), runs[1].losses()):.1e}"
 
 
+@row("fusion", 25)
+def rounding(check):
+    """Extremes are found and used in the same step, and ranges move within replays of the step's graph."""
+    words = steps(20, 32, "training.precision=fp32", "run.deterministic=true", "compression.quantize.weight_bits=7", "compression.quantize.begin=5ba")
+    graph, _ = twice(check, "rounding", ("runtime.cuda_graph=true",), ("runtime.cuda_graph=false",), "fashion_mnist_cnn", *words)
+    cpu = check.train("rounding_cpu", "fashion_mnist_cnn", *words, device="cpu")
+    return f"equal bits with and without the graph; largest relative difference of 10 losses to the CPU: {distance(graph.losses()[:10], cpu.losses()[:10]):.1e}"
+
+
 @row("fusion", 60)
 def tensorrt_two_of_four(check):
     """TensorRT's own program reads an exported network whose weights are masked 2:4."""

@@ -47,6 +47,11 @@ const Words kBytes = [] {
 
 /// Keys that are allowed beside others only.
 const std::map<std::string, Words> kBeside = {
+    {"compression.quantize.activation_bits", {"compression.quantize.weight_bits=7"}},
+    {"compression.quantize.begin", {"compression.quantize.weight_bits=7"}},
+    {"compression.quantize.except", {"compression.quantize.weight_bits=7"}},
+    {"compression.quantize.scales", {"compression.quantize.weight_bits=7"}},
+    {"compression.quantize.weights", {"compression.quantize.weight_bits=7"}},
     {"compression.prune.begin", {"compression.prune.sparsity=0.5"}},
     {"compression.prune.end", {"compression.prune.sparsity=0.5"}},
     {"compression.prune.every", {"compression.prune.sparsity=0.5"}},
