@@ -346,7 +346,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   }
   if (app.got_subcommand("quantize")) {
     arguments.command = Arguments::Command::quantize;
-    finish_without_inputs(*app.get_subcommand("quantize"), arguments);
+    finish_quantize(*app.get_subcommand("quantize"), arguments);
   }
   if (app.got_subcommand("prune")) {
     arguments.command = Arguments::Command::prune;

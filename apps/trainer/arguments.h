@@ -74,6 +74,7 @@ struct QuantizeArguments {
   std::vector<std::string> except;  ///< patterns of weights that stay in f32
   bool all = false;                 ///< products that are slower in 8 bits, too
   std::string weight_bits = "7";    ///< or "8"
+  bool asks_ranges = false;         ///< method, samples or weight_bits are given
 };
 
 /// Options of `prune` besides the network.

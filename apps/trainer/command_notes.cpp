@@ -33,8 +33,9 @@ const std::map<std::string, Notes>& all_notes() {
       "\nWeights of 2 GB and more are written beside the model, as FILE.data; keep both in one folder.";
   static const std::string of_quantize = std::string(kWhereWeights) +
                                          "\nRanges of activations are observed on samples of data.train, "
-                                         "without augmentation. Products that are "
-                                         "not\nfaster in 8 bits on this processor stay in f32.";
+                                         "without augmentation;\na run with compression.quantize has "
+                                         "them already. Products that are not "
+                                         "faster\nin 8 bits on this processor stay in f32.";
   static const std::string of_prune = std::string(kWhereWeights) +
                                       "\nThe smaller network trains on: its recipe begins with its weights. "
                                       "Channels that an operation needs as "

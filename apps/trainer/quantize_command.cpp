@@ -80,16 +80,48 @@ class Calibration {
 };
 
 /// The ranges of all products' inputs, from two passes: the extremes, then how often values are between them.
-std::map<std::string, ValueRange> ranges_of(Calibration& calibration, RangeMethod method) {
+InputRanges ranges_of(Calibration& calibration, RangeMethod method) {
   const ObservedInputs first = calibration.observe({});
   RangeObservation within;
   for (const auto& [name, extremes] : first.extremes) within.ranges[name] = counted_range(extremes);
   ObservedInputs second;
   if (method != RangeMethod::min_max) second = calibration.observe(within);
-  std::map<std::string, ValueRange> ranges;
+  InputRanges ranges;
   for (const auto& [name, extremes] : first.extremes)
     ranges[name] = range_of(method, extremes, second.counts[name]);
   return ranges;
+}
+
+/// The network with ranges that are observed now.
+Int8Network observed_network(const TrainedRecipe& trained, const QuantizeArguments& wanted,
+                             StopSignals& signals) {
+  require_data(*trained.recipe, Split::train);
+  Calibration calibration(trained, wanted.samples, signals);
+  return {.weights = {.bits = wanted.weight_bits == "8" ? 8 : 7},
+          .method = wanted.method,
+          .samples = calibration.samples(),
+          .inputs = ranges_of(calibration, range_method_named(wanted.method).value())};
+}
+
+/// The network with ranges and levels of its training; nothing if that did not round.
+std::optional<Int8Network> rounded_network(const TrainedRecipe& trained, const QuantizeArguments& wanted) {
+  const QuantizeSection& rounded = trained.recipe->compression.quantize;
+  if (!rounded.is_asked()) return std::nullopt;
+  std::optional<InputRanges> ranges = trained_ranges_in(trained.files.model);
+  if (!ranges) {
+    print_remark(fmt::format("{} has no ranges of compression.quantize, so they are observed",
+                             one_line(trained.files.model.string())));
+    return std::nullopt;
+  }
+  if (wanted.asks_ranges)
+    throw Error(
+        ExitCode::usage,
+        "the network was trained with compression.quantize, whose ranges and bits are used; leave out "
+        "--method, --samples and --weight-bits");
+  return Int8Network{.weights = rounded.weight_levels(),
+                     .activations = rounded.activation_levels(),
+                     .method = "training",
+                     .inputs = *std::move(ranges)};
 }
 
 /// Moves a product to those in f32.
@@ -128,6 +160,14 @@ class Choosing {
                        .use = {.purpose = Purpose::predict}})) {}
 
   const Program& program() const { return job_.program; }
+
+  /// Training read their factors as they are.
+  void leave_out_unrounded(Int8Network& network) const {
+    const Entry* entry = job_.program.find_entry(entry_name::kPredict);
+    for (const QuantizableProduct& product : quantizable_products(job_.program, *entry)) {
+      if (!network.inputs.contains(product.name)) leave_out(network, product.name, "not rounded in training");
+    }
+  }
 
   /// Zero is stored as 128 there, which padding would not be.
   void leave_out_padded(Int8Network& network) const {
@@ -171,9 +211,12 @@ void require_some(const Int8Network& network) {
 void write(const Int8Weights& weights, const Int8Network& network, const OutputFile& file,
            const Arguments& arguments) {
   file.write([&](const ByteSink& sink) { weights.compose(sink); });
-  print_note(file, fmt::format("{}: {} products in 8 bits, {} in f32, {}; ranges by {} over {} samples",
-                               one_line(arguments.out), network.inputs.size(), network.in_f32.size(),
-                               human_bytes(weights.bytes()), network.method, network.samples));
+  const std::string ranges =
+      network.samples == 0 ? "ranges of its training"
+                           : fmt::format("ranges by {} over {} samples", network.method, network.samples);
+  print_note(file,
+             fmt::format("{}: {} products in 8 bits, {} in f32, {}; {}", one_line(arguments.out),
+                         network.inputs.size(), network.in_f32.size(), human_bytes(weights.bytes()), ranges));
 }
 
 }  // namespace
@@ -187,7 +230,6 @@ int quantize_command(const Arguments& given) {
   arguments.overrides.insert(arguments.overrides.end(), {"device.type=cpu", "training.precision=fp32"});
   const std::shared_ptr<const Recipe> named = named_recipe(arguments);
   check_network_kind(*named);
-  require_data(*named, Split::train);
   const TrainedRecipe trained = with_weights(named, arguments);
   const fs::path& source = trained.files.model;
   if (int8_network_in(source) != nullptr)
@@ -195,14 +237,12 @@ int quantize_command(const Arguments& given) {
                                             one_line(source.string())));
   const OutputFile file(arguments.out, {source});
   signals.watch_loop();
-  Calibration calibration(trained, wanted.samples, signals);
-  Int8Network network{.weights = {.bits = wanted.weight_bits == "8" ? 8 : 7},
-                      .method = wanted.method,
-                      .samples = calibration.samples(),
-                      .inputs = ranges_of(calibration, range_method_named(wanted.method).value())};
+  const std::optional<Int8Network> rounded = rounded_network(trained, wanted);
+  Int8Network network = rounded ? *rounded : observed_network(trained, wanted, signals);
   leave_out_excepted(network, wanted.except);
   const RunSpec spec(trained.recipe);
-  const Choosing choosing(spec, calibration.rows());
+  const Choosing choosing(spec, {.exactly = rounded ? kRowsOfBatch : std::min(network.samples, kRowsOfBatch)});
+  if (rounded) choosing.leave_out_unrounded(network);
   choosing.leave_out_padded(network);
   if (!wanted.all) choosing.leave_out_slower(network, signals);
   require_some(network);

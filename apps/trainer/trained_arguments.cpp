@@ -292,6 +292,13 @@ void finish_without_inputs(const CLI::App& command, Arguments& arguments) {
   arguments.inputs.clear();
 }
 
+void finish_quantize(const CLI::App& command, Arguments& arguments) {
+  finish_without_inputs(command, arguments);
+  for (const char* option : {"--method", "--samples", "--weight-bits"}) {
+    if (command.count(option) > 0) arguments.quantize.asks_ranges = true;
+  }
+}
+
 void finish_predict(const CLI::App& predict, Arguments& arguments) {
   finish_trained(predict, arguments);
   arguments.predict.has_format = predict.count("--format") > 0;

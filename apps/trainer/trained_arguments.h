@@ -18,6 +18,7 @@ void add_prune_command(CLI::App& app, Arguments& arguments);
 /// Throws Error (exit 64) if there is neither a run nor a recipe. Other words become overrides, which the
 /// recipe refuses.
 void finish_without_inputs(const CLI::App& command, Arguments& arguments);
+void finish_quantize(const CLI::App& command, Arguments& arguments);
 /// The same for predict, whose other words are images. Sets the split that it has without an option.
 void finish_predict(const CLI::App& predict, Arguments& arguments);
 

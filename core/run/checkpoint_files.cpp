@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "core/base/printable.h"
 #include "core/graph/names.h"
+#include "core/quantization/int8_network.h"
 #include "core/run/non_finite_weights.h"
 #include "core/run/weights.h"
 #include "core/step/guard.h"
@@ -65,6 +68,24 @@ std::vector<Contents> contents_of(const Plan& plan) {
   return files;
 }
 
+/// What compression.quantize has found; empty: the run does not round.
+InputRanges ranges_in(const Plan& plan, StateImage& image) {
+  constexpr std::string_view kEnd = state_suffix::kRange;
+  InputRanges ranges;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Tensor& tensor = plan.tensors[i];
+    if (tensor.role != Role::state || !tensor.name.ends_with(kEnd)) continue;
+    std::vector<std::byte> bytes;
+    image.read(static_cast<TensorId>(i), [&](std::span<const std::byte> piece) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+    });
+    std::array<float, 2> ends{};
+    std::memcpy(ends.data(), bytes.data(), sizeof ends);
+    ranges[tensor.name.substr(0, tensor.name.size() - kEnd.size())] = {.low = ends[0], .high = ends[1]};
+  }
+  return ranges;
+}
+
 bool is_same(const StoredTensor& stored, const StoredTensor& wanted) {
   return stored.shape == wanted.shape && stored.dtype == wanted.dtype;
 }
@@ -116,6 +137,9 @@ void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::
 }  // namespace
 
 void add_tensors(CheckpointWriter& writer, const Plan& plan, StateImage& image, const StoredMetadata& about) {
+  StoredMetadata metadata = weights_metadata(about);
+  if (const InputRanges ranges = ranges_in(plan, image); !ranges.empty())
+    metadata[kRangesMetadata] = ranges_text(ranges);
   for (const Contents& file : contents_of(plan)) {
     const bool holds_weights = file.file != std::string_view(kOptimizerFile);
     NonFiniteWeights non_finite;
@@ -127,7 +151,7 @@ void add_tensors(CheckpointWriter& writer, const Plan& plan, StateImage& image, 
       });
     };
     writer.add(file.file, [&](const ByteSink& sink) {
-      compose_safetensors(file.stored, weights_metadata(about), read, sink);
+      compose_safetensors(file.stored, metadata, read, sink);
       non_finite.refuse_to_save("the checkpoint");
     });
   }

@@ -10,8 +10,9 @@
 namespace trainer {
 
 /// Adds the files of an image's tensors: the network's under the usual names of a trained network, their
-/// averages under the same names, and all others that change from step to step. `about` joins the metadata.
-/// Throws Error (exit 70) if a weight or an average is not finite.
+/// averages under the same names, and all others that change from step to step. `about` joins the metadata,
+/// and so do the ranges of compression.quantize (core/quantization/int8_network.h). Throws Error (exit 70) if
+/// a weight or an average is not finite.
 void add_tensors(CheckpointWriter& writer, const Plan& plan, StateImage& image,
                  const StoredMetadata& about = {});
 
