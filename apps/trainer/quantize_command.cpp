@@ -241,7 +241,8 @@ int quantize_command(const Arguments& given) {
   Int8Network network = rounded ? *rounded : observed_network(trained, wanted, signals);
   leave_out_excepted(network, wanted.except);
   const RunSpec spec(trained.recipe);
-  const Choosing choosing(spec, {.exactly = rounded ? kRowsOfBatch : std::min(network.samples, kRowsOfBatch)});
+  const Choosing choosing(spec,
+                          {.exactly = rounded ? kRowsOfBatch : std::min(network.samples, kRowsOfBatch)});
   if (rounded) choosing.leave_out_unrounded(network);
   choosing.leave_out_padded(network);
   if (!wanted.all) choosing.leave_out_slower(network, signals);
