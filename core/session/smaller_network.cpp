@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -38,44 +39,39 @@ std::map<std::string, std::string> layer_names(const Network& network) {
   return names;
 }
 
-/// Keeps groups of the layers and parameters that patterns name.
-class Exceptions {
- public:
-  Exceptions(const Program& program, std::map<std::string, std::string> layers) : program_(program) {
-    for (const Node& node : SmallerNetwork::entry_of(program).nodes) {
-      for (const TensorId id : node.inputs) {
-        if (id != kNone && is_weight(program.tensor(id))) layer_of_[id] = layers.at(node.origin.path);
-      }
+/// By weight of the network, the names that patterns may have for it: its own, and those of the layers that
+/// read it.
+using NamesOfWeights = std::map<TensorId, std::set<std::string>>;
+
+NamesOfWeights names_of_weights(const Program& program, const std::map<std::string, std::string>& layers) {
+  NamesOfWeights names;
+  for (const Node& node : SmallerNetwork::entry_of(program).nodes) {
+    for (const TensorId id : node.inputs) {
+      if (id != kNone && is_weight(program.tensor(id)))
+        names[id].insert({program.tensor(id).name, layers.at(node.origin.path)});
     }
   }
+  return names;
+}
 
-  void require_match(const std::string& pattern) const {
-    std::vector<std::string> names;
-    for (const auto& [id, layer] : layer_of_) {
-      names.push_back(layer);
-      names.push_back(program_.tensor(id).name);
-    }
-    const bool is_found =
-        std::ranges::any_of(names, [&](const std::string& name) { return matches(pattern, name); });
-    if (is_found) return;
-    const auto near = nearest(pattern, names);
-    throw Error(ExitCode::usage,
-                fmt::format("--except '{}' matches no layer with weights and none of their parameters{}",
-                            shown(pattern), near ? fmt::format("; did you mean '{}'?", shown(*near)) : ""));
-  }
+void require_match(const std::string& pattern, const NamesOfWeights& weights) {
+  std::vector<std::string> all;
+  for (const auto& [id, names] : weights) all.insert(all.end(), names.begin(), names.end());
+  if (std::ranges::any_of(all, [&](const std::string& name) { return matches(pattern, name); })) return;
+  const auto near = nearest(pattern, all);
+  throw Error(ExitCode::usage,
+              fmt::format("--except '{}' matches no layer with weights and none of their parameters{}",
+                          shown(pattern), near ? fmt::format("; did you mean '{}'?", shown(*near)) : ""));
+}
 
-  /// Whether a pattern names what makes or normalises the group's channels, not only what reads them.
-  bool has(const ChannelGroup& group, const std::vector<std::string>& patterns) const {
-    return std::ranges::any_of(group.axes, [&](const ChannelAxis& axis) {
-      return axis.use != ChannelUse::reads && (matches_any(patterns, program_.tensor(axis.tensor).name) ||
-                                               matches_any(patterns, layer_of_.at(axis.tensor)));
-    });
-  }
-
- private:
-  const Program& program_;
-  std::map<TensorId, std::string> layer_of_;
-};
+/// Whether a pattern names what makes or normalises the group's channels, not only what reads them.
+bool is_excepted(const ChannelGroup& group, const NamesOfWeights& weights,
+                 const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(group.axes, [&](const ChannelAxis& axis) {
+    const auto is_named = [&](const std::string& name) { return matches_any(patterns, name); };
+    return axis.use != ChannelUse::reads && std::ranges::any_of(weights.at(axis.tensor), is_named);
+  });
+}
 
 /// Removes the least important channels of a group, or says why it keeps all.
 void choose(SmallerNetwork& smaller, ChannelGroup& group, const TensorValues& values,
@@ -84,7 +80,7 @@ void choose(SmallerNetwork& smaller, ChannelGroup& group, const TensorValues& va
   if (request.by == Importance::gamma && !has_use(group, ChannelUse::scales)) {
     group.stays = "no batch normalisation, which --by gamma needs";
   } else if (kept == group.channels.size()) {
-    group.stays = fmt::format("in multiples of {}, --keep is all of them", request.kept.multiple);
+    group.stays = fmt::format("--keep, rounded up to a multiple of {}, keeps all", request.kept.multiple);
   }
   if (!group.stays.empty()) return;
   const std::vector<double> all = importances(smaller.before, smaller.channels, group, request.by, values);
@@ -194,10 +190,10 @@ SmallerNetwork choose_channels(const RunSpec& spec, const TensorValues& values, 
   smaller.channels = find_channels(smaller.before, SmallerNetwork::entry_of(smaller.before),
                                    [&](const Origin& origin) { return layers.at(origin.path); });
   smaller.removed.resize(smaller.channels.count);
-  const Exceptions exceptions(smaller.before, layers);
-  for (const std::string& pattern : request.except) exceptions.require_match(pattern);
+  const NamesOfWeights weights = names_of_weights(smaller.before, layers);
+  for (const std::string& pattern : request.except) require_match(pattern, weights);
   for (ChannelGroup& group : smaller.channels.groups) {
-    if (group.stays.empty() && exceptions.has(group, request.except)) group.stays = "--except names it";
+    if (group.stays.empty() && is_excepted(group, weights, request.except)) group.stays = "--except names it";
     if (group.stays.empty()) choose(smaller, group, values, request);
   }
   const bool removes = std::ranges::find(smaller.removed, true) != smaller.removed.end();

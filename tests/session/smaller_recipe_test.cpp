@@ -91,8 +91,9 @@ TEST_CASE("what cannot be removed is an error that says why") {
       "conv2d: {name: a, out_channels: 6, kernel_size: 1}, flatten, linear: {name: head, out_features: 5}";
   CHECK_THAT(error_text(ExitCode::usage, choose(two, {.kept = {}, .except = {"aa*"}})),
              ContainsSubstring("--except 'aa*' matches no layer"));
-  CHECK_THAT(error_text(ExitCode::recipe, choose(two, {.kept = {}})),
-             ContainsSubstring("there is no channel to remove: in multiples of 8, --keep is all of them"));
+  CHECK_THAT(
+      error_text(ExitCode::recipe, choose(two, {.kept = {}})),
+      ContainsSubstring("there is no channel to remove: --keep, rounded up to a multiple of 8, keeps all"));
   CHECK_THAT(error_text(ExitCode::recipe, choose(two, {.kept = {}, .by = Importance::gamma})),
              ContainsSubstring("use --by l1"));
   CHECK_THAT(error_text(ExitCode::recipe, choose("flatten, linear: 5", kHalf)),
