@@ -16,7 +16,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPY = ROOT / "build" / "mutations"
-PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text", "test_train", "test_engine", "test_step", "test_ops"]
+PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text", "test_train", "test_engine", "test_step", "test_ops", "test_pruning"]
 
 # name: file, the text before, the text after, the program that must notice, and its cases
 MUTATIONS = {
@@ -77,6 +77,13 @@ MUTATIONS = {
                                  "test_recipe", "a classifier*"),
     "muon_without_nesterov": ("core/optim/muon.cpp", "nesterov_ ? build.emit<Lerp>({g, mean}, momentum_) : mean;", "mean;",
                               "test_recipe", "networks:*"),
+    # Channels that are removed together.
+    "groups_lose_other_channels": ("core/graph/ops/conv2d.cpp", ".channels = of_y, .places", ".channels = y[1], .places", "test_pruning",
+                                   "channels:*"),
+    "pixels_of_another_channel": ("core/graph/ops/reshape.cpp", "y[to] / x[first]", "1", "test_pruning", "channels:*"),
+    "unnamed_channels_removed": ("core/pruning/channel_groups.cpp", "if (!named.contains(element)) stays_",
+                                 "if (named.empty()) stays_", "test_pruning", "channels:*"),
+    "large_layers_count_more": ("core/pruning/channel_choice.cpp", "sums[i] / mean", "sums[i]", "test_pruning", "kept channels:*"),
     "norm_with_another_eps": ("cpu/layer_norm.cpp", "static_cast<double>(width) + norm.eps)",
                               "static_cast<double>(width) + 10 * norm.eps)", "test_recipe", "networks:*"),
 }
