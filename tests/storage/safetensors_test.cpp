@@ -2,6 +2,7 @@
 #include "core/storage/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -196,6 +197,33 @@ TEST_CASE("safetensors: double precision is converted across pieces, other types
   CHECK(wrong == 0);
   const std::string text = error_text(ExitCode::data, [&] { file.read_floats(*file.find("pad")); });
   CHECK(text == (scratch / "m").string() + ": tensor \"pad\" holds U8, expected F32, F16, BF16 or F64");
+}
+
+TEST_CASE("safetensors: weights of 8 bits are read with the scales of their outputs") {
+  const ScratchDirectory scratch;
+  const std::array<int8_t, 6> integers{1, -2, 63, -63, 0, 127};
+  const auto file_with = [&](const std::string& name, const std::vector<float>& scales) {
+    write_safetensors(scratch / "m", {{"w", "I8", {2, 3}}, {name, "F32", {std::ssize(scales)}}}, {},
+                      [&](size_t i, const ByteSink& sink) {
+                        sink(i == 0 ? std::as_bytes(std::span(integers)) : std::as_bytes(std::span(scales)));
+                      });
+    return SafetensorsFile(scratch / "m");
+  };
+  const SafetensorsFile file = file_with("w_scale", {0.5F, 2});
+  CHECK(file.read_floats(*file.find("w")) == std::vector<float>{0.5F, -1, 31.5F, -126, 0, 254});
+  CHECK(file.is_scale(*file.find("w_scale")));
+  CHECK(!file.is_scale(*file.find("w")));
+  const auto refusal = [&](const SafetensorsFile& bad) {
+    return error_text(ExitCode::data, [&] { bad.read_floats(*bad.find("w")); });
+  };
+  const std::string start = (scratch / "m").string() + ": tensor \"w\" holds I8: expected ";
+  CHECK(refusal(file_with("scale", {1, 1})) == start + "its scales in \"w_scale\", found none");
+  CHECK(refusal(file_with("w_scale", {1, 1, 1})) ==
+        start + "F32 2 in \"w_scale\", a scale for each output, found F32 3");
+  for (const float bad :
+       {0.0F, -1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+    CHECK(
+        refusal(file_with("w_scale", {1, bad})).starts_with(start + "scales above 0 in \"w_scale\", found "));
 }
 
 TEST_CASE("safetensors: files of other writers") {
