@@ -176,8 +176,9 @@ std::unique_ptr<Kernel> compile_observe_range(const OpContext& c, const Choice&,
 /// Without these instructions a pair of products is clipped to 16 bits; with 7 bits none is that large.
 std::optional<std::string> why_not_bits(const OpContext& context) {
   const bool has_vnni = may_use(dnnl::cpu_isa::avx512_core_vnni) || may_use(dnnl::cpu_isa::avx2_vnni);
-  if (static_cast<const QuantizeWeights&>(context.op).bits < 8 || has_vnni) return std::nullopt;
-  return "this processor has no VNNI, and clips sums of weights of 8 bits; quantise with --weight-bits 7";
+  if (static_cast<const QuantizeWeights&>(context.op).levels.bits < 8 || has_vnni) return std::nullopt;
+  return "this processor has no VNNI, and clips sums of weights of 8 bits; quantise with 7 (--weight-bits, "
+         "or compression.quantize.weight_bits)";
 }
 
 }  // namespace

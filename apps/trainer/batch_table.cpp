@@ -75,7 +75,9 @@ std::string speeds_text(const std::vector<StepSpeed>& speeds, const std::vector<
   if (speeds.size() < 2) return text;
   text += fmt::format("the smallest within 5 % of the fastest: {}\n", override_of(speeds));
   if (speeds[0].has_batch_statistics)
-    text += "batch normalisation takes its statistics from a micro-batch, so another one changes results\n";
+    text +=
+        "statistics, such as those of batch normalisation, are of a micro-batch, so another one changes "
+        "results\n";
   return text;
 }
 

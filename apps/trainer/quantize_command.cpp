@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
@@ -134,6 +136,7 @@ void leave_out(Int8Network& network, const std::string& name, const std::string&
 void leave_out_excepted(Int8Network& network, const std::vector<std::string>& patterns) {
   std::vector<std::string> names;
   for (const auto& [name, range] : network.inputs) names.push_back(name);
+  for (const auto& [name, reason] : network.in_f32) names.push_back(name);
   for (const std::string& pattern : patterns) {
     bool is_used = false;
     for (const std::string& name : names) {
@@ -167,6 +170,25 @@ class Choosing {
     for (const QuantizableProduct& product : quantizable_products(job_.program, *entry)) {
       if (!network.inputs.contains(product.name)) leave_out(network, product.name, "not rounded in training");
     }
+  }
+
+  /// Products that read the same numbers need one range. In training dropout may have come between.
+  void join_ranges(Int8Network& network) const {
+    const Entry* entry = job_.program.find_entry(entry_name::kPredict);
+    const std::vector<QuantizableProduct> products = quantizable_products(job_.program, *entry);
+    const auto visit_ranges = [&](const auto& visit) {
+      for (const QuantizableProduct& product : products) {
+        const auto own = network.inputs.find(product.name);
+        if (own != network.inputs.end())
+          visit(entry->nodes[product.node].inputs[product.form.x], own->second);
+      }
+    };
+    std::map<TensorId, ValueRange> joint;
+    visit_ranges([&](TensorId x, const ValueRange& own) {
+      ValueRange& all = joint.try_emplace(x, own).first->second;
+      all = {.low = std::min(all.low, own.low), .high = std::max(all.high, own.high)};
+    });
+    visit_ranges([&](TensorId x, ValueRange& own) { own = joint.at(x); });
   }
 
   /// Zero is stored as 128 there, which padding would not be.
@@ -239,11 +261,12 @@ int quantize_command(const Arguments& given) {
   signals.watch_loop();
   const std::optional<Int8Network> rounded = rounded_network(trained, wanted);
   Int8Network network = rounded ? *rounded : observed_network(trained, wanted, signals);
-  leave_out_excepted(network, wanted.except);
   const RunSpec spec(trained.recipe);
   const Choosing choosing(spec,
                           {.exactly = rounded ? kRowsOfBatch : std::min(network.samples, kRowsOfBatch)});
   if (rounded) choosing.leave_out_unrounded(network);
+  leave_out_excepted(network, wanted.except);
+  choosing.join_ranges(network);
   choosing.leave_out_padded(network);
   if (!wanted.all) choosing.leave_out_slower(network, signals);
   require_some(network);

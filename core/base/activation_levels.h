@@ -5,6 +5,9 @@
 
 namespace trainer {
 
+/// The least scale whose inverse is a float: ranges that shrink towards zero end as empty ones.
+constexpr double kLeastScale = 1.1754943508222875e-38;
+
 /// The scale and the level of zero with which a range becomes whole numbers from 0 on. A scale of 0: there
 /// are only zeros.
 struct RangeScale {
@@ -26,6 +29,7 @@ struct ActivationLevels {
     const double magnitude = has_signs && -low > high ? -low : high;
     const auto levels = static_cast<double>(has_signs ? greatest_weight(bits) : greatest());
     const double scale = magnitude / levels;
+    if (!(scale >= kLeastScale)) return {};
     return {power_of_two ? power_of_two_above(scale) : scale, has_signs ? int64_t{1} << (bits - 1) : 0};
   }
 };

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/base/activation_levels.h"
 #include "core/base/printable.h"
 #include "core/graph/names.h"
 #include "core/quantization/int8_network.h"
@@ -81,7 +82,9 @@ InputRanges ranges_in(const Plan& plan, StateImage& image) {
     });
     std::array<float, 2> ends{};
     std::memcpy(ends.data(), bytes.data(), sizeof ends);
-    ranges[tensor.name.substr(0, tensor.name.size() - kEnd.size())] = {.low = ends[0], .high = ends[1]};
+    const ValueRange range{.low = ends[0], .high = ends[1]};
+    const bool has_scale = ActivationLevels{}.of_range(range.low, range.high).scale > 0;
+    ranges[tensor.name.substr(0, tensor.name.size() - kEnd.size())] = has_scale ? range : ValueRange{};
   }
   return ranges;
 }
@@ -111,7 +114,9 @@ void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::
   for (const StoredTensor& tensor : wanted.stored) {
     const StoredTensor* stored = found.find(tensor.name);
     if (may_differ(tensor.name, wanted.file, guards)) continue;
-    if (stored == nullptr && tensor.name.ends_with(state_suffix::kMask)) continue;  // begins with ones
+    const bool begins_anew =
+        tensor.name.ends_with(state_suffix::kMask) || tensor.name.ends_with(state_suffix::kRange);
+    if (stored == nullptr && begins_anew) continue;
     if (stored == nullptr) {
       wrong.push_back(fmt::format("it has no '{}'", tensor.name));
     } else if (!is_same(*stored, tensor)) {

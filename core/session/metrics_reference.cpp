@@ -63,7 +63,7 @@ std::vector<ResultKey> metrics_keys() {
       {"event", "",
        "a guard's decision: `skip`, `roll_back` or `stop`; `undecided` for an evaluation that does not "
        "decide "
-       "on the best: at a pause, or before `compression.prune.end`"},
+       "on the best: at a pause, or before `compression.prune.end` or `compression.quantize.begin`"},
       {"reason", "", "its reason"},
       {"in_a_row", "", "steps skipped in a row for such reasons"},
       {"failed_step", "", "the step after which a guard rolled back"},

@@ -9,6 +9,7 @@
 #include "core/base/printable.h"
 #include "core/base/units.h"
 #include "core/graph/operation.h"
+#include "core/graph/ops/batch_norm.h"
 #include "core/host/process.h"
 #include "core/recipe/assemble.h"
 
@@ -30,8 +31,9 @@ std::optional<std::string> statistics_note(const Job& job) {
   if (job.spec.batch().share.ranks == 1 || recipe.training.micro_batch_size ||
       recipe.parallelism.sync_batch_norm)
     return std::nullopt;
-  if (std::ranges::none_of(job.program.entries.front().nodes,
-                           [](const Node& node) { return node.op->has_batch_statistics(); }))
+  if (std::ranges::none_of(job.program.entries.front().nodes, [](const Node& node) {
+        return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr;
+      }))
     return std::nullopt;
   return fmt::format(
       "batch normalisation takes its statistics from the {0} samples that a rank computes at once; "

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "core/graph/names.h"
+#include "core/graph/ops/fake_quantize.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/step/step_report.h"
@@ -92,6 +93,9 @@ void append_counting_guard(Update& update, TensorId norm) {
 
 bool hides_nan(const Program& program) {
   const auto drops = [](const Node& node) {
+    if (dynamic_cast<const FakeQuantize*>(node.op.get()) != nullptr ||
+        dynamic_cast<const FakeQuantizeWeights*>(node.op.get()) != nullptr)
+      return true;  // infinities saturate
     const auto* linear = dynamic_cast<const Linear*>(node.op.get());
     return linear != nullptr && linear->function == LinearFunction::relu_with_mask;
   };

@@ -18,7 +18,8 @@ struct StepGuards {
   std::vector<int32_t> skip_steps;  ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
 };
 
-/// Whether a relu of the program may turn NaN into 0, so that the loss does not show it.
+/// Whether an operation of the program may turn NaN into 0, or an infinity into a number, so that the loss
+/// does not show it.
 bool hides_nan(const Program& program);
 
 /// Persistent tensors of guards that count, created on first use: skipped steps, and unlisted ones in a row,

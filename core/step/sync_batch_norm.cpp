@@ -8,6 +8,7 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/fake_quantize.h"
 #include "core/graph/ops/lerp.h"
 #include "core/step/stages.h"
 
@@ -27,6 +28,8 @@ class Synchronised {
     build.set_origin(node.origin);
     if (dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr) {
       share_moments(build, node);
+    } else if (dynamic_cast<const FakeQuantize*>(node.op.get()) != nullptr) {
+      // Each rank rounds by the range of its own samples; what all ranks keep is the mean.
     } else if (node.op->has_batch_statistics()) {
       throw std::logic_error(std::string(node.op->name()) + " cannot take its statistics over all ranks");
     }

@@ -93,7 +93,7 @@ TEST_CASE("a network in 8 bits is a fourth as large and evaluates as it did") {
     const Int8Network network = network_in(method + ".safetensors");
     CHECK(network.method == method);
     CHECK(network.samples == 100);
-    CHECK(network.weight_bits == 7);
+    CHECK(network.weights.bits == 7);
     CHECK(network.inputs.size() == 4);
     const Json narrow = evaluated(method + ".safetensors");
     CHECK(std::abs(narrow["top1"].get<double>() - wide["top1"].get<double>()) < 0.05);
@@ -109,7 +109,7 @@ TEST_CASE("what is excepted, or slower, stays in f32 with its reason") {
   run_well("quantize", {"--out", "e.safetensors", "--samples", "32", "--except", "conv[12]*", "--except",
                         "head.weight", "--all", "--weight-bits", std::to_string(bits)});
   const Int8Network network = network_in("e.safetensors");
-  CHECK(network.weight_bits == bits);
+  CHECK(network.weights.bits == bits);
   CHECK(network.inputs.size() == 1);
   CHECK(network.in_f32 == std::map<std::string, std::string>{{"conv1.weight", "--except"},
                                                              {"conv2.weight", "--except"},
@@ -190,7 +190,7 @@ TEST_CASE("files of 8 bits that do not fit, or are damaged, are refused by name"
   };
   check_refused(with("\\\"conv3.weight\\\":", "\\\"conv9.weight\\\":"), ExitCode::data,
                 "h.safetensors has 8-bit weights 'conv9.weight', for which this network has no product");
-  check_refused(with("weight_bits\\\":7", "weight_bits\\\":5"), ExitCode::data,
+  check_refused(with("weight_bits\\\":7", "weight_bits\\\":9"), ExitCode::data,
                 "h.safetensors: the metadata 'quantization' is damaged: 'weight_bits'");
   check_refused(with("\"head.weight_scale\"", "\"head.weight_scalf\""), ExitCode::data, "head.weight_scal");
 

@@ -186,7 +186,7 @@ void put_safetensors(const std::filesystem::path& folder) {
 
 /// Ranges of products, and scales with integers.
 void put_int8(const std::filesystem::path& folder) {
-  Int8Network network{.weight_bits = 8, .method = "entropy", .samples = 512};
+  Int8Network network{.weights = {.bits = 8}, .method = "entropy", .samples = 512};
   put(folder, to_text(network));
   network.inputs = {{"conv1.weight", {.low = -0.5, .high = 2}}, {"fc.weight", {}}};
   network.in_f32 = {{"conv2.weight", "slower in 8 bits"}};

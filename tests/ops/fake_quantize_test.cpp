@@ -141,6 +141,18 @@ TEST_CASE("fake_quantize: a range widens to a batch at once, and shrinks slowly"
   check_moves({0, 1}, {0.1F, kBeyondAll, kNoNumber, -kBeyondAll}, 0, 0.91, 0.1F);
 }
 
+TEST_CASE("fake_quantize: a range that has shrunk to almost nothing rounds nothing") {
+  for (const ActivationLevels levels :
+       {ActivationLevels{}, ActivationLevels{.bits = 2, .power_of_two = true}}) {
+    for (const double high : {0.0, 1e-45, 1e-40, 1e-38}) {
+      const RangeScale range = levels.of_range(0, high);
+      CHECK(range.scale == 0);
+      CHECK(LevelRounding(range, levels)(0) == 0);
+      CHECK(LevelRounding(range, levels)(3) == 3);
+    }
+  }
+}
+
 TEST_CASE("fake_quantize: begins with its step") {
   const std::vector<float> x{1, 0.3F, -0.7F};
   for (const bool of_weights : {false, true}) {

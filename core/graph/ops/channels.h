@@ -17,6 +17,9 @@ class ScaleChannels final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == kX; }
+  bool is_non_negative(const std::vector<bool>& inputs) const override {
+    return inputs[kX] && inputs[kFactors];
+  }
   std::vector<ChannelLink> channel_links(std::span<const TensorSpec>,
                                          std::span<const TensorSpec> outputs) const override {
     return links_of_channels({kX, kFactors}, outputs[kY].shape);

@@ -38,6 +38,7 @@ class Resample2d final : public Operation {
                                          std::span<const TensorSpec> outputs) const override {
     return links_of_channels({kX}, outputs[kY].shape);
   }
+  bool is_non_negative(const std::vector<bool>& inputs) const override { return inputs[kX]; }
 
   const Resampling how;
   const Size2d output;
