@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,12 +15,16 @@
 #include "core/base/printable.h"
 #include "core/host/stop.h"
 #include "core/recipe/assemble.h"
+#include "core/run/best_weights.h"
+#include "core/run/int8_weights.h"
 #include "core/run/stored_weights.h"
 #include "core/run/weights.h"
 #include "core/session/smaller_network.h"
 
 namespace trainer {
 namespace {
+
+namespace fs = std::filesystem;
 
 PruneRequest request_of(const PruneArguments& wanted) {
   if (wanted.keep <= 0)
@@ -30,12 +36,32 @@ PruneRequest request_of(const PruneArguments& wanted) {
           .except = wanted.except};
 }
 
+/// Throws Error (exit 65) at an infinite value or NaN: channels with these have no order.
+std::vector<float> finite_values(const StoredWeights& weights, const std::string& name,
+                                 const fs::path& file) {
+  std::vector<float> values = weights.read(name);
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+    throw Error(ExitCode::data,
+                fmt::format("{}: '{}' has infinite or NaN values, by which channels cannot be "
+                            "compared; choose weights of an earlier checkpoint",
+                            one_line(file.string()), one_line(name)));
+  return values;
+}
+
+/// What is known of the given network, without the evaluation that the smaller one has not had.
+StoredMetadata metadata_of(const TrainedRecipe& trained) {
+  StoredMetadata about = trained.about;
+  about.erase(kBestMetadata);
+  return weights_metadata(about);
+}
+
 }  // namespace
 
 int prune_command(const Arguments& arguments) {
   const PruneRequest request = request_of(arguments.prune);
   StopSignals signals(StopSignals::kPass);
   const TrainedRecipe trained = with_weights(named_recipe(arguments), arguments);
+  require_trainable(trained.files.model);
   const RunSpec spec(trained.recipe);
   const StoredWeights weights(forward_program(spec, {.purpose = Purpose::predict}),
                               spec.recipe().model.tied_weights(), trained.files.model);
@@ -44,11 +70,11 @@ int prune_command(const Arguments& arguments) {
   signals.watch_loop();
   const TensorValues values = [&](const Tensor& tensor) {
     signals.throw_if_asked();  // here, so that no partial file remains
-    return weights.read(tensor.name);
+    return finite_values(weights, tensor.name, trained.files.model);
   };
-  const std::filesystem::path out = arguments.out;
+  const fs::path out = arguments.out;
   const SmallerNetwork smaller = choose_channels(spec, values, request);
-  const Program after = write_smaller(smaller, spec, values, weights_metadata(trained.about), out);
+  const Program after = write_smaller(smaller, spec, values, metadata_of(trained), out);
   print_to_output(prune_table(smaller, after));
   const std::string recipe = one_line((out / "recipe.yaml").string());
   print_text(

@@ -5,7 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -27,8 +32,9 @@ struct Change {
 
 struct PruneRow {
   std::string name;
-  Change channels, multiply_adds, parameters;
-  std::string note;
+  std::optional<Change> channels = {};
+  Change multiply_adds = {}, parameters = {};
+  std::string note = {};
 };
 
 std::string short_number(double number) {
@@ -48,6 +54,23 @@ std::string without_suffix(const std::string& parameter) {
   return parameter.ends_with(kWeight) ? parameter.substr(0, parameter.size() - kWeight.size()) : parameter;
 }
 
+/// The channels of the output that a node makes with a weight. A grouped transposed convolution's weight has
+/// only those of one group.
+Change channels_of(const SmallerNetwork& smaller, const Node& node, TensorId weight) {
+  const NodeSpecs specs = node_specs(smaller.before, node);
+  for (const ChannelLink& link : node.op->channel_links(specs.inputs, specs.outputs)) {
+    const auto makes = [&](const ChannelPlace& place) {
+      return place.use == ChannelUse::makes && node.inputs[place.operand] == weight;
+    };
+    const auto made = std::ranges::find(link.places, true, &ChannelPlace::is_output);
+    if (std::ranges::none_of(link.places, makes) || made == link.places.end()) continue;
+    const TensorId y = node.outputs[made->operand];
+    return {static_cast<double>(smaller.before.spec(y).shape[made->dimension]),
+            static_cast<double>(smaller.shape_after(y)[made->dimension])};
+  }
+  throw std::logic_error("no channels of " + smaller.before.tensor(weight).name);
+}
+
 Change multiply_adds_of(const Program& before, const Node& old, const Program& after, const Node& now) {
   const auto half_flops = [](const Program& program, const Node& node) {
     const auto [inputs, outputs] = node_specs(program, node);
@@ -56,9 +79,10 @@ Change multiply_adds_of(const Program& before, const Node& old, const Program& a
   return {half_flops(before, old), half_flops(after, now)};
 }
 
-Change parameters_of(const SmallerNetwork& smaller, const Node& node) {
+/// Of those of the tensors that are parameters.
+Change parameters_of(const SmallerNetwork& smaller, const std::vector<TensorId>& tensors) {
   Change change;
-  for (const TensorId id : node.inputs) {
+  for (const TensorId id : tensors) {
     if (id == kNone || smaller.before.tensor(id).role != Role::parameter) continue;
     change.before += static_cast<double>(numel(smaller.before.spec(id).shape));
     change.after += static_cast<double>(numel(smaller.shape_after(id)));
@@ -90,31 +114,56 @@ std::string note_of(const SmallerNetwork& smaller, const ChannelAxis& axis) {
   return fmt::format("{}", fmt::join(notes, "; "));
 }
 
-std::vector<PruneRow> prune_rows(const SmallerNetwork& smaller, const Program& after) {
+/// The first axis of each parameter that makes channels.
+std::map<TensorId, ChannelAxis> made_axes(const SmallerNetwork& smaller) {
   std::map<TensorId, ChannelAxis> made;
   for (const ChannelGroup& group : smaller.channels.groups) {
     for (const ChannelAxis& axis : group.axes) {
       if (axis.use == ChannelUse::makes) made.emplace(axis.tensor, axis);
     }
   }
+  return made;
+}
+
+/// Adds the parameters of the rows `others` and `total`, and what is left of the network.
+void fill_sums(const SmallerNetwork& smaller, const std::set<TensorId>& in_rows, PruneRow& others,
+               PruneRow& total) {
+  std::vector<TensorId> all(smaller.before.tensors.size()), left;
+  std::iota(all.begin(), all.end(), TensorId{0});
+  std::ranges::set_difference(all, in_rows, std::back_inserter(left));
+  others.parameters = parameters_of(smaller, left);
+  total.parameters = parameters_of(smaller, all);
+  const auto percent = [](const Change& change) { return 100 * change.after / std::max(1.0, change.before); };
+  total.note = fmt::format("{:.1f} % of the multiply-adds, {:.1f} % of the parameters",
+                           percent(total.multiply_adds), percent(total.parameters));
+}
+
+/// A row for each product, for all other operations and parameters, and for the whole network.
+std::vector<PruneRow> prune_rows(const SmallerNetwork& smaller, const Program& after) {
+  const std::map<TensorId, ChannelAxis> made = made_axes(smaller);
   const std::vector<Node>& old = SmallerNetwork::entry_of(smaller.before).nodes;
   const std::vector<Node>& now = SmallerNetwork::entry_of(after).nodes;
   std::vector<PruneRow> rows;
+  PruneRow others{.name = "others"}, total{.name = "total"};
+  std::set<TensorId> in_rows;
   for (size_t n = 0; n < old.size(); ++n) {
-    for (const TensorId id : old[n].inputs) {
-      const auto found = made.find(id);
-      if (found == made.end()) continue;
-      const ChannelAxis& axis = found->second;
-      const Change multiply_adds = multiply_adds_of(smaller.before, old[n], after, now[n]);
-      if (multiply_adds.before == 0) continue;  // an embedding that shares its table
-      const auto size = [&](const Shape& shape) { return static_cast<double>(shape[axis.dimension]); };
-      rows.push_back({.name = without_suffix(smaller.before.tensor(id).name),
-                      .channels = {size(smaller.before.spec(id).shape), size(smaller.shape_after(id))},
-                      .multiply_adds = multiply_adds,
-                      .parameters = parameters_of(smaller, old[n]),
-                      .note = note_of(smaller, axis)});
+    const Change multiply_adds = multiply_adds_of(smaller.before, old[n], after, now[n]);
+    total.multiply_adds += multiply_adds;
+    const auto weight = std::ranges::find_if(old[n].inputs, [&](TensorId id) { return made.contains(id); });
+    // An embedding that shares its table multiplies nothing.
+    if (weight == old[n].inputs.end() || multiply_adds.before == 0) {
+      others.multiply_adds += multiply_adds;
+      continue;
     }
+    in_rows.insert(old[n].inputs.begin(), old[n].inputs.end());
+    rows.push_back({.name = without_suffix(smaller.before.tensor(*weight).name),
+                    .channels = channels_of(smaller, old[n], *weight),
+                    .multiply_adds = multiply_adds,
+                    .parameters = parameters_of(smaller, old[n].inputs),
+                    .note = note_of(smaller, made.at(*weight))});
   }
+  fill_sums(smaller, in_rows, others, total);
+  rows.insert(rows.end(), {others, total});
   return rows;
 }
 
@@ -126,25 +175,12 @@ std::string prune_table(const SmallerNetwork& smaller, const Program& after) {
   for (const PruneRow& row : rows) width = std::max(width, row.name.size());
   std::string text =
       fmt::format("{:<{}} {:>14} {:>20} {:>20}\n", "layer", width, "channels", "multiply-adds", "parameters");
-  Change multiply_adds, parameters;
   for (const PruneRow& row : rows) {
-    text += fmt::format("{:<{}} {:>14} {:>20} {:>20}{}{}\n", row.name, width, change_text(row.channels),
-                        change_text(row.multiply_adds), change_text(row.parameters),
-                        row.note.empty() ? "" : "  ", row.note);
-    multiply_adds += row.multiply_adds;
+    text += fmt::format("{:<{}} {:>14} {:>20} {:>20}{}{}\n", row.name, width,
+                        row.channels ? change_text(*row.channels) : "", change_text(row.multiply_adds),
+                        change_text(row.parameters), row.note.empty() ? "" : "  ", row.note);
   }
-  for (size_t i = 0; i < smaller.before.tensors.size(); ++i) {
-    if (smaller.before.tensors[i].role != Role::parameter) continue;
-    const auto id = static_cast<TensorId>(i);
-    parameters += {static_cast<double>(numel(smaller.before.spec(id).shape)),
-                   static_cast<double>(numel(smaller.shape_after(id)))};
-  }
-  const auto percent = [](const Change& change) { return 100 * change.after / std::max(1.0, change.before); };
-  return text +
-         fmt::format(
-             "{:<{}} {:>14} {:>20} {:>20}  {:.1f} % of the multiply-adds, {:.1f} % of the parameters\n",
-             "total", width, "", change_text(multiply_adds), change_text(parameters), percent(multiply_adds),
-             percent(parameters));
+  return text;
 }
 
 }  // namespace trainer

@@ -36,6 +36,12 @@ class DisjointSets {
   std::vector<size_t> parent_;
 };
 
+/// Whether a layer calculates the tensor's values from its size, so that a smaller layer would have others
+/// than those that remain.
+bool is_constant_table(const Tensor& tensor) {
+  return tensor.role == Role::constant && tensor.initial.kind == Initial::Kind::table;
+}
+
 bool has_values(const Program& program, TensorId id) {
   const Role role = program.tensor(id).role;
   return role == Role::parameter || role == Role::state;
@@ -52,7 +58,10 @@ class Coupling {
     for (const NamedTensor& output : entry_.outputs) keep(output.tensor, {}, "the network's output");
     for (const Node& node : entry_.nodes) {
       for (const TensorId id : node.inputs) {
-        if (id != kNone && is_from_outside(program_.tensor(id).role)) keep(id, {}, "the network's input");
+        if (id == kNone) continue;
+        const Tensor& tensor = program_.tensor(id);
+        if (is_from_outside(tensor.role)) keep(id, {}, "the network's input");
+        if (is_constant_table(tensor)) keep(id, {}, "a constant table");
       }
     }
     for (const Node& node : entry_.nodes) couple(node);

@@ -40,7 +40,8 @@ struct CoupledChannels {
 };
 
 /// Finds the channels of a forward part from what its operations state (Operation::channel_links). Those of
-/// the entry's inputs and outputs stay, and those that meet an operation which does not name them.
+/// the entry's inputs, outputs and constant tables stay, and those that meet an operation which does not name
+/// them.
 /// `layer_of` gives the name of a node's layer, for the reasons.
 CoupledChannels find_channels(const Program& program, const Entry& entry,
                               const std::function<std::string(const Origin&)>& layer_of);

@@ -12,9 +12,12 @@ constexpr const char* kBestFile = "model_best.safetensors";
 /// Names the metadata of such a file.
 constexpr const char* kBestMetadata = "best";
 
+/// The metadata of that file with the evaluation: metric, value and step.
+constexpr const char* kBestMetadata = "best";
+
 /// Makes that file of `run` hold the weights that `best` was measured with: those of its checkpoint, averaged
-/// if the metric is that of averages. Its metadata has the metric, its value and the step as "best". A file
-/// that is of this evaluation already stays. If `best` has no step, the file is removed. Throws Error: exit
+/// if the metric is that of averages. Its metadata has the evaluation. A file that is of this evaluation
+/// already stays. If `best` has no step, the file is removed. Throws Error: exit
 /// 74 if it cannot be written, and as verify_file for the checkpoint; the earlier file then stays.
 void keep_best_weights(const std::filesystem::path& run, const BestEvaluation& best);
 

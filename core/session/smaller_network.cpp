@@ -79,6 +79,8 @@ void choose(SmallerNetwork& smaller, ChannelGroup& group, const TensorValues& va
   const size_t kept = kept_count(group.channels.size(), group.width, request.kept);
   if (request.by == Importance::gamma && !has_use(group, ChannelUse::scales)) {
     group.stays = "no batch normalisation, which --by gamma needs";
+  } else if (group.channels.size() == 1 && group.width > 1) {
+    group.stays = "all its channels are coupled";
   } else if (kept == group.channels.size()) {
     group.stays = fmt::format("--keep, rounded up to a multiple of {}, keeps all", request.kept.multiple);
   }
@@ -105,12 +107,16 @@ void choose(SmallerNetwork& smaller, ChannelGroup& group, const TensorValues& va
 /// The new directory under a name of its own until it is complete.
 class DirectoryInProgress {
  public:
-  explicit DirectoryInProgress(const fs::path& path) : path_(path) {
-    if (fs::exists(path) && !(fs::is_directory(path) && directory_entries(path).empty()))
+  explicit DirectoryInProgress(const fs::path& path) {
+    if (path.empty()) throw Error(ExitCode::usage, "--out is empty; name the directory to write");
+    // A link that leads nowhere exists, too.
+    const bool exists = fs::exists(fs::symlink_status(path));
+    if (exists && !(fs::is_directory(path) && directory_entries(path).empty()))
       throw Error(ExitCode::usage,
                   fmt::format("{}: exists and is not an empty directory; name another one with --out",
                               one_line(path.string())));
-    const fs::path whole = fs::absolute(path).lexically_normal();
+    // A link stays, and the directory that it leads to is replaced.
+    const fs::path whole = fs::weakly_canonical(fs::absolute(path));
     path_ = whole.has_filename() ? whole : whole.parent_path();
     partial_ = path_.string() + fmt::format(".{}.partial", ::getpid());
     fs::create_directories(partial_);
@@ -148,9 +154,10 @@ void write_weights(const SmallerNetwork& smaller, const TensorValues& values, co
   });
 }
 
-/// The forward part of the recipe that was written. A layer may refuse its new sizes.
-Program read_again(const fs::path& path) try {
-  return forward_of_one(Recipe::load(path.string(), {}));
+/// The forward part of the recipe with this text, which is called `path` from now on: its layers have places
+/// in that file. A layer may refuse its new sizes.
+Program read_again(const std::string& text, const fs::path& path) try {
+  return forward_of_one(Recipe::parse(text, path.string(), {}));
 } catch (const Error& problem) {
   if (problem.code() != ExitCode::recipe) throw;
   throw Error(
@@ -205,12 +212,13 @@ Program write_smaller(const SmallerNetwork& smaller, const RunSpec& spec, const 
                       const StoredMetadata& metadata, const fs::path& directory) {
   const Recipe& recipe = spec.recipe();
   DirectoryInProgress progress(directory);
-  const fs::path path = progress.partial() / kRecipeFile, weights = progress.partial() / kWeightsFile;
+  const fs::path weights = progress.partial() / kWeightsFile;
   const ShapeOf shape_after = [&](TensorId id) { return smaller.shape_after(id); };
-  write_atomically(path, smaller_recipe(recipe, smaller.before, SmallerNetwork::entry_of(smaller.before),
-                                        shape_after, kWeightsFile));
+  const std::string text = smaller_recipe(recipe, smaller.before, SmallerNetwork::entry_of(smaller.before),
+                                          shape_after, kWeightsFile);
+  write_atomically(progress.partial() / kRecipeFile, text);
   write_weights(smaller, values, metadata, weights);
-  Program after = read_again(path);
+  Program after = read_again(text, directory / kRecipeFile);
   compare(smaller, after);
   check_weights(after.tensors, weights, {.patterns = {}, .origin = {}, .tied = recipe.model.tied_weights()});
   progress.finish();

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
 #include <filesystem>
+#include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/storage/safetensors.h"
 #include "tests/app/command.h"
@@ -34,11 +38,29 @@ training: {max_duration: 4ba, global_batch_size: 16, ema: {decay: 0.9}}
 optimizer: {name: sgd, lr: 0.05}
 )";
 
+/// A transposed convolution in groups and attention.
+const std::string kAttendingRecipe = R"(version: 1
+run: {name: attending, output_dir: run}
+data: {format: synthetic, synthetic: {train_samples: 16, val_samples: 16}}
+model:
+  input: [1, 8, 8]
+  layers:
+    - conv2d: {name: a, out_channels: 12, kernel_size: 1, bias: false}
+    - conv_transpose2d: {name: t, out_channels: 12, groups: 2, kernel_size: 1, bias: false}
+    - to_tokens
+    - linear: {name: qkv, out_features: 24, bias: false}
+    - attention: 2
+    - mean_tokens
+    - linear: {name: head, out_features: 4}
+training: {max_duration: 1ba, global_batch_size: 16}
+optimizer: {name: sgd, lr: 0.05}
+)";
+
 /// A folder with a trained network.
 struct TrainedFolder {
   Workspace workspace;
-  TrainedFolder() {
-    workspace.write("r.yaml", kLargeRecipe);
+  explicit TrainedFolder(const std::string& recipe = kLargeRecipe) {
+    workspace.write("r.yaml", recipe);
     const Outcome trained = run_trainer({"train", "--config", "r.yaml"}, workspace.path());
     INFO(trained.errors);
     REQUIRE(trained.code == 0);
@@ -51,6 +73,16 @@ struct TrainedFolder {
     CHECK_THAT(outcome.errors, ContainsSubstring(text));
   }
 };
+
+/// Another file of weights, with NaN as the last value of one tensor.
+void write_with_nan(const fs::path& from, const fs::path& to, const std::string& tensor) {
+  const SafetensorsFile file(from);
+  write_safetensors(to, file.tensors(), {}, [&](size_t i, const ByteSink& sink) {
+    std::vector<float> values = file.read_floats(file.tensors()[i]);
+    if (file.tensors()[i].name == tensor) values.back() = std::numeric_limits<float>::quiet_NaN();
+    sink(std::as_bytes(std::span(values)));
+  });
+}
 
 }  // namespace
 
@@ -99,6 +131,44 @@ TEST_CASE("prune refuses what it cannot do, and writes nothing then") {
                        "none.safetensors");
   CHECK_FALSE(fs::exists(folder.workspace.path() / "small"));
   CHECK(folder.run("prune run --keep 1 --out whole").code == 0);
+}
+
+TEST_CASE("prune refuses weights that have no order or 8 bits, and names the file") {
+  const TrainedFolder folder;
+  const fs::path at = folder.workspace.path();
+  const std::string as = " --keep 0.5 --out small --weights ";
+  for (const std::string name : {"two.conv.weight", "two.norm.running_var"}) {
+    write_with_nan(at / "run/model.safetensors", at / "nan.safetensors", name);
+    folder.check_refused("run" + as + "nan.safetensors", 65,
+                         "nan.safetensors: '" + name + "' has infinite or NaN values");
+  }
+  const Outcome quantized = folder.run("quantize run --all --samples 16 --out int8.safetensors");
+  INFO(quantized.errors);
+  REQUIRE(quantized.code == 0);
+  folder.check_refused("run" + as + "int8.safetensors", 65, "int8.safetensors has weights of 8 bits");
+  folder.check_refused("run --keep 0.5 --out ''", 64, "--out");
+  CHECK_FALSE(fs::exists(at / "small"));
+}
+
+TEST_CASE("a smaller network's weights do not have the evaluation of those before") {
+  const TrainedFolder folder;
+  const fs::path at = folder.workspace.path();
+  REQUIRE(SafetensorsFile(at / "run/model_best.safetensors").metadata().contains("best"));
+  REQUIRE(folder.run("prune run --keep 0.5 --out small").code == 0);
+  const StoredMetadata metadata = SafetensorsFile(at / "small/model.safetensors").metadata();
+  CHECK(metadata.contains("input"));
+  CHECK_FALSE(metadata.contains("best"));
+}
+
+TEST_CASE("prune counts channels of outputs, and operations without weights") {
+  const TrainedFolder folder(kAttendingRecipe);
+  const Outcome pruned = folder.run("prune run --keep 0.5 --multiple 1 --out small");
+  INFO(pruned.errors << pruned.output);
+  REQUIRE(pruned.code == 0);
+  CHECK_THAT(pruned.output, ContainsSubstring("\nt             12 -> 6 "));
+  // Attention's 2 x 64 x 64 x 8 multiply-adds, and half of the mean's 64 x 8 additions.
+  CHECK_THAT(pruned.output, ContainsSubstring("\nothers                  65.79 k -> 65.79 k "));
+  CHECK_THAT(pruned.output, ContainsSubstring("85.4 % of the multiply-adds"));
 }
 
 }  // namespace trainer

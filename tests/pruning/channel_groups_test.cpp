@@ -141,6 +141,15 @@ TEST_CASE("channels: those that an operation does not name stay, and it is named
   CHECK(found.text("b.weight") == "stays: 'half' (slice) needs all of them");
 }
 
+TEST_CASE("channels: those that meet a constant table stay, other constants are cut") {
+  const std::string begin = "input: [3, 4, 4]\nlayers: [" + conv("a", 8) + ", to_tokens, ",
+                    end = ", mean_tokens, linear: {name: head, out_features: 5}]";
+  const ChannelsOf sinusoids(begin + "positions: {max_positions: 16, kind: sinusoidal}" + end);
+  CHECK(sinusoids.text("a.weight") == "stays: a constant table");
+  const ChannelsOf factors(begin + "scale: {value: 0.5, learned: false}" + end);
+  CHECK(factors.text("a.weight") == "8 of a.weight[0]* head.weight[1]");
+}
+
 TEST_CASE("channels: a weight that is used twice is cut where both uses agree") {
   const ChannelsOf found(
       "input: [6]\nlayers: [linear: {name: a, out_features: 6, bias: false}, relu, linear: {name: b, "

@@ -100,6 +100,11 @@ TEST_CASE("what cannot be removed is an error that says why") {
              ContainsSubstring("the network's output"));
   CHECK_THAT(error_text(ExitCode::recipe, choose("flatten", kHalf)),
              ContainsSubstring("no layer has weights"));
+  const std::string coupled =
+      "conv2d: {name: g, out_channels: 4, kernel_size: 1}, conv2d: {name: h, out_channels: 2, groups: 2, "
+      "kernel_size: 1}, flatten, linear: 5";
+  CHECK_THAT(error_text(ExitCode::recipe, choose(coupled, {.kept = {}, .except = {"g"}})),
+             ContainsSubstring("all its channels are coupled"));
 }
 
 TEST_CASE("by gamma, channels without batch normalisation stay and are named") {
@@ -133,6 +138,41 @@ TEST_CASE("a smaller network is written into an absent or empty directory, whole
   CHECK_THROWS_AS(write_smaller(smaller, spec, fails, {}, folder / "below/new/"), std::runtime_error);
   CHECK(folder.names() == std::set<std::string>{"below", "empty"});
   CHECK(fs::is_empty(folder / "below"));
+}
+
+TEST_CASE("a smaller network is written where a link leads, which must be an empty directory") {
+  const RunSpec spec(
+      recipe_of(layers_text("conv2d: {name: a, out_channels: 8, kernel_size: 1}, flatten, linear: 5")));
+  const SmallerNetwork smaller = choose_channels(spec, drawn_values, kHalf);
+  ScratchDirectory folder;
+  fs::create_directories(folder / "elsewhere/empty");
+  fs::create_directory_symlink("elsewhere/empty", folder / "link");
+  write_smaller(smaller, spec, drawn_values, {}, folder / "link");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(fs::exists(folder / "elsewhere/empty/model.safetensors"));
+  fs::create_directory_symlink("nowhere", folder / "broken");
+  for (const fs::path& used : {folder / "link", folder / "broken"}) {
+    CHECK_THAT(error_text(ExitCode::usage, [&] { write_smaller(smaller, spec, drawn_values, {}, used); }),
+               ContainsSubstring("not an empty directory"));
+  }
+  CHECK_THAT(error_text(ExitCode::usage, [&] { write_smaller(smaller, spec, drawn_values, {}, ""); }),
+             ContainsSubstring("--out is empty"));
+  CHECK(folder.names() == std::set<std::string>{"broken", "elsewhere", "link"});
+}
+
+TEST_CASE("an error of the smaller recipe names the file as it would be called") {
+  const RunSpec spec(
+      recipe_of(layers_text("conv2d: {name: a, out_channels: 8, kernel_size: 1}, flatten, linear: 5")));
+  SmallerNetwork smaller = choose_channels(spec, drawn_values, kHalf);
+  const TensorId weight = smaller.before.find("a.weight");
+  for (const size_t channel : smaller.channels.of[static_cast<size_t>(weight)][0])
+    smaller.removed[channel] = true;  // all: no layer has no channels
+  ScratchDirectory folder;
+  const std::string text =
+      error_text(ExitCode::recipe, [&] { write_smaller(smaller, spec, drawn_values, {}, folder / "out"); });
+  CHECK_THAT(text, ContainsSubstring("the smaller network is not possible: " +
+                                     (folder / "out/recipe.yaml:").string()));
+  CHECK(folder.names().empty());
 }
 
 TEST_CASE("a size that a layer did not get is an error at the layer, and nothing is written") {
