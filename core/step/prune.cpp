@@ -20,54 +20,69 @@
 namespace trainer {
 namespace {
 
-/// The inputs of a node that are weights of its products, with their dimension of input features. A depthwise
-/// convolution reads one input channel for each output; its weights have a dimension of size 1 for that.
-std::map<size_t, size_t> weights_of(const Program& program, const Node& node) {
+/// A weight's dimension of input features, and over how many of them an output sums.
+struct InputFeatures {
+  size_t dimension = 0;
+  int64_t of_output = 1;
+};
+
+struct TrainedWeight {
+  PrunedWeight weight;
+  int64_t input_features = 1;  ///< of an output
+};
+
+/// The inputs of a node that are weights of its products. An output of a depthwise convolution has one input
+/// channel, and its weights need not have a dimension for that.
+std::map<size_t, InputFeatures> weights_of(const Program& program, const Node& node) {
   const NodeSpecs specs = node_specs(program, node);
-  std::map<size_t, size_t> read, made;
+  std::map<size_t, InputFeatures> read;
+  std::set<size_t> made;
   for (const ChannelLink& link : node.op->channel_links(specs.inputs, specs.outputs)) {
     for (const ChannelPlace& place : link.places) {
-      if (place.use == ChannelUse::reads) read.emplace(place.operand, place.dimension);
-      if (place.use == ChannelUse::makes) made.emplace(place.operand, place.dimension);
+      if (place.use == ChannelUse::reads)
+        read.emplace(place.operand, InputFeatures{.dimension = place.dimension, .of_output = link.channels});
+      if (place.use == ChannelUse::makes) made.insert(place.operand);
     }
   }
-  constexpr size_t kFeatureDimensions = 2;
-  for (const auto& [operand, dimension] : made) read.try_emplace(operand, kFeatureDimensions - 1 - dimension);
+  for (const size_t operand : made) read.try_emplace(operand);
   return read;
 }
 
 /// Weights of products that training changes.
-std::vector<PrunedWeight> trained_weights(const Program& program) {
-  std::map<TensorId, size_t> weights;
+std::vector<TrainedWeight> trained_weights(const Program& program) {
+  std::map<TensorId, InputFeatures> weights;
   std::set<TensorId> tables;
   for (const Entry& entry : program.entries) {
     for (const Node& node : entry.nodes) {
       if (const auto table = node.op->table_input()) tables.insert(node.inputs[*table]);
-      for (const auto& [operand, dimension] : weights_of(program, node)) {
+      for (const auto& [operand, features] : weights_of(program, node)) {
         const Tensor& tensor = program.tensor(node.inputs[operand]);
-        if (tensor.role == Role::parameter && !tensor.frozen)
-          weights.emplace(node.inputs[operand], dimension);
+        if (tensor.role == Role::parameter && !tensor.frozen) weights.emplace(node.inputs[operand], features);
       }
     }
   }
-  std::vector<PrunedWeight> found;
-  for (const auto& [id, dimension] : weights) {
-    if (!tables.contains(id)) found.push_back({.name = program.tensor(id).name, .dimension = dimension});
+  std::vector<TrainedWeight> found;
+  for (const auto& [id, features] : weights) {
+    if (tables.contains(id)) continue;
+    found.push_back({.weight = {.name = program.tensor(id).name, .dimension = features.dimension},
+                     .input_features = features.of_output});
   }
   return found;
 }
 
-/// Throws unless each has a multiple of four input features.
-void require_fours(const Program& program, const std::vector<PrunedWeight>& weights, const PruneSpec& spec) {
+/// Throws unless each output has a multiple of four input features: the four may not be of several outputs.
+void require_fours(const Program& program, const std::vector<TrainedWeight>& weights, const PruneSpec& spec) {
   std::vector<std::string> odd;
-  for (const PrunedWeight& weight : weights) {
-    const Shape& shape = program.spec(program.find(weight.name)).shape;
-    if (shape[weight.dimension] % 4 != 0) odd.push_back(fmt::format("{} {}", weight.name, to_string(shape)));
+  for (const TrainedWeight& trained : weights) {
+    if (trained.input_features % 4 == 0) continue;
+    const std::string& name = trained.weight.name;
+    odd.push_back(fmt::format("{} {} ({})", name, to_string(program.spec(program.find(name)).shape),
+                              trained.input_features));
   }
   if (odd.empty()) return;
   fail_at(spec.origin_of("pattern"),
-          fmt::format("2:4 takes two of four neighbours along the input channels, and their number is no "
-                      "multiple of four in {}; name {} in compression.prune.except",
+          fmt::format("2:4 takes two of four neighbours along the input channels of an output, and their "
+                      "number is no multiple of four in {}; name {} in compression.prune.except",
                       fmt::join(odd, ", "), odd.size() == 1 ? "it" : "them"));
 }
 
@@ -130,18 +145,18 @@ void mask_weights(Program& program, Entry& entry) {
 }  // namespace
 
 std::vector<PrunedWeight> pruned_weights(const Program& program, const PruneSpec& spec) {
-  std::vector<PrunedWeight> weights = trained_weights(program);
+  std::vector<TrainedWeight> weights = trained_weights(program);
   std::vector<std::string> names;
-  for (const PrunedWeight& weight : weights) names.push_back(weight.name);
+  for (const TrainedWeight& trained : weights) names.push_back(trained.weight.name);
   Diagnostics diagnostics;
   check_patterns(spec.only, names, "trained weight of a convolution or linear layer", spec.origin_of("only"),
                  diagnostics);
   check_patterns(spec.except, names, "trained weight of a convolution or linear layer",
                  spec.origin_of("except"), diagnostics);
   diagnostics.throw_if_any();
-  std::erase_if(weights, [&](const PrunedWeight& weight) {
-    return (!spec.only.empty() && !matches_any(spec.only, weight.name)) ||
-           matches_any(spec.except, weight.name);
+  std::erase_if(weights, [&](const TrainedWeight& trained) {
+    const std::string& name = trained.weight.name;
+    return (!spec.only.empty() && !matches_any(spec.only, name)) || matches_any(spec.except, name);
   });
   if (weights.empty()) {
     fail_at(spec.origin_of(""),
@@ -151,7 +166,9 @@ std::vector<PrunedWeight> pruned_weights(const Program& program, const PruneSpec
                 : "there is nothing to prune: only and except leave no weight; change them");
   }
   if (spec.two_of_four) require_fours(program, weights, spec);
-  return weights;
+  std::vector<PrunedWeight> pruned;
+  for (const TrainedWeight& trained : weights) pruned.push_back(trained.weight);
+  return pruned;
 }
 
 Pass choose_pruned(const PruneSpec& spec) {

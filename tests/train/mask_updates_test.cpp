@@ -217,6 +217,17 @@ layers:
   CHECK_THROWS_WITH(names(kPruned, spec_of({"*"})), Catch::Matchers::ContainsSubstring("nothing to prune"));
   CHECK_THROWS_WITH(names(kPruned, spec_of({}, true)),
                     Catch::Matchers::ContainsSubstring("hidden.weight 6x153"));
+  const auto grouped = [](int64_t groups) {
+    return fmt::format(
+        "input: [8, 6, 6]\nlayers: [conv_transpose2d: {{out_channels: 32, groups: {}, "
+        "kernel_size: 2, name: up}}, flatten, linear: {{out_features: 3, name: fc}}]",
+        groups);
+  };
+  CHECK(names(grouped(2), spec_of({"fc.*"}, true)) == Names{"up.weight@0"});
+  CHECK_THROWS_WITH(names(grouped(4), spec_of({"fc.*"}, true)),
+                    Catch::Matchers::ContainsSubstring("up.weight 8x8x2x2 (2)"));
+  CHECK_THROWS_WITH(names(grouped(8), spec_of({"fc.*"}, true)),
+                    Catch::Matchers::ContainsSubstring("up.weight 8x4x2x2 (1)"));
 }
 
 }  // namespace trainer
