@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/host/stop.h"
+#include "core/quantization/int8_network.h"
 #include "core/recipe/assemble.h"
 #include "core/run/best_weights.h"
 #include "core/run/int8_weights.h"
@@ -52,6 +53,7 @@ std::vector<float> finite_values(const StoredWeights& weights, const std::string
 StoredMetadata metadata_of(const TrainedRecipe& trained) {
   StoredMetadata about = trained.about;
   about.erase(kBestMetadata);
+  about.erase(kRangesMetadata);  // of inputs with all channels
   return weights_metadata(about);
 }
 

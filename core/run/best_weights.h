@@ -9,8 +9,6 @@ namespace trainer {
 
 /// The file in a run's directory with the weights of its best evaluation, beside the final ones.
 constexpr const char* kBestFile = "model_best.safetensors";
-/// Names the metadata of such a file.
-constexpr const char* kBestMetadata = "best";
 
 /// The metadata of that file with the evaluation: metric, value and step.
 constexpr const char* kBestMetadata = "best";
