@@ -45,6 +45,8 @@ const Words kBytes = [] {
   return words;
 }();
 
+const Words kTaught = {"loss={name: distillation, teacher: {recipe: big.yaml, weights: big.safetensors}}"};
+
 /// Keys that are allowed beside others only.
 const std::map<std::string, Words> kBeside = {
     {"compression.quantize.activation_bits", {"compression.quantize.weight_bits=7"}},
@@ -66,6 +68,10 @@ const std::map<std::string, Words> kBeside = {
     {"data.mask_documents", kTokens},
     {"data.tokenizer", kBytes},
     {"data.val_fraction", kFolder},
+    {"loss.alpha", kTaught},
+    {"loss.teacher.recipe", kTaught},
+    {"loss.teacher.weights", kTaught},
+    {"loss.temperature", kTaught},
     {"lr_scheduler.metric", {"lr_scheduler.name=plateau", "lr_scheduler.metric=loss"}},
     {"lr_scheduler.milestones", {"lr_scheduler.name=multi_step", "lr_scheduler.milestones=[3ba]"}},
     {"model.replace", {"model.initial_weights=w.safetensors"}},
@@ -113,7 +119,7 @@ std::vector<Words> surroundings(const RecipeKey& key, const std::vector<RecipeKe
   const std::string name = key.path.substr(0, key.path.rfind('.')) + ".name";
   const auto component = std::ranges::find(all, name, &RecipeKey::path);
   if (component == all.end() || key.path == name) return found;
-  const std::set<std::string> wants_more = {"plateau", "multi_step"};
+  const std::set<std::string> wants_more = {"plateau", "multi_step", "distillation"};
   for (const std::string& choice : component->values) {
     if (!wants_more.contains(choice)) found.push_back({name + "=" + choice});
   }
