@@ -144,10 +144,12 @@ std::unique_ptr<Kernel> compile_fold(const OpContext& context, const Choice& cho
       const double bias =
           in[FoldBatchNorm::kBias] == nullptr ? 0 : at<const float>(in[FoldBatchNorm::kBias])[c];
       scales[static_cast<size_t>(c)] = static_cast<float>(scale);
+      if (out[FoldBatchNorm::kFoldedBias] == nullptr) continue;
       at<float>(out[FoldBatchNorm::kFoldedBias])[c] =
           static_cast<float>((bias - at<const float>(in[FoldBatchNorm::kMean])[c]) * scale +
                              at<const float>(in[FoldBatchNorm::kBeta])[c]);
     }
+    if (out[FoldBatchNorm::kFoldedWeight] == nullptr) return;
     parallel_rows(static_cast<int64_t>(blocks.size()), static_cast<int64_t>(inner.size()),
                   [&](int64_t begin, int64_t end) {
                     for (int64_t b = begin; b < end; ++b) {

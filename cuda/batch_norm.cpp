@@ -139,8 +139,8 @@ std::unique_ptr<Kernel> compile_fold(const Gpu& gpu, const OpContext& context, c
         return launch_fold_batch_norm(dtype, channels, each, eps, given_to<FoldBatchNorm>(slots.inputs),
                                       *slots.inputs[FoldBatchNorm::kWeight],
                                       optional_at<const float>(slots.inputs[FoldBatchNorm::kBias]),
-                                      *slots.outputs[FoldBatchNorm::kFoldedWeight],
-                                      at<float>(slots.outputs[FoldBatchNorm::kFoldedBias]), stream);
+                                      optional_at<void>(slots.outputs[FoldBatchNorm::kFoldedWeight]),
+                                      optional_at<float>(slots.outputs[FoldBatchNorm::kFoldedBias]), stream);
       });
 }
 

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// One block for each channel: w * s and (bias - mean) * s + beta.
+/// One block for each channel: w * s and (bias - mean) * s + beta. A result that is not needed is nullptr.
 template <class T>
 __global__ void __launch_bounds__(kThreads) fold(GivenStatistics given, double eps, int64_t count, const T* w,
                                                  const float* bias, T* new_w, float* new_bias) {
@@ -41,10 +41,11 @@ __global__ void __launch_bounds__(kThreads) fold(GivenStatistics given, double e
   const int64_t c = blockIdx.x;
   const double factor = scale_of(given, eps, c);
   const float scale = static_cast<float>(factor);
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) {
-    put(to_float(w[c * count + i]) * scale, new_w[c * count + i]);
+  if (new_w != nullptr) {
+    for (int64_t i = threadIdx.x; i < count; i += kThreads)
+      put(to_float(w[c * count + i]) * scale, new_w[c * count + i]);
   }
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x != 0 || new_bias == nullptr) return;
   const double own = bias == nullptr ? 0 : bias[c];
   new_bias[c] = static_cast<float>((own - given.mean[c]) * factor + given.beta[c]);
 }

@@ -122,7 +122,7 @@ std::optional<Int8Network> rounded_network(const TrainedRecipe& trained, const Q
         "--method, --samples and --weight-bits");
   return Int8Network{.weights = rounded.weight_levels(),
                      .activations = rounded.activation_levels(),
-                     .method = "training",
+                     .method = std::string(kFromTraining),
                      .inputs = *std::move(ranges)};
 }
 
@@ -233,9 +233,9 @@ void require_some(const Int8Network& network) {
 void write(const Int8Weights& weights, const Int8Network& network, const OutputFile& file,
            const Arguments& arguments) {
   file.write([&](const ByteSink& sink) { weights.compose(sink); });
-  const std::string ranges =
-      network.samples == 0 ? "ranges of its training"
-                           : fmt::format("ranges by {} over {} samples", network.method, network.samples);
+  const std::string ranges = network.is_from_training() ? "ranges of its training"
+                                                        : fmt::format("ranges by {} over {} samples",
+                                                                      network.method, network.samples);
   print_note(file,
              fmt::format("{}: {} products in 8 bits, {} in f32, {}; {}", one_line(arguments.out),
                          network.inputs.size(), network.in_f32.size(), human_bytes(weights.bytes()), ranges));

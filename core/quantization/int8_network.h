@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "core/base/activation_levels.h"
 #include "core/base/weight_bits.h"
@@ -19,6 +20,9 @@ struct ValueRange {
 /// The ranges of the inputs of products, by the name of their weights.
 using InputRanges = std::map<std::string, ValueRange>;
 
+/// The method of ranges that training found.
+constexpr std::string_view kFromTraining = "training";
+
 /// What 8-bit products need besides the weights, which are stored in the same file. Products are named by
 /// their weights.
 struct Int8Network {
@@ -30,6 +34,8 @@ struct Int8Network {
   std::map<std::string, std::string> in_f32;  ///< the other products, and why
   std::string file;                           ///< that it was read from, for messages
   bool operator==(const Int8Network&) const = default;
+  /// Whether it was trained with rounded numbers (compression.quantize).
+  bool is_from_training() const { return method == kFromTraining; }
 };
 
 /// Names the text in the metadata of a file of weights.

@@ -125,14 +125,14 @@ class Rounding {
 void add_remark(Program& program, const FakeQuantizeSpec& spec) {
   const Products products = products_of(program, program.entry(entry_name::kTrainStep), spec);
   program.remarks.push_back(
-      fmt::format("compression.quantize: {} products read rounded factors, weights of {} bits and "
-                  "inputs of {}; training takes longer, `trainer quantize` saves the time",
+      fmt::format("compression.quantize: {} products read rounded weights of {} bits and inputs of {}; this "
+                  "makes training "
+                  "slower, and only the network that `trainer quantize` writes faster",
                   products.rounded.size(), spec.weights.bits, spec.activations.bits));
   if (products.padded.empty()) return;
-  program.remarks.push_back(
-      fmt::format("compression.quantize: f32 stays f32 in convolutions that pad an input which may "
-                  "be negative: {}",
-                  fmt::join(products.padded, ", ")));
+  program.remarks.push_back(fmt::format(
+      "compression.quantize: products stay as they are that pad an input which may be negative: {}",
+      fmt::join(products.padded, ", ")));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ class Quantizing {
         write_product(nodes[n], product->second.form);
         continue;
       }
-      for (const TensorId id : nodes[n].inputs) make_wide(id);
+      for (TensorId& id : nodes[n].inputs) id = wide(id);
       entry_.nodes.push_back(std::move(nodes[n]));
     }
     for (const NamedTensor& output : entry_.outputs) make_wide(output.tensor);
@@ -92,10 +92,10 @@ class Quantizing {
     const auto scales = build_.emit_all(
         std::make_shared<ProductScales>(bytes_of_.at(x), stored ? stored->scale : 1, shift),
         {weights[QuantizeWeights::kIntegers], weights[QuantizeWeights::kScale], node.inputs[form.bias]});
-    if (residual != kNone && !stored) make_wide(residual);
-    const std::vector<TensorId> operands{
-        bytes(x), weights[QuantizeWeights::kIntegers], scales[ProductScales::kMultiplier],
-        scales[ProductScales::kShiftedBias], residual == kNone || !stored ? residual : bytes(residual)};
+    const TensorId added = residual != kNone && stored ? bytes(residual) : wide(residual);
+    const std::vector<TensorId> operands{bytes(x), weights[QuantizeWeights::kIntegers],
+                                         scales[ProductScales::kMultiplier],
+                                         scales[ProductScales::kShiftedBias], added};
     write(form.make(end), operands, y, stored);
   }
 
@@ -107,6 +107,7 @@ class Quantizing {
     program_.tensors[static_cast<size_t>(made)].quantization = stored;
     narrow_[y] = made;
     only_narrow_.insert(y);
+    made_narrow_.insert(y);
   }
 
   /// The bytes of a tensor.
@@ -116,6 +117,17 @@ class Quantizing {
     const Quantization& quantization = bytes_of_.at(id);
     known->second = build_.emit<Quantize>({id}, quantization);
     program_.tensors[static_cast<size_t>(known->second)].quantization = quantization;
+    return known->second;
+  }
+
+  /// The tensor in f32, for readers other than products. In a network that was trained with rounded numbers
+  /// they all read these, but for readers of the network's inputs.
+  TensorId wide(TensorId id) {
+    make_wide(id);
+    const bool is_rounded = made_narrow_.contains(id) || !bytes_of_.contains(id);
+    if (!network_.is_from_training() || is_rounded || is_from_outside(program_.tensor(id).role)) return id;
+    const auto [known, fresh] = rounded_.try_emplace(id, kNone);
+    if (fresh) known->second = build_.emit<Dequantize>({bytes(id)}, bytes_of_.at(id));
     return known->second;
   }
 
@@ -138,6 +150,8 @@ class Quantizing {
   std::map<TensorId, Quantization> bytes_of_;  ///< of tensors that are read as bytes
   std::map<TensorId, TensorId> narrow_;        ///< their bytes, once they are made
   std::set<TensorId> only_narrow_;             ///< those that do not exist in f32
+  std::set<TensorId> made_narrow_;             ///< those that products wrote as bytes
+  std::map<TensorId, TensorId> rounded_;       ///< f32 that was made of bytes, of other tensors
 };
 
 /// The products that stay in f32 and why, for the plan's readers: a sentence for each reason.

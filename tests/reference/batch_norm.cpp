@@ -188,10 +188,11 @@ void fold_batch_norm(const Call& call) {
   for (int64_t c = 0; c < channels; ++c) {
     const double scale = inference_scale<FoldBatchNorm>(call, eps, c),
                  bias = call.has_input(FoldBatchNorm::kBias) ? call.in(FoldBatchNorm::kBias)[c] : 0;
-    for (int64_t i = c * each; i < (c + 1) * each; ++i)
+    for (int64_t i = c * each; call.has_output(FoldBatchNorm::kFoldedWeight) && i < (c + 1) * each; ++i)
       call.out(FoldBatchNorm::kFoldedWeight)[i] = call.in(FoldBatchNorm::kWeight)[i] * scale;
-    call.out(FoldBatchNorm::kFoldedBias)[c] =
-        (bias - call.in(FoldBatchNorm::kMean)[c]) * scale + call.in(FoldBatchNorm::kBeta)[c];
+    if (call.has_output(FoldBatchNorm::kFoldedBias))
+      call.out(FoldBatchNorm::kFoldedBias)[c] =
+          (bias - call.in(FoldBatchNorm::kMean)[c]) * scale + call.in(FoldBatchNorm::kBeta)[c];
   }
 }
 

@@ -239,6 +239,7 @@ TEST_CASE("what training rounds to is what products in 8 bits compute") {
     trained.run({fake_quantize(spec)});
     auto values = random_values(trained.program, 4);
     Int8Network network = ranges({});
+    network.method = kFromTraining;
     network.weights = spec.weights;
     network.activations = spec.activations;
     for (auto& [name, numbers] : values) {
@@ -268,5 +269,18 @@ TEST_CASE("what training rounds to is what products in 8 bits compute") {
                  in_f32 = relative_error(result_of(plain, reference, values, "y"), rounded);
     INFO(in_int8 << " in 8 bits, " << in_f32 << " in f32");
     CHECK(in_int8 < 0.1 * in_f32);
+  }
+}
+
+TEST_CASE("other readers of a product's input get rounded numbers if training rounded them") {
+  for (const bool is_from_training : {false, true}) {
+    QuantizedDraft net;
+    const TensorId x = net.relu(net.input("x", {1, 3, 4, 4}));
+    net.output("y", net.build.emit<Binary>({net.conv(x, "one", 3), x}, Binary::Kind::add));
+    Int8Network network = ranges({{"one.weight", kPositive}});
+    if (is_from_training) network.method = kFromTraining;
+    net.quantized(network);
+    CHECK(net.calls("add", kEntry) ==
+          Calls{is_from_training ? "add(quantized_conv2d, dequantize)" : "add(quantized_conv2d, relu)"});
   }
 }
