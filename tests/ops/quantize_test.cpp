@@ -140,7 +140,7 @@ TEST_CASE("products in 8 bits: weights of 8 bits are refused where their sums wo
       cpu::may_use(dnnl::cpu_isa::avx512_core_vnni) || cpu::may_use(dnnl::cpu_isa::avx2_vnni);
   const Backend backend = make_cpu_backend(1);
   for (const int64_t bits : {7, 8}) {
-    const QuantizeWeights op(bits);
+    const QuantizeWeights op(WeightLevels{.bits = bits});
     const OpContext context{.op = op, .inputs = {{{4, 3}, DType::f32}}, .outputs = {}};
     CHECK(backend.planner->why_not(context).has_value() == (bits == 8 && !is_exact));
   }
