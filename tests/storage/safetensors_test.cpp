@@ -196,7 +196,7 @@ TEST_CASE("safetensors: double precision is converted across pieces, other types
   for (size_t i = 0; i < values.size(); ++i) wrong += floats[i] == static_cast<float>(values[i]) ? 0 : 1;
   CHECK(wrong == 0);
   const std::string text = error_text(ExitCode::data, [&] { file.read_floats(*file.find("pad")); });
-  CHECK(text == (scratch / "m").string() + ": tensor \"pad\" holds U8, expected F32, F16, BF16 or F64");
+  CHECK(text == (scratch / "m").string() + ": tensor \"pad\" holds U8, expected F32, F16, BF16, F64 or I8");
 }
 
 TEST_CASE("safetensors: weights of 8 bits are read with the scales of their outputs") {
