@@ -2,6 +2,7 @@
 #include "core/graph/ops/fake_quantize.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "cpu/parallel.h"
@@ -15,7 +16,7 @@ void copy(const float* x, float* y, int64_t count) {
 }
 
 void round_weights(std::span<const float> w, const WeightLevels& levels, float scale, float* y) {
-  if (!(scale > 0)) return copy(w.data(), y, static_cast<int64_t>(w.size()));
+  if (scale == 0) return copy(w.data(), y, static_cast<int64_t>(w.size()));
   for (size_t i = 0; i < w.size(); ++i) y[i] = static_cast<float>(levels.integer_of(w[i], scale)) * scale;
 }
 
@@ -49,13 +50,17 @@ TRAINER_MULTIVERSION void round_range(const float* x, float* y, int64_t count, L
 
 TRAINER_MULTIVERSION Extremes extremes_of(const float* x, int64_t count) {
   float low = 0, high = 0;
-#pragma omp simd reduction(min : low) reduction(max : high)
+  int has_nan = 0;
+#pragma omp simd reduction(min : low) reduction(max : high) reduction(| : has_nan)
   for (int64_t i = 0; i < count; ++i) {
     const float finite = x[i] - x[i] == 0 ? x[i] : 0;
+    has_nan |= x[i] != x[i] ? 1 : 0;
     low = finite < low ? finite : low;
     high = finite > high ? finite : high;
   }
-  return {low, high};
+  if (has_nan == 0) return {low, high};
+  constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+  return {kUnknown, kUnknown};
 }
 
 /// Of all parts, in any order: extremes do not depend on it.

@@ -24,8 +24,8 @@ __device__ inline Extremes block_extremes(Extremes own) {
   constexpr int kWarps = kThreads / kWarp;
   TRAINER_SHARED(float, lows, [kWarps]);
   TRAINER_SHARED(float, highs, [kWarps]);
-  own.low = warp_reduce(own.low, [](float a, float b) { return b < a ? b : a; });
-  own.high = warp_reduce(own.high, [](float a, float b) { return b > a ? b : a; });
+  own.low = warp_reduce(own.low, [](float a, float b) { return Extremes::lower(a, b); });
+  own.high = warp_reduce(own.high, [](float a, float b) { return Extremes::higher(a, b); });
   if (threadIdx.x % kWarp == 0) {
     lows[threadIdx.x / kWarp] = own.low;
     highs[threadIdx.x / kWarp] = own.high;
@@ -68,7 +68,7 @@ __device__ inline Extremes extremes_of(const Parts& parts) {
 }
 
 __device__ inline float rounded_weight(const WeightLevels& levels, float weight, float scale) {
-  return scale > 0 ? static_cast<float>(levels.integer_of(weight, scale)) * scale : weight;
+  return scale == 0.0f ? weight : static_cast<float>(levels.integer_of(weight, scale)) * scale;
 }
 
 /// A block for each output.

@@ -9,7 +9,7 @@ namespace trainer {
 constexpr double kLeastScale = 1.1754943508222875e-38;
 
 /// The scale and the level of zero with which a range becomes whole numbers from 0 on. A scale of 0: there
-/// are only zeros.
+/// are only zeros. It is not finite if the range is not.
 struct RangeScale {
   double scale = 0;
   int64_t zero_point = 0;
@@ -28,8 +28,8 @@ struct ActivationLevels {
     const bool has_signs = low < 0;
     const double magnitude = has_signs && -low > high ? -low : high;
     const auto levels = static_cast<double>(has_signs ? greatest_weight(bits) : greatest());
-    const double scale = magnitude / levels;
-    if (!(scale >= kLeastScale)) return {};
+    const double scale = magnitude / levels + (low - low);  // NaN stays
+    if (scale < kLeastScale) return {};
     return {power_of_two ? power_of_two_above(scale) : scale, has_signs ? int64_t{1} << (bits - 1) : 0};
   }
 };
@@ -40,13 +40,13 @@ struct LevelRounding {
 
   TRAINER_HD LevelRounding(const RangeScale& range, const ActivationLevels& levels)
       : scale(static_cast<float>(range.scale)),
-        inverse(range.scale > 0 ? static_cast<float>(1 / range.scale) : 0.0f),
+        inverse(range.scale == 0 ? 0.0f : static_cast<float>(1 / range.scale)),
         zero(static_cast<float>(range.zero_point)),
         most(static_cast<float>(levels.greatest())) {}
 
   /// The nearest level, ties to even, as the number that it stands for. Infinities saturate, NaN stays.
   TRAINER_HD float operator()(float x) const {
-    if (!(inverse > 0)) return x;
+    if (scale == 0.0f) return x;
     const float level = x * inverse + zero;
     // Adding 3 * 2^22 leaves no bits for a fraction.
     constexpr float kRounds = 12582912.0f;

@@ -18,9 +18,9 @@ TRAINER_HD constexpr int64_t greatest_weight(int64_t bits) {
   return (int64_t{1} << (bits - 1)) - 1;
 }
 
-/// The least power of two that is not below this scale; 0 stays 0.
+/// The least power of two that is not below this scale; 0, infinity and NaN stay.
 TRAINER_HD double power_of_two_above(double scale) {
-  if (!(scale > 0)) return scale;
+  if (!(scale > 0) || scale - scale != 0) return scale;
   constexpr double kHalf = 0.5;
   int exponent = 0;
   const bool is_power = std::frexp(scale, &exponent) == kHalf;
@@ -48,11 +48,12 @@ struct WeightLevels {
   }
 };
 
-/// Of weights that share a scale, those that are finite.
+/// Of weights that share a scale: of those that are finite, or NaN if one is.
 inline float greatest_magnitude(std::span<const float> weights) {
   float greatest = 0;
   for (const float weight : weights) {
     const float magnitude = std::abs(weight);
+    if (std::isnan(magnitude)) return magnitude;
     if (magnitude > greatest && std::isfinite(magnitude)) greatest = magnitude;
   }
   return greatest;

@@ -32,8 +32,7 @@ class DistillationLoss final : public Loss {
     fields
         .add("temperature", &temperature_,
              "divides the logits of both networks before their softmax; larger ones show more of how the "
-             "teacher "
-             "ranks the wrong classes")
+             "teacher ranks the wrong classes")
         .above(0);
     fields
         .add("alpha", &alpha_,

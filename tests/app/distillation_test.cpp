@@ -104,7 +104,8 @@ TEST_CASE("ranks of a student all have the teacher that rank 0 has read") {
   const Lesson lesson;
   REQUIRE(lesson.student("one").code == 0);
   const Outcome two = run_ranks(
-      "mpirun -n 2 \"$TRAINER\" --config student.yaml run.output_dir=runs/two parallelism.verify=1ba",
+      "\"$TRAINER\" --config student.yaml run.output_dir=runs/two parallelism.data=2 device.threads=1 "
+      "parallelism.verify=1ba",
       lesson.workspace.path());
   INFO(two.errors);
   REQUIRE(two.code == 0);

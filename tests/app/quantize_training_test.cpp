@@ -156,7 +156,7 @@ TEST_CASE("ranks that round agree on ranges and weights") {
   if (!has_mpi()) return;
   const RoundedRuns runs;
   const Outcome two = run_ranks(
-      "mpirun -n 2 \"$TRAINER\" --config net.yaml run.output_dir=runs/two "
+      "\"$TRAINER\" --config net.yaml run.output_dir=runs/two parallelism.data=2 device.threads=1 "
       "model.initial_weights=runs/plain/model.safetensors "
       "compression.quantize.weight_bits=7 parallelism.verify=1ba training.micro_batch_size=16",
       runs.workspace.path());

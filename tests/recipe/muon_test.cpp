@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <fstream>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -8,6 +10,7 @@
 #include "core/recipe/job.h"
 #include "tests/catch.h"
 #include "tests/reference/backend.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {
@@ -106,15 +109,22 @@ TEST_CASE("muon leaves kernels, tokens and vectors to AdamW, and the head behind
 }
 
 TEST_CASE("muon leaves the last linear layer to AdamW under every loss") {
+  const test::ScratchDirectory directory;
+  const std::string teacher = (directory / "teacher.yaml").string();
+  std::ofstream(teacher) << "version: 1\nmodel: {input: [3, 4, 4], layers: [flatten, linear: 48]}\n"
+                         << kImageData;
   for (const Registered<Loss>& loss : losses()) {
-    const bool compares_inputs = loss.make()->target_kind() == TargetKind::input;
+    const std::unique_ptr<Loss> made = loss.make();
+    const bool compares_inputs = made->target_kind() == TargetKind::input;
+    const std::string taught =
+        made->teacher() == nullptr ? "" : ", teacher: {recipe: " + teacher + ", weights: none}";
     for (const std::string& training : kTrainings) {
       INFO(loss.name << ", " << training);
       const std::string end = compares_inputs ? ", reshape: [3, 4, 4]]}\n" : "]}\n";
       const auto recipe = recipe_of(
           " {input: [3, 4, 4], layers: [flatten, linear: {name: up, out_features: 9}, "
           "tanh, linear: {name: down, out_features: 48}" +
-              end + kImageData + "loss: " + loss.name + "\nvalidation: {metrics: []}\n",
+              end + kImageData + "loss: {name: " + loss.name + taught + "}\nvalidation: {metrics: []}\n",
           training);
       check_division(muon_program(recipe), {"up.weight"}, {"up.bias", "down.weight", "down.bias"});
     }

@@ -29,10 +29,11 @@ void fake_quantize_weights(const Call& call) {
     const double* w = call.in(Op::kWeight) + first;
     double greatest = 0;
     for (int64_t i = 0; i < each; ++i) {
-      if (std::isfinite(w[i])) greatest = std::max(greatest, std::abs(w[i]));
+      if (std::isfinite(w[i]) && std::abs(w[i]) > greatest) greatest = std::abs(w[i]);
+      if (std::isnan(w[i])) greatest = w[i];
     }
     const double scale = static_cast<float>(scale_of(greatest, limit, levels.power_of_two));
-    const bool rounds = scale > 0 && !is_before(call, Op::kStep, call.as<Op>().begin);
+    const bool rounds = scale != 0 && !is_before(call, Op::kStep, call.as<Op>().begin);
     for (int64_t i = 0; i < each; ++i)
       call.out(Op::kY)[first + i] =
           rounds ? std::clamp(std::nearbyint(w[i] / scale), -limit, limit) * scale : w[i];
@@ -48,21 +49,23 @@ void fake_quantize(const Call& call) {
   if (op.moves) {
     double least = 0, greatest = 0;
     for (int64_t i = 0; i < count; ++i) {
+      if (std::isnan(x[i])) least = greatest = x[i];
       if (!std::isfinite(x[i])) continue;
-      least = std::min(least, x[i]);
-      greatest = std::max(greatest, x[i]);
+      if (x[i] < least) least = x[i];
+      if (x[i] > greatest) greatest = x[i];
     }
     if (call.has_output(Op::kFresh)) {
-      call.out(Op::kFresh)[0] = least < low ? low + (least - low) / Op::kShare : least;
-      call.out(Op::kFresh)[1] = greatest > high ? high + (greatest - high) / Op::kShare : greatest;
+      call.out(Op::kFresh)[0] = least < low ? low + (least - low) / Op::kShare : least + (low - low);
+      call.out(Op::kFresh)[1] =
+          greatest > high ? high + (greatest - high) / Op::kShare : greatest + (high - high);
     }
-    low = std::min(low, least);
-    high = std::max(high, greatest);
+    low = std::isnan(least) ? least : std::min(low, least);
+    high = std::isnan(greatest) ? greatest : std::max(high, greatest);
   }
   const double levels = std::exp2(static_cast<double>(op.levels.bits)), half = levels / 2;
-  const double zero = low < 0 ? half : 0, magnitude = std::max(-low, high);
+  const double zero = low < 0 ? half : 0, magnitude = low < 0 ? std::max(high, -low) : high + (low - low);
   const double scale = scale_of(magnitude, low < 0 ? half - 1 : levels - 1, op.levels.power_of_two);
-  const bool rounds = scale > 0 && !is_before(call, Op::kStep, op.begin);
+  const bool rounds = !(scale < kLeastScale) && !is_before(call, Op::kStep, op.begin);
   for (int64_t i = 0; i < count; ++i) {
     const double level = static_cast<float>(x[i]) * static_cast<float>(1 / scale) + static_cast<float>(zero);
     call.out(Op::kY)[i] = rounds ? (std::clamp(std::nearbyint(level), 0.0, levels - 1) - zero) * scale : x[i];

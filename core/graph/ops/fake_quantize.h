@@ -39,12 +39,13 @@ class FakeQuantizeWeights final : public Operation {
 
 /// Activations likewise: x f32 of any shape, range f32 (2), the least and greatest value so far, of which the
 /// first is at most and the second at least 0, step i32 (1) or absent -> y of x's shape, rounded to the
-/// levels of the range (base/activation_levels.h). Infinities saturate, NaN stays. y = x before `begin`, and
-/// if the range is empty.
+/// levels of the range (base/activation_levels.h). Infinities saturate, NaN stays, and a range that is not
+/// finite gives NaN. y = x before `begin`, and if the range is empty.
 ///
 /// With `moves` the range is first widened to the finite values of x, so that nothing is clipped and the
-/// gradient passes straight through. `fresh` f32 (2) is then what a Lerp by kShare moves the range to: at
-/// once to extremes beyond it, slowly to those within. Without `moves` there is no `fresh`, and no gradient.
+/// gradient passes straight through. NaN makes the range NaN. `fresh` f32 (2) is then what a Lerp by kShare
+/// moves the range to: at once to extremes beyond it, slowly to those within. Without `moves` there is no
+/// `fresh`, and no gradient.
 class FakeQuantize final : public Operation {
  public:
   enum : size_t {
@@ -72,10 +73,10 @@ class FakeQuantize final : public Operation {
   /// The end of a range that a Lerp by kShare moves from `old` to `seen` at once if that is beyond, else
   /// slowly.
   TRAINER_HD static float fresh_low(float old, float seen) {
-    return seen < old ? old + (seen - old) / static_cast<float>(kShare) : seen;
+    return seen < old ? old + (seen - old) / static_cast<float>(kShare) : seen + (old - old);  // NaN stays
   }
   TRAINER_HD static float fresh_high(float old, float seen) {
-    return seen > old ? old + (seen - old) / static_cast<float>(kShare) : seen;
+    return seen > old ? old + (seen - old) / static_cast<float>(kShare) : seen + (old - old);
   }
 
   const ActivationLevels levels;
@@ -83,19 +84,22 @@ class FakeQuantize final : public Operation {
   const FakeQuantizeBegin begin;
 };
 
-/// The least and greatest of zero and finite values.
+/// The least and greatest of zero and finite values; both are NaN if a value is.
 struct Extremes {
   float low = 0, high = 0;
 
   TRAINER_HD void add(float x) {
+    if (x != x) low = high = x;
     if (!(x - x == 0.0f)) return;
-    if (x < low) low = x;
-    if (x > high) high = x;
+    low = lower(low, x);
+    high = higher(high, x);
   }
   TRAINER_HD void add(const Extremes& other) {
-    if (other.low < low) low = other.low;
-    if (other.high > high) high = other.high;
+    low = lower(low, other.low);
+    high = higher(high, other.high);
   }
+  TRAINER_HD static float lower(float a, float b) { return b < a || b != b ? b : a; }
+  TRAINER_HD static float higher(float a, float b) { return b > a || b != b ? b : a; }
 };
 
 }  // namespace trainer
