@@ -129,7 +129,10 @@ Choice select_weights(const Gpu&, const OpContext& context, const OpenLayouts&) 
   using Op = FakeQuantizeWeights;
   const bool per_tensor = static_cast<const Op&>(context.op).levels.per_tensor;
   Choice choice = row_major(context, per_tensor ? "all outputs together" : "output by output");
-  if (per_tensor) choice.workspace_bytes = bytes_for_parts(numel(context.inputs[Op::kWeight].shape));
+  if (per_tensor) {
+    choice.workspace_bytes = bytes_for_parts(numel(context.inputs[Op::kWeight].shape));
+    choice.kernels = 2;
+  }
   return choice;
 }
 
@@ -160,8 +163,10 @@ std::unique_ptr<Kernel> compile_weights(const Gpu& gpu, const OpContext& context
 Choice select_activations(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   using Op = FakeQuantize;
   Choice choice = same_layout(context, inputs, "octets");
-  if (static_cast<const Op&>(context.op).moves)
+  if (static_cast<const Op&>(context.op).moves) {
     choice.workspace_bytes = bytes_for_parts(numel(context.inputs[Op::kX].shape));
+    choice.kernels = 2;
+  }
   return choice;
 }
 
