@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "tests/cuda_emulation/device.h"
 #include "tests/cuda_emulation/faults.h"
@@ -199,7 +200,25 @@ void check_window(const Access& a, const Region& region) {
   }
 }
 
+/// While a check runs, its own accesses are none of the kernel's: of a function of the standard library in
+/// many objects the linker may take the one that was compiled for a kernel.
+thread_local bool is_checking_access = false;
+
+class AccessCheck {
+ public:
+  AccessCheck() : is_first(!std::exchange(is_checking_access, true)) {}
+  ~AccessCheck() {
+    if (is_first) is_checking_access = false;
+  }
+  AccessCheck(const AccessCheck&) = delete;
+  AccessCheck& operator=(const AccessCheck&) = delete;
+
+  const bool is_first;
+};
+
 void on_access(const Access& a) {
+  const AccessCheck check;
+  if (!check.is_first) return;
   if (!in_kernel() || on_stack(a.address) || (!a.write && in_arguments(a.address))) return;
   Memory& m = memory();
   Region* region = m.shared.contains(a.address) ? &m.shared : region_of(a.address);
@@ -222,7 +241,8 @@ void on_access(const Access& a) {
 }
 
 void check_alignment(const void* address, size_t bytes, const void* pc) {
-  if (in_kernel() && reinterpret_cast<uintptr_t>(address) % bytes != 0) {
+  const AccessCheck check;
+  if (check.is_first && in_kernel() && reinterpret_cast<uintptr_t>(address) % bytes != 0) {
     report("alignment", fmt::format("access to {} bytes that begin at no multiple of it", bytes), pc);
   }
 }
