@@ -243,21 +243,21 @@ void write(const Int8Weights& weights, const Int8Network& network, const OutputF
 
 }  // namespace
 
-int quantize_command(const Arguments& given) {
+int quantize_command(const Arguments& arguments) {
   require_one_process("quantisation");
-  const QuantizeArguments& wanted = given.quantize;
+  const QuantizeArguments& wanted = arguments.quantize;
   StopSignals signals(StopSignals::kPass);
-  Arguments arguments = given;
+  Arguments on_cpu = arguments;
   // Where its products run, and what they replace.
-  arguments.overrides.insert(arguments.overrides.end(), {"device.type=cpu", "training.precision=fp32"});
-  const std::shared_ptr<const Recipe> named = named_recipe(arguments);
+  on_cpu.overrides.insert(on_cpu.overrides.end(), {"device.type=cpu", "training.precision=fp32"});
+  const std::shared_ptr<const Recipe> named = named_recipe(on_cpu);
   check_network_kind(*named);
-  const TrainedRecipe trained = with_weights(named, arguments);
+  const TrainedRecipe trained = with_weights(named, on_cpu);
   const fs::path& source = trained.files.model;
   if (int8_network_in(source) != nullptr)
     throw Error(ExitCode::data, fmt::format("{} has weights of 8 bits already; name those of f32",
                                             one_line(source.string())));
-  const OutputFile file(arguments.out, {source});
+  const OutputFile file(on_cpu.out, {source});
   signals.watch_loop();
   const std::optional<Int8Network> rounded = rounded_network(trained, wanted);
   Int8Network network = rounded ? *rounded : observed_network(trained, wanted, signals);
@@ -271,7 +271,7 @@ int quantize_command(const Arguments& given) {
   if (!wanted.all) choosing.leave_out_slower(network, signals);
   require_some(network);
   const Int8Weights weights(choosing.program().tensors, source, spec.recipe().model.tied_weights(), network);
-  write(weights, network, file, arguments);
+  write(weights, network, file, on_cpu);
   return 0;
 }
 

@@ -42,7 +42,7 @@ void observe_all(Program& program, Entry& entry, const RangeObservation& observa
 
 }  // namespace
 
-Pass observe_ranges(std::shared_ptr<const RangeObservation> observation) {
+Pass observe_ranges(const std::shared_ptr<const RangeObservation>& observation) {
   auto run = [observation](Program& program) {
     for (Entry& entry : program.entries) observe_all(program, entry, *observation);
   };

@@ -167,7 +167,7 @@ void add_remarks(Program& program, const Int8Network& network) {
 
 }  // namespace
 
-Pass quantize(std::shared_ptr<const Int8Network> network) {
+Pass quantize(const std::shared_ptr<const Int8Network>& network) {
   auto run = [network](Program& program) {
     for (Entry& entry : program.entries) {
       const std::set<std::string> done = Quantizing(program, entry, *network).run();

@@ -120,10 +120,10 @@ Pass average_weights(double decay, size_t warmup_updates = 0);
 /// Computes products in 8 bits (ops/quantized_product.h), whose inputs have these ranges: weights are
 /// quantised by `prepare`, and products pass bytes to each other. Throws Error (exit 65) if the network has
 /// no such products. Comes after the fusions of the forward part.
-Pass quantize(std::shared_ptr<const Int8Network> network);
+Pass quantize(const std::shared_ptr<const Int8Network>& network);
 /// Adds outputs with the extremes, and if the ranges are known the distributions, of the inputs of all
 /// products that can be computed in 8 bits (quantized_products.h). Comes at the same place.
-Pass observe_ranges(std::shared_ptr<const RangeObservation> observation);
+Pass observe_ranges(const std::shared_ptr<const RangeObservation>& observation);
 /// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
 /// parameter and running statistic.
 Pass given_averages();
