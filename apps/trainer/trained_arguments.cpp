@@ -39,6 +39,15 @@ void add_trained(CLI::App& command, Arguments& arguments) {
       ->excludes(trained);
 }
 
+/// A trained network, named by its run or its recipe, and overrides of the recipe's keys.
+void add_run(CLI::App& command, Arguments& arguments) {
+  add_trained(command, arguments);
+  command
+      .add_option("words", arguments.inputs,
+                  "a run's directory; section.key=value overrides a key of its recipe")
+      ->type_name("DIRECTORY|KEY=VALUE");
+}
+
 void add_prediction_results(CLI::App& predict, PredictArguments& wanted) {
   CLI::Option* format =
       predict.add_option("--format", wanted.format, "form of the output")->default_str("jsonl");
@@ -135,10 +144,7 @@ void check_arriving(const Arguments& arguments) {
 
 void add_eval_command(CLI::App& app, Arguments& arguments) {
   CLI::App* eval = app.add_subcommand("eval", "evaluate a run's weights on its data.val");
-  add_trained(*eval, arguments);
-  eval->add_option("words", arguments.inputs,
-                   "a run's directory; section.key=value overrides a key of its recipe")
-      ->type_name("DIRECTORY|KEY=VALUE");
+  add_run(*eval, arguments);
   eval->add_flag("--json", arguments.json, "print one JSON object instead");
 }
 
@@ -171,11 +177,7 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
 
 void add_generate_command(CLI::App& app, Arguments& arguments) {
   CLI::App* generate = app.add_subcommand("generate", "continue a text with a trained network of tokens");
-  add_trained(*generate, arguments);
-  generate
-      ->add_option("words", arguments.inputs,
-                   "a run's directory; section.key=value overrides a key of its recipe")
-      ->type_name("DIRECTORY|KEY=VALUE");
+  add_run(*generate, arguments);
   GenerateArguments& wanted = arguments.generate;
   CLI::Option* prompt = generate->add_option("--prompt", wanted.prompt, "the text to continue");
   prompt->type_name("TEXT");
@@ -195,11 +197,7 @@ void add_export_command(CLI::App& app, Arguments& arguments) {
   ExportArguments& wanted = arguments.exported;
   CLI::App* command =
       app.add_subcommand("export", "write a trained network as a file that other programs run (ONNX)");
-  add_trained(*command, arguments);
-  command
-      ->add_option("words", arguments.inputs,
-                   "a run's directory; section.key=value overrides a key of its recipe")
-      ->type_name("DIRECTORY|KEY=VALUE");
+  add_run(*command, arguments);
   command->add_option("--out,-o", arguments.out, "the model to write, *.onnx")->required()->type_name("FILE");
   make_choice(*command->add_option("--opset", wanted.opset,
                                    "version of ONNX's operators: 17, which all tools read (default), or 23, "
@@ -228,11 +226,7 @@ void add_quantize_command(CLI::App& app, Arguments& arguments) {
   QuantizeArguments& wanted = arguments.quantize;
   CLI::App* command = app.add_subcommand(
       "quantize", "write a trained network with products in 8 bits, for prediction on CPUs");
-  add_trained(*command, arguments);
-  command
-      ->add_option("words", arguments.inputs,
-                   "a run's directory; section.key=value overrides a key of its recipe")
-      ->type_name("DIRECTORY|KEY=VALUE");
+  add_run(*command, arguments);
   command->add_option("--out,-o", arguments.out, "the file to write, *.safetensors")
       ->required()
       ->type_name("FILE");
@@ -260,11 +254,7 @@ void add_prune_command(CLI::App& app, Arguments& arguments) {
   PruneArguments& wanted = arguments.prune;
   CLI::App* command = app.add_subcommand(
       "prune", "remove a trained network's least important channels; write the smaller recipe and weights");
-  add_trained(*command, arguments);
-  command
-      ->add_option("words", arguments.inputs,
-                   "a run's directory; section.key=value overrides a key of its recipe")
-      ->type_name("DIRECTORY|KEY=VALUE");
+  add_run(*command, arguments);
   command->add_option("--out,-o", arguments.out, "the directory to write, absent or empty")
       ->required()
       ->type_name("DIRECTORY");

@@ -74,10 +74,10 @@ class Reader {
     const bool has_scale = largest == 0 || std::isnormal(static_cast<float>(largest / kSteps));
     if (!std::isfinite(range.low) || !std::isfinite(range.high) || !(range.low <= range.high) ||
         range.high < 0 || !has_scale)
-      fail(
-          fmt::format("the range of '{}' must be two finite numbers, of which the second is at least 0 and "
-                      "not below the first, and wide enough for a scale",
-                      one_line(member.first)));
+      fail(fmt::format(
+          "the range of '{}' must be two finite numbers in order, the second at least 0, and wide "
+          "enough for a scale",
+          one_line(member.first)));
     return range;
   }
   [[noreturn]] void fail(const std::string& text) const {

@@ -38,7 +38,7 @@ void check_weights(std::span<const Tensor> tensors, const std::filesystem::path&
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced = {}, OtherImages* others = nullptr);
 /// Gives each constant called `prefix` + NAME the file's value of the weight NAME of a network with these
-/// tensors, of which the program may lack some. Throws Error (exit 65) if the file does not fit that network.
+/// tensors; the program may lack some of them. Throws Error (exit 65) if the file does not fit that network.
 void load_constants(Executable& executable, std::span<const Tensor> network, const std::string& prefix,
                     const std::filesystem::path& path, const TiedNames& tied = {});
 

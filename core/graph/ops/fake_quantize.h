@@ -37,10 +37,10 @@ class FakeQuantizeWeights final : public Operation {
   const FakeQuantizeBegin begin;
 };
 
-/// Activations likewise: x f32 of any shape, range f32 (2), the least and greatest value so far, of which the
-/// first is at most and the second at least 0, step i32 (1) or absent -> y of x's shape, rounded to the
-/// levels of the range (base/activation_levels.h). Infinities saturate, NaN stays, and a range that is not
-/// finite gives NaN. y = x before `begin`, and if the range is empty.
+/// Activations likewise: x f32 of any shape, range f32 (2), the least and greatest value so far (least <= 0
+/// <= greatest), step i32 (1) or absent -> y of x's shape, rounded to the levels of the range
+/// (base/activation_levels.h). Infinities saturate, NaN stays, and a range that is not finite gives NaN. y =
+/// x before `begin`, and if the range is empty.
 ///
 /// With `moves` the range is first widened to the finite values of x, so that nothing is clipped and the
 /// gradient passes straight through. NaN makes the range NaN. `fresh` f32 (2) is then what a Lerp by kShare
