@@ -131,7 +131,7 @@ BlockedWeights blocked(const Layout& layout, const Shape& shape) {
 }
 
 std::unique_ptr<Kernel> compile_fold(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const double eps = static_cast<const FoldBatchNorm&>(context.op).eps;
+  const FoldBatchNorm op(static_cast<const FoldBatchNorm&>(context.op).eps);
   const int64_t channels = context.inputs[FoldBatchNorm::kGamma].shape[0];
   const BlockedWeights weights =
       blocked(choice.inputs[FoldBatchNorm::kWeight], context.inputs[FoldBatchNorm::kWeight].shape);
@@ -139,15 +139,15 @@ std::unique_ptr<Kernel> compile_fold(const OpContext& context, const Choice& cho
                  scales = std::vector<float>(static_cast<size_t>(channels)), in = slots.inputs,
                  out = slots.outputs]() mutable {
     for (int64_t c = 0; c < channels; ++c) {
-      const double scale = at<const float>(in[FoldBatchNorm::kGamma])[c] /
-                           std::sqrt(at<const float>(in[FoldBatchNorm::kVariance])[c] + eps);
+      const double scale = op.factor(at<const float>(in[FoldBatchNorm::kGamma])[c],
+                                     at<const float>(in[FoldBatchNorm::kVariance])[c]);
       const double bias =
           in[FoldBatchNorm::kBias] == nullptr ? 0 : at<const float>(in[FoldBatchNorm::kBias])[c];
       scales[static_cast<size_t>(c)] = static_cast<float>(scale);
       if (out[FoldBatchNorm::kFoldedBias] == nullptr) continue;
       at<float>(out[FoldBatchNorm::kFoldedBias])[c] =
-          static_cast<float>((bias - at<const float>(in[FoldBatchNorm::kMean])[c]) * scale +
-                             at<const float>(in[FoldBatchNorm::kBeta])[c]);
+          FoldBatchNorm::folded_bias(bias, at<const float>(in[FoldBatchNorm::kMean])[c], scale,
+                                     at<const float>(in[FoldBatchNorm::kBeta])[c]);
     }
     if (out[FoldBatchNorm::kFoldedWeight] == nullptr) return;
     parallel_rows(static_cast<int64_t>(blocks.size()), static_cast<int64_t>(inner.size()),

@@ -11,7 +11,7 @@
 namespace trainer::cpu {
 namespace {
 
-using Operand = QuantizedOperand;
+using Operand = QuantizedProduct;
 using Descriptor = dnnl::memory::desc;
 
 /// The tensors of a product in oneDNN's terms. Scales are post-operations, which oneDNN 2 and 3 read alike;

@@ -29,7 +29,7 @@ package_tools=(dpkg-dev file)
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
 readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
 readonly openvino=("${onnx[@]}" openvino==2026.4.1)
-readonly hls4ml=(hls4ml==1.3.0 qonnx==1.0.0) # to compile exported models as for an FPGA
+readonly hls4ml=(hls4ml==1.3.0 qonnx==1.0.0 onnx==1.22.0) # to compile exported models as for an FPGA
 readonly disassembler=(nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37) # to read the kernels' machine code
 with_wheels=no
 with_newest_torch=no

@@ -64,6 +64,7 @@ struct ExportArguments {
   std::string input = "numbers";  ///< or "bytes"
   std::string output = "logits";  ///< or "probabilities"
   std::string reader;             ///< "hls4ml", or empty
+  std::string dialect;            ///< of a network in 8 bits: "qdq", "qonnx", or empty: its values in f32
   int64_t length = 0;             ///< of sequences; 0: the recipe's
 };
 

@@ -90,21 +90,57 @@ std::optional<ByteScales> bytes_of(const Recipe& recipe, const ExportArguments& 
   return ByteScales{.scale = std::move(map.scale), .offset = std::move(map.offset)};
 }
 
-OnnxGraph graph_of(const RunSpec& spec, const ExportArguments& wanted) {
+OnnxFormat format_of(const ExportArguments& wanted, const Int8Network* int8) {
+  OnnxFormat format{.opset = wanted.opset == "23" ? 23 : 17,
+                    .reader = wanted.reader.empty() ? OnnxReader::any : OnnxReader::hls4ml};
+  if (int8 == nullptr) return format;
+  format.dialect = wanted.dialect == "qdq" ? OnnxDialect::qdq : OnnxDialect::qonnx;
+  format.weights = int8->weights;
+  format.activations = int8->activations;
+  return format;
+}
+
+/// The network in 8 bits whose rounding the file has; null: none has.
+std::shared_ptr<const Int8Network> rounded_network(const ExportArguments& wanted, const fs::path& weights) {
+  std::shared_ptr<const Int8Network> int8 = int8_network_in(weights);
+  const std::string file = one_line(weights.string());
+  if (wanted.dialect.empty()) {
+    if (int8 != nullptr)
+      print_warning(
+          fmt::format("{} has weights of 8 bits: the model computes with their values in f32, so its outputs "
+                      "are not those in 8 bits; --dialect qdq writes these",
+                      file));
+    return nullptr;
+  }
+  if (int8 == nullptr)
+    refuse_export(
+        fmt::format("--dialect is for networks in 8 bits, and {} is in f32; leave it out, or name "
+                    "a file of `trainer quantize` with --weights",
+                    file));
+  if (!wanted.reader.empty() && !int8->weights.per_tensor)
+    throw Error(ExitCode::recipe,
+                fmt::format("{}: hls4ml 1.3.0 takes one scale for all weights of a layer, and these have one "
+                            "for each output; train with compression.quantize.weights: per_tensor",
+                            file));
+  return int8;
+}
+
+ExportedProgram exported(const RunSpec& spec, const ExportArguments& wanted,
+                         const std::shared_ptr<const Int8Network>& int8) {
   const std::optional<int64_t> batch = batch_of(wanted);
   const auto program = [&](int64_t samples) {
-    return forward_program(spec.with_micro_batch(samples), {.purpose = Purpose::predict});
+    const RunSpec sized = spec.with_micro_batch(samples);
+    return int8 == nullptr ? forward_program(sized, {.purpose = Purpose::predict})
+                           : int8_program(sized, int8);
   };
   const Network& network = spec.recipe().model;
   std::map<std::string, std::string> layers;
   for (size_t i = 0; i < network.layers.size(); ++i)
     layers[network.layers[i]->origin.path] = network.layer_name(i);
-  const ExportRequest request{
-      .format = {.opset = wanted.opset == "23" ? 23 : 17,
-                 .reader = wanted.reader.empty() ? OnnxReader::any : OnnxReader::hls4ml},
-      .output = output_of(spec, wanted),
-      .bytes = bytes_of(spec.recipe(), wanted),
-      .layer_of = [&](const Origin& origin) { return layers.at(origin.path); }};
+  const ExportRequest request{.format = format_of(wanted, int8.get()),
+                              .output = output_of(spec, wanted),
+                              .bytes = bytes_of(spec.recipe(), wanted),
+                              .layer_of = [&](const Origin& origin) { return layers.at(origin.path); }};
   const Program first = program(batch.value_or(kFewSamples));
   if (batch) return export_program(first, nullptr, request);
   const Program second = program(kMoreSamples);
@@ -112,15 +148,20 @@ OnnxGraph graph_of(const RunSpec& spec, const ExportArguments& wanted) {
 }
 
 /// The file beside the model is replaced first: if writing it fails, both are as they were before.
-void write_model(const OnnxGraph& graph, const StoredWeights& weights, const fs::path& path,
+void write_model(const ExportedProgram& exported, const StoredWeights& weights, const fs::path& path,
                  const fs::path& read, StopSignals& signals) {
+  const OnnxGraph& graph = exported.graph;
   const bool is_large = onnx_bytes(graph) >= kMostModelBytes;
   const OutputFile model(path, {read});
   const fs::path data_path = model.path().string() + ".data";
   const std::string data_name = data_path.filename().string();
   signals.watch_loop();
+  const auto read_floats = [&](const std::string& name) { return weights.read(name); };
   const WeightSource source = [&](const std::string& name, const ByteSink& sink) {
-    weights.copy(name, sink);
+    if (exported.weights.has(name))
+      exported.weights.copy(name, read_floats, sink);
+    else
+      weights.copy(name, sink);
   };
   const auto watched = [&](const ByteSink& sink) {
     return [&signals, &sink](std::span<const std::byte> piece) {
@@ -150,24 +191,23 @@ int export_command(const Arguments& arguments) {
   if (path.extension() != ".onnx")
     refuse_export(fmt::format("expected a file that ends in .onnx, got '{}'", one_line(arguments.out)));
   batch_of(arguments.exported);
+  if (arguments.exported.dialect == "qdq" && !arguments.exported.reader.empty())
+    refuse_export("--for hls4ml needs --dialect qonnx: hls4ml 1.3.0 takes no QuantizeLinear");
   StopSignals signals(StopSignals::kPass);
   const std::shared_ptr<const Recipe> named = named_recipe(arguments);
   const Arguments longer = with_length(arguments, *named);
   const std::shared_ptr<const Recipe> written = arguments.exported.length == 0 ? named : named_recipe(longer);
-  graph_of(written, arguments.exported);  // what has no form is refused before weights are looked for
+  exported(written, arguments.exported,
+           nullptr);  // what has no form is refused before weights are looked for
   const TrainedRecipe trained = with_weights(written, longer);
   const RunSpec spec(trained.recipe);
-  const OnnxGraph graph = graph_of(spec, arguments.exported);
+  const ExportedProgram made =
+      exported(spec, arguments.exported, rounded_network(arguments.exported, trained.files.model));
   const StoredWeights weights(forward_program(spec, {.purpose = Purpose::predict}),
                               spec.recipe().model.tied_weights(), trained.files.model);
   if (const std::string remark = weights.prefix_remark(); !remark.empty())
     print_warning(fmt::format("{}: {}", one_line(trained.files.model.string()), remark));
-  if (int8_network_in(trained.files.model) != nullptr)
-    print_warning(
-        fmt::format("{} has weights of 8 bits: the model computes with their values in f32, so its outputs "
-                    "are not those in 8 bits",
-                    one_line(trained.files.model.string())));
-  write_model(graph, weights, path, trained.files.model, signals);
+  write_model(made, weights, path, trained.files.model, signals);
   return 0;
 }
 

@@ -217,6 +217,11 @@ void add_export_command(CLI::App& app, Arguments& arguments) {
   make_choice(
       *command->add_option("--output", wanted.output, "the output: logits (default) or probabilities"),
       {"logits", "probabilities"});
+  make_choice(*command->add_option(
+                  "--dialect", wanted.dialect,
+                  "how the rounding of a network in 8 bits is written: QuantizeLinear and DequantizeLinear "
+                  "(qdq), or Quant of QONNX (qonnx); default: not at all"),
+              {"qdq", "qonnx"});
   make_choice(*command->add_option("--for", wanted.reader,
                                    "the program that reads the file, if it takes a part of ONNX only"),
               {"hls4ml"});

@@ -3,28 +3,39 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <utility>
 
 #include "core/export/forms.h"
 #include "core/graph/names.h"
+#include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/quantize.h"
+#include "core/storage/safetensors.h"
 
 namespace trainer {
 namespace {
 
 using onnx::Element;
 
+/// The name of the bias that belongs to these weights, whether there is one or not.
+std::string bias_beside(const std::string& weights) {
+  constexpr std::string_view kWeight = "weight";
+  const bool is_usual = weights.ends_with(kWeight);
+  return (is_usual ? weights.substr(0, weights.size() - kWeight.size()) : weights + ".") + "bias";
+}
+
 /// Writes one program node by node.
 class ProgramExport {
  public:
   ProgramExport(const Program& program, const Program* other, const ExportRequest& request)
-      : program_(program), other_(other), request_(request), graph_(request.format) {
+      : program_(program), other_(other), request_(request), graph_(request.format), weights_(program) {
     if (other_ != nullptr && other_->tensors.size() != program_.tensors.size())
       throw std::logic_error("programs of one network differ in more than the batch");
   }
 
-  OnnxGraph run();
+  ExportedProgram run();
 
  private:
   OnnxGraph::Value read_input(TensorId id);
@@ -32,12 +43,18 @@ class ProgramExport {
   OnnxGraph::Value constant(const Tensor& tensor);
   Shape shape_of(TensorId id, const Origin& origin) const;
   void write(const Node& node);
+  void write_form(const Node& node);
+  OnnxGraph::Value prepared(TensorId id);
+  OnnxGraph::Value named(const std::string& name, const Shape& shape, TensorId id,
+                         PreparedWeights::Form form);
   void write_output(TensorId logits);
 
   const Program& program_;
   const Program* other_;
   const ExportRequest& request_;
   OnnxGraph graph_;
+  PreparedWeights weights_;
+  std::map<TensorId, int> readers_;  ///< of parameters
   std::map<TensorId, OnnxGraph::Value> values_;
   int64_t samples_ = 0, other_samples_ = 0;
 };
@@ -82,6 +99,7 @@ OnnxGraph::Value ProgramExport::constant(const Tensor& tensor) {
 OnnxGraph::Value ProgramExport::value_of(TensorId id) {
   if (id == kNone) return "";
   if (const auto known = values_.find(id); known != values_.end()) return known->second;
+  if (weights_.maker_of(id) != nullptr) return prepared(id);
   const Tensor& tensor = program_.tensor(id);
   if (tensor.role == Role::constant) return constant(tensor);
   if (tensor.role == Role::parameter || tensor.role == Role::state)
@@ -89,7 +107,46 @@ OnnxGraph::Value ProgramExport::value_of(TensorId id) {
   throw std::logic_error(fmt::format("prediction reads {} '{}'", to_string(tensor.role), tensor.name));
 }
 
+/// A tensor that is made of weights takes their place, and their name unless something else has it.
+OnnxGraph::Value ProgramExport::prepared(TensorId id) {
+  using Form = PreparedWeights::Form;
+  const Node& maker = *weights_.maker_of(id);
+  const std::string& name = weights_.parameter_of(id);
+  const Shape& shape = program_.spec(id).shape;
+  const bool is_first = id == maker.outputs[0];
+  if (dynamic_cast<const FoldBatchNorm*>(maker.op.get()) != nullptr)
+    return is_first ? named(name, shape, id, Form::numbers)
+                    : named(bias_beside(name), shape, id, Form::numbers);
+  const bool is_qonnx = graph_.format().dialect == OnnxDialect::qonnx;
+  if (is_first) return named(name, shape, id, is_qonnx ? Form::numbers : Form::integers);
+  const std::string scale = name + std::string(kScaleSuffix);
+  if (graph_.format().weights.per_tensor) return named(scale, {}, id, Form::one_number);
+  Shape beside_weights = program_.spec(maker.outputs[0]).shape;  // Quant broadcasts its scales
+  std::fill(beside_weights.begin() + 1, beside_weights.end(), 1);
+  return named(scale, is_qonnx ? beside_weights : shape, id, Form::numbers);
+}
+
+OnnxGraph::Value ProgramExport::named(const std::string& name, const Shape& shape, TensorId id,
+                                      PreparedWeights::Form form) {
+  const bool is_free = !weights_.has(name) && readers_[program_.find(name)] <= 1;
+  const std::string unique = is_free ? name : graph_.unique(name);
+  weights_.add(unique, id, form);
+  const bool is_narrow = form == PreparedWeights::Form::integers;
+  return values_[id] = graph_.weight(unique, shape, is_narrow ? Element::i8 : Element::f32);
+}
+
 void ProgramExport::write(const Node& node) {
+  if (weights_.maker_of(node.outputs[0]) != nullptr) return;  // its results are weights of the file
+  // In the file each tensor has its own scale, and the bias is a sum's operand: nothing needs both in one.
+  if (dynamic_cast<const ProductScales*>(node.op.get()) != nullptr) {
+    values_[node.outputs[ProductScales::kMultiplier]] = value_of(node.inputs[ProductScales::kScale]);
+    values_[node.outputs[ProductScales::kShiftedBias]] = value_of(node.inputs[ProductScales::kBias]);
+    return;
+  }
+  write_form(node);
+}
+
+void ProgramExport::write_form(const Node& node) {
   std::vector<OnnxGraph::Value> values;
   std::vector<Shape> shapes;
   graph_.set_layer(request_.layer_of(node.origin));
@@ -119,9 +176,13 @@ void ProgramExport::write_output(TensorId logits) {
   graph_.set_output(y, {is_logits ? output_name::kLogits : "probabilities", Element::f32, shape});
 }
 
-OnnxGraph ProgramExport::run() {
-  const Entry* entry = program_.find_entry(entry_name::kPredict);
-  if (entry == nullptr) throw std::logic_error("a program without prediction is exported");
+ExportedProgram ProgramExport::run() {
+  const Entry* found = program_.find_entry(entry_name::kPredict);
+  if (found == nullptr) throw std::logic_error("a program without prediction is exported");
+  const Entry& entry = *found;
+  for (const Node& node : entry.nodes) {
+    for (const TensorId id : node.inputs) ++readers_[id];
+  }
   for (const Tensor& tensor : program_.tensors) graph_.reserve(tensor.name);
   for (const char* name : {input_name::kImages, input_name::kTokens}) {
     const TensorId id = program_.find(name);
@@ -130,15 +191,15 @@ OnnxGraph ProgramExport::run() {
     other_samples_ = other_ == nullptr ? 0 : other_->spec(id).shape[0];
     values_[id] = read_input(id);
   }
-  for (const Node& node : entry->nodes) write(node);
-  write_output(entry->output(output_name::kLogits));
+  for (const Node& node : entry.nodes) write(node);
+  write_output(entry.output(output_name::kLogits));
   graph_.drop_unread();  // constants whose numbers alone a form has read
-  return std::move(graph_);
+  return {std::move(graph_), std::move(weights_)};
 }
 
 }  // namespace
 
-OnnxGraph export_program(const Program& program, const Program* other, const ExportRequest& request) {
+ExportedProgram export_program(const Program& program, const Program* other, const ExportRequest& request) {
   return ProgramExport(program, other, request).run();
 }
 

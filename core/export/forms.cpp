@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 
 #include "core/graph/ops/gated.h"
@@ -23,6 +24,7 @@ constexpr auto kOnnxRows = std::to_array<OnnxRow>({
     {"concat", onnx_form_of::concat},
     {"conv2d", onnx_form_of::conv2d},
     {"conv2d_backward_data", onnx_form_of::conv2d_backward_data},
+    {"dequantize", onnx_form_of::dequantize},
     {"embedding", onnx_form_of::embedding},
     {"group_norm", onnx_form_of::group_norm},
     {"images_to_tokens", onnx_form_of::images_to_tokens},
@@ -33,6 +35,9 @@ constexpr auto kOnnxRows = std::to_array<OnnxRow>({
     {"max_pool2d", onnx_form_of::max_pool2d},
     {"mul", onnx_form_of::mul},
     {"pad", onnx_form_of::pad},
+    {"quantize", onnx_form_of::quantize},
+    {"quantized_conv2d", onnx_form_of::quantized_conv2d},
+    {"quantized_linear", onnx_form_of::quantized_linear},
     {"repeat_samples", onnx_form_of::repeat_samples},
     {"resample2d", onnx_form_of::resample2d},
     {"reshape", onnx_form_of::reshape},
@@ -60,6 +65,7 @@ constexpr auto kTakenByHls4ml = std::to_array<std::string_view>({"Add",
                                                                  "MaxPool",
                                                                  "Mul",
                                                                  "Pad",
+                                                                 "Quant",
                                                                  "Relu",
                                                                  "Reshape",
                                                                  "Sigmoid",
@@ -122,6 +128,14 @@ OnnxForm onnx_form(const Operation& op) {
   if (dynamic_cast<const Gated*>(&op) != nullptr) return onnx_form_of::gated;
   const auto row = std::ranges::find(kOnnxRows, op.name(), &OnnxRow::operation);
   return row == kOnnxRows.end() ? nullptr : row->form;
+}
+
+OnnxGraph::Value with_end(OnnxGraph& graph, OnnxGraph::Value y, const OnnxGraph::Value& addend, bool relu,
+                          double ceiling) {
+  if (!addend.empty()) y = graph.node("Add", {y, addend});
+  if (!relu) return y;
+  if (std::isfinite(ceiling)) return graph.node("Clip", {y, graph.number(0), graph.number(ceiling)});
+  return graph.node("Relu", {y});
 }
 
 void check_reader(const ExportedNode& node, size_t first) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +32,10 @@ class ExportedNode {
   const Shape& shape(size_t input) const { return shapes_[input]; }
   /// Of the first output.
   const Shape& output() const { return output_; }
+  /// The meaning of the first output's bytes; nothing: it is f32.
+  const std::optional<Quantization>& quantization() const {
+    return program_.tensor(node_.outputs[0]).quantization;
+  }
   /// The first values of an input that is a constant of the program.
   const Initial& initial(size_t input) const { return program_.tensor(node_.inputs[input]).initial; }
 
@@ -73,9 +79,24 @@ OnnxForm onnx_form(const Operation& op);
 /// Throws Error (exit 78) at the layer if the reader does not take the nodes from `first` on.
 void check_reader(const ExportedNode& node, size_t first);
 
-// The forms, by their files.
+/// What passes join to a product or sum: `addend`, if it is not empty, is added to y, then comes a relu up to
+/// `ceiling`.
+OnnxGraph::Value with_end(OnnxGraph& graph, OnnxGraph::Value y, const OnnxGraph::Value& addend, bool relu,
+                          double ceiling = std::numeric_limits<double>::infinity());
+
+// The forms, by their files. A tensor of bytes is known by the value of the numbers that they stand for.
 namespace onnx_form_of {
 using Value = OnnxGraph::Value;
+
+Value quantize(const ExportedNode& node);
+Value dequantize(const ExportedNode& node);
+Value quantized_conv2d(const ExportedNode& node);
+Value quantized_linear(const ExportedNode& node);
+/// Of a product in few bits: its weights, (K, O) if they are transposed, and its result with what passes have
+/// joined to it.
+Value rounded_weights(const ExportedNode& node);
+Value rounded_transposed_weights(const ExportedNode& node);
+Value rounded_result(const ExportedNode& node, const Value& y);
 
 Value conv2d(const ExportedNode& node);
 Value conv2d_backward_data(const ExportedNode& node);

@@ -6,6 +6,7 @@
 #include "core/export/forms.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/quantized_product.h"
 #include "core/graph/ops/resample2d.h"
 
 // Images: convolutions, pooling and resampling. All have explicit pads, as many on both sides.
@@ -55,9 +56,17 @@ int64_t nearest_divisor(int64_t size, int64_t wanted) {
 }  // namespace
 
 Value conv2d(const ExportedNode& node) {
-  node.require_plain({Conv2d::kZeroSums, Conv2d::kZeroSquares}, {"relu", "moments"});
-  return node.graph.node("Conv", {node.x(Conv2d::kX), node.x(Conv2d::kWeight), node.x(Conv2d::kBias)},
-                         convolution(node));
+  node.require_plain({Conv2d::kZeroSums, Conv2d::kZeroSquares}, {"moments"});
+  const Value y = node.graph.node(
+      "Conv", {node.x(Conv2d::kX), node.x(Conv2d::kWeight), node.x(Conv2d::kBias)}, convolution(node));
+  return with_end(node.graph, y, node.x(Conv2d::kResidual), node.attribute<bool>("relu"));
+}
+
+Value quantized_conv2d(const ExportedNode& node) {
+  const Value y = node.graph.node(
+      "Conv", {node.x(QuantizedConv2d::kX), rounded_weights(node), node.x(QuantizedConv2d::kBias)},
+      convolution(node));
+  return rounded_result(node, y);
 }
 
 /// The rows and columns that no window of y reaches are the output padding.

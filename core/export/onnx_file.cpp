@@ -5,6 +5,7 @@
 
 #include <protozero/pbf_writer.hpp>
 #include <protozero/varint.hpp>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -31,8 +32,9 @@ using protozero::pbf_writer;
 constexpr int64_t kDataAlignment = 64;
 
 int64_t weight_bytes(const OnnxInitializer& initializer) {
-  return initializer.is_weight() ? numel(initializer.tensor.shape) * int64_t{4}
-                                 : std::ssize(initializer.bytes);
+  if (!initializer.is_weight()) return std::ssize(initializer.bytes);
+  const int64_t each = initializer.tensor.element == onnx::Element::i8 ? 1 : 4;
+  return numel(initializer.tensor.shape) * each;
 }
 
 /// Tag and length of a field of `bytes` bytes. protozero's own lengths have 32 bits.
@@ -134,6 +136,7 @@ std::string node_message(const OnnxNode& node) {
   writer.add_string(node_field::kOutput, node.output);
   writer.add_string(node_field::kName, node.name);
   writer.add_string(node_field::kOpType, node.type);
+  if (!node.domain.empty()) writer.add_string(node_field::kDomain, node.domain);
   for (const OnnxAttribute& attribute : node.attributes) {
     std::string fields;
     pbf_writer of_attribute(fields);
@@ -214,17 +217,27 @@ void put_graph(Parts& parts, const OnnxGraph& graph, const std::string& data_fil
     put_message(parts, graph_field::kValueInfo, value_info(tensor));
 }
 
+std::string opset_message(const std::string& domain, int64_t version) {
+  std::string message;
+  pbf_writer(message).add_string(opset_field::kDomain, domain);
+  pbf_writer(message).add_int64(opset_field::kVersion, version);
+  return message;
+}
+
 /// All but the graph.
 std::string model_fields(const OnnxGraph& graph) {
   constexpr int64_t kIrOfOpset17 = 8, kIrOfOpset23 = 11;
-  std::string opset, message;
-  pbf_writer(opset).add_string(opset_field::kDomain, "");
-  pbf_writer(opset).add_int64(opset_field::kVersion, graph.opset());
+  std::string message;
   pbf_writer writer(message);
   writer.add_int64(model_field::kIrVersion, graph.opset() < 23 ? kIrOfOpset17 : kIrOfOpset23);
   writer.add_string(model_field::kProducerName, "trainer");
   writer.add_string(model_field::kProducerVersion, kVersion);
-  writer.add_message(model_field::kOpsetImport, opset);
+  writer.add_message(model_field::kOpsetImport, opset_message("", graph.opset()));
+  std::set<std::string> others;
+  for (const OnnxNode& node : graph.nodes()) others.insert(node.domain);
+  for (const std::string& domain : others) {
+    if (!domain.empty()) writer.add_message(model_field::kOpsetImport, opset_message(domain, 1));
+  }
   return message;
 }
 

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-/// Gives the bytes of a weight: f32, little-endian, row-major, in any number of pieces.
+/// Gives the bytes of a weight: f32 or i8, little-endian, row-major, in any number of pieces.
 using WeightSource = std::function<void(const std::string& name, const ByteSink& sink)>;
 
 /// Messages of Protocol Buffers end at 2 GiB. Models of this many bytes or more keep their weights in a file

@@ -32,6 +32,13 @@ OnnxGraph::Value OnnxGraph::node(std::string_view type, std::vector<Value> input
   return name;
 }
 
+OnnxGraph::Value OnnxGraph::foreign_node(std::string_view domain, std::string_view type,
+                                         std::vector<Value> inputs, std::vector<OnnxAttribute> attributes) {
+  Value made = node(type, std::move(inputs), std::move(attributes));
+  nodes_.back().domain = domain;
+  return made;
+}
+
 OnnxGraph::Value OnnxGraph::constant(OnnxTensor tensor, std::string bytes) {
   const std::string key =
       fmt::format("{} {} ", static_cast<int>(tensor.element), fmt::join(tensor.shape, ",")) + bytes;
@@ -55,6 +62,14 @@ OnnxGraph::Value OnnxGraph::floats(const Shape& shape, std::span<const float> va
   return constant({"", onnx::Element::f32, shape}, bytes_of(values));
 }
 
+OnnxGraph::Value OnnxGraph::byte(uint8_t value) {
+  return constant({"", onnx::Element::u8, {}}, bytes_of(std::span<const uint8_t>(&value, 1)));
+}
+
+OnnxGraph::Value OnnxGraph::signed_zeros(const Shape& shape) {
+  return constant({"", onnx::Element::i8, shape}, std::string(static_cast<size_t>(numel(shape)), '\0'));
+}
+
 OnnxGraph::Value OnnxGraph::batch() {
   return once("batch", [&] {
     return node("Shape", {inputs_.at(0).name}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
@@ -67,8 +82,8 @@ OnnxGraph::Value OnnxGraph::once(const std::string& key, const std::function<Val
   return place->second;
 }
 
-OnnxGraph::Value OnnxGraph::weight(const std::string& name, const Shape& shape) {
-  if (written_.insert(name).second) initializers_.push_back({{name, onnx::Element::f32, shape}, ""});
+OnnxGraph::Value OnnxGraph::weight(const std::string& name, const Shape& shape, onnx::Element element) {
+  if (written_.insert(name).second) initializers_.push_back({{name, element, shape}, ""});
   return name;
 }
 

@@ -11,8 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/activation_levels.h"
 #include "core/base/shape.h"
 #include "core/base/variant.h"
+#include "core/base/weight_bits.h"
 #include "core/graph/program.h"
 #include "core/storage/onnx_fields.h"
 
@@ -24,10 +26,17 @@ constexpr int64_t kAnyBatch = -1;
 /// The program that will read the file.
 enum class OnnxReader { any, hls4ml };
 
+/// How a file says that numbers are rounded: not at all, by QuantizeLinear and DequantizeLinear, or by Quant
+/// of QONNX (github.com/fastmachinelearning/qonnx), which also has fewer than 8 bits.
+enum class OnnxDialect { plain, qdq, qonnx };
+
 /// The form of a file. Opset 17 has IR version 8, opset 23 has 11.
 struct OnnxFormat {
   int64_t opset = 17;
   OnnxReader reader = OnnxReader::any;
+  OnnxDialect dialect = OnnxDialect::plain;
+  WeightLevels weights = {};          ///< of products in few bits
+  ActivationLevels activations = {};  ///< likewise
 };
 
 struct OnnxTensor {
@@ -46,6 +55,7 @@ struct OnnxNode {
   std::vector<std::string> inputs;  ///< empty names: absent
   std::string output;
   std::vector<OnnxAttribute> attributes;
+  std::string domain = {};  ///< empty: ONNX's own
 };
 
 /// A tensor with values in the file: its own bytes or, if it has none, those of the weight of its name.
@@ -61,27 +71,36 @@ class OnnxGraph {
   using Value = std::string;
 
   explicit OnnxGraph(const OnnxFormat& format) : format_(format) {}
+  const OnnxFormat& format() const { return format_; }
   int64_t opset() const { return format_.opset; }
   OnnxReader reader() const { return format_.reader; }
 
   /// Reserves the names of a program's tensors, which initializers keep.
   void reserve(const std::string& name) { names_.insert(name); }
+  /// A new name: this one, or this one and a number.
+  Value unique(const std::string& wanted);
   /// The layer that following nodes belong to. Their names begin with it.
   void set_layer(std::string name) { layer_ = std::move(name); }
 
   /// Appends a node with one output; returns that.
   Value node(std::string_view type, std::vector<Value> inputs, std::vector<OnnxAttribute> attributes = {});
+  /// The same of an operator outside ONNX.
+  Value foreign_node(std::string_view domain, std::string_view type, std::vector<Value> inputs,
+                     std::vector<OnnxAttribute> attributes);
   /// A scalar.
   Value number(double value);
   /// Constants, equal ones once.
   Value integers(const std::vector<int64_t>& values);
   Value floats(const Shape& shape, std::span<const float> values);
+  Value byte(uint8_t value);
+  /// Zeros of i8.
+  Value signed_zeros(const Shape& shape);
   /// The value that `make` gives when `key` is first asked for.
   Value once(const std::string& key, const std::function<Value()>& make);
   /// The first dimension of the graph's first input, i64 (1).
   Value batch();
   /// A weight or a constant of the program under its name, made on first use.
-  Value weight(const std::string& name, const Shape& shape);
+  Value weight(const std::string& name, const Shape& shape, onnx::Element element = onnx::Element::f32);
   Value table(const std::string& name, const Shape& shape, std::span<const float> values);
 
   /// x in this shape; one dimension may be kAnyBatch.
@@ -109,7 +128,6 @@ class OnnxGraph {
   const OnnxTensor& output() const { return output_; }
 
  private:
-  Value unique(const std::string& wanted);
   Value constant(OnnxTensor tensor, std::string bytes);
 
   OnnxFormat format_;

@@ -9,6 +9,7 @@
 #include "core/graph/ops/gated.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/matmul.h"
+#include "core/graph/ops/quantized_product.h"
 #include "core/graph/ops/scale_features.h"
 #include "core/graph/ops/softmax.h"
 #include "core/graph/ops/unary.h"
@@ -36,20 +37,36 @@ Value normalized(const ExportedNode& node, std::string_view type) {
   return node.graph.node(type, {node.x(Softmax::kX)}, {{"axis", axis}});
 }
 
+/// Gemm takes matrices only, and hls4ml takes no Gemm.
+bool is_gemm(const ExportedNode& node) {
+  return node.shape(Linear::kX).size() == 2 && node.graph.reader() != OnnxReader::hls4ml;
+}
+
 }  // namespace
 
-/// Gemm takes matrices only, and hls4ml takes no Gemm.
 Value linear(const ExportedNode& node) {
-  node.require_plain({Linear::kAdded}, {"relu", "gelu_tanh", "mask"});
+  node.require_plain({}, {"gelu_tanh", "mask"});
   OnnxGraph& graph = node.graph;
   const bool is_stored_transposed = node.attribute<bool>("transposed");
-  const Value x = node.x(Linear::kX), w = node.x(Linear::kWeight);
-  if (node.shape(Linear::kX).size() == 2 && graph.reader() != OnnxReader::hls4ml) {
-    return graph.node("Gemm", {x, w, node.x(Linear::kBias)},
-                      {{"transB", int64_t{is_stored_transposed ? 0 : 1}}});
+  const Value x = node.x(Linear::kX), w = node.x(Linear::kWeight), bias = node.x(Linear::kBias);
+  Value y;
+  if (is_gemm(node)) {
+    y = graph.node("Gemm", {x, w, bias}, {{"transB", int64_t{is_stored_transposed ? 0 : 1}}});
+  } else {
+    y = graph.node("MatMul", {x, is_stored_transposed ? w : graph.transpose(w, {1, 0})});
+    y = with_end(graph, y, bias, false);
   }
-  const Value y = graph.node("MatMul", {x, is_stored_transposed ? w : graph.transpose(w, {1, 0})});
-  return node.has(Linear::kBias) ? graph.node("Add", {y, node.x(Linear::kBias)}) : y;
+  return with_end(graph, y, node.x(Linear::kAdded), node.attribute<bool>("relu"));
+}
+
+Value quantized_linear(const ExportedNode& node) {
+  OnnxGraph& graph = node.graph;
+  const Value x = node.x(QuantizedLinear::kX), bias = node.x(QuantizedLinear::kBias);
+  if (is_gemm(node))
+    return rounded_result(node,
+                          graph.node("Gemm", {x, rounded_weights(node), bias}, {{"transB", int64_t{1}}}));
+  const Value y = graph.node("MatMul", {x, rounded_transposed_weights(node)});
+  return rounded_result(node, with_end(graph, y, bias, false));
 }
 
 Value matmul(const ExportedNode& node) {
@@ -63,8 +80,8 @@ Value matmul(const ExportedNode& node) {
 }
 
 Value add(const ExportedNode& node) {
-  node.require_plain({}, {"relu"});
-  return node.graph.node("Add", {node.x(Binary::kA), node.x(Binary::kB)});
+  const auto& op = static_cast<const Binary&>(node.op());
+  return with_end(node.graph, node.x(Binary::kA), node.x(Binary::kB), op.relu, op.ceiling);
 }
 
 Value mul(const ExportedNode& node) {

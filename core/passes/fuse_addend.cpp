@@ -28,7 +28,7 @@ std::optional<AddendPlace> addend_place(const Operation& op) {
   return std::nullopt;
 }
 
-void fuse_into_products(const Program& program, const Planner& planner, Entry& entry) {
+void fuse_into_products(const Program& program, const Planner* planner, Entry& entry) {
   std::vector<bool> is_differentiated(program.tensors.size(), false);
   if (entry.name == entry_name::kTrainStep) is_differentiated = depends_on_trained(program, entry);
   EntryEditor nodes(entry);
@@ -46,9 +46,9 @@ void fuse_into_products(const Program& program, const Planner& planner, Entry& e
     if (is_differentiated[static_cast<size_t>(sum.outputs[Binary::kY])] || !nodes.exists_before(n, addend))
       continue;
     const std::vector<TensorId> inputs = with_input(product.inputs, place->input, addend);
-    if (planner.why_not({.op = *product.op,
-                         .inputs = specs_of(program.tensors, inputs),
-                         .outputs = specs_of(program.tensors, product.outputs)}))
+    if (planner != nullptr && planner->why_not({.op = *product.op,
+                                                .inputs = specs_of(program.tensors, inputs),
+                                                .outputs = specs_of(program.tensors, product.outputs)}))
       continue;
     nodes.remove(static_cast<size_t>(reader));
     nodes.set_inputs(n, inputs);
@@ -59,8 +59,8 @@ void fuse_into_products(const Program& program, const Planner& planner, Entry& e
 
 }  // namespace
 
-Pass fuse_addend(const Planner& planner) {
-  auto run = [&planner](Program& program) {
+Pass fuse_addend(const Planner* planner) {
+  auto run = [planner](Program& program) {
     for (Entry& entry : program.entries) fuse_into_products(program, planner, entry);
   };
   return {.name = "fuse_addend",
@@ -75,7 +75,7 @@ Pass fuse_addend(const Planner& planner) {
 /// What it gains on a GPU has not been measured.
 std::optional<Pass> fuse_addend_pass(const PassSettings& settings) {
   const bool gains = settings.planner != nullptr && !settings.planner->is_async();
-  return gains ? std::optional(fuse_addend(*settings.planner)) : std::nullopt;
+  return gains ? std::optional(fuse_addend(settings.planner)) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -189,6 +189,10 @@ Program forward_program(const RunSpec& run, const ProgramUse& use) {
   return program;
 }
 
+Program int8_program(const RunSpec& run, const std::shared_ptr<const Int8Network>& int8) {
+  return make_program(run, int8_stages(forward_spec(run, {.purpose = Purpose::predict}), int8));
+}
+
 void check_network(const RunSpec& run) {
   forward_program(run);
   if (run.mesh().tensor == 1) return;

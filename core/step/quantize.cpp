@@ -103,7 +103,7 @@ class Quantizing {
   void write(std::shared_ptr<const Operation> op, std::vector<TensorId> operands, TensorId y,
              const std::optional<Quantization>& stored) {
     if (!stored) return append(std::move(op), std::move(operands), y);
-    const TensorId made = build_.emit_all(std::move(op), std::move(operands))[QuantizedOperand::kY];
+    const TensorId made = build_.emit_all(std::move(op), std::move(operands))[QuantizedProduct::kY];
     program_.tensors[static_cast<size_t>(made)].quantization = stored;
     narrow_[y] = made;
     only_narrow_.insert(y);

@@ -115,6 +115,13 @@ std::vector<Pass> forward_stages(const ForwardSpec& spec) {
   return stages;
 }
 
+std::vector<Pass> int8_stages(const ForwardSpec& spec, const std::shared_ptr<const Int8Network>& int8) {
+  std::vector<Pass> stages = forward_stages(spec);
+  stages.insert(stages.end(), {fold_batch_norm(), fuse_addend(nullptr), fuse_relu(), quantize(int8)});
+  check_order(stages);
+  return stages;
+}
+
 std::vector<Pass> inference(const StepSpec& spec) {
   const std::optional<DType> low = low_type(spec.precision);
   Sequence step(spec.passes);

@@ -27,7 +27,7 @@ enum : uint32_t {
 }  // namespace graph_field
 
 namespace node_field {
-enum : uint32_t { kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5 };
+enum : uint32_t { kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5, kDomain = 7 };
 }  // namespace node_field
 
 namespace attribute_field {

@@ -19,6 +19,7 @@ CASES = ROOT / "tests" / "export"
 
 from compare import Network, Refused, compare  # noqa: E402
 from options import check_options  # noqa: E402
+from rounding import check_rounding  # noqa: E402
 
 CROP = "[{resize: 32}, {center_crop: 32}]"
 SMALL_IMAGES = ["model.input=[3, 32, 32]", f"data.augment={CROP}", f"data.eval_transform={CROP}"]
@@ -71,7 +72,7 @@ def main():
             print(f"{name}: {away:.1e}", flush=True)
     print(f"{count} networks agree, the largest difference is {worst:.1e}; {failures} fail")
     if not given.names:
-        failures += check_options(given.bin)
+        failures += check_options(given.bin) + check_rounding(given.bin)
     return failures > 0
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles exported networks with hls4ml's emulation (g++, ap_fixed<32,16>) and compares their logits with those of the ONNX file.
+"""Compiles exported networks with hls4ml's emulation (g++, fixed point) and compares their logits with those of this program: of f32 within
+a limit, of few bits exactly.
 
     scripts/setup.sh --bench
     build/hls4ml/bin/python scripts/export/hls4ml_logits.py [--bin build/release/bin]
@@ -8,7 +9,9 @@ import argparse
 import os
 import pathlib
 import resource
+import subprocess
 import sys
+import tempfile
 
 import hls4ml
 import numpy
@@ -21,12 +24,25 @@ from compare import Network, difference
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIMIT = 1e-3  # relative to the largest logit if that is above 1
+FEW_BITS = ROOT / "tests/export/few_bits.yaml"
+FINE = "fixed<48,16,RND>"  # for biases, which stay f32
 PRECISION = "ap_fixed<32,16,AP_RND>"  # rounds; the default cuts each of a thousand products off
 NETWORKS = {"MLP": ROOT / "configs/fashion_mnist_mlp.yaml", "small CNN": ROOT / "tests/export/small_cnn.yaml"}
 
 
-def compiled_difference(network, samples):
-    model = ModelWrapper(network.export("--for", "hls4ml"))
+def trained_in_few_bits(bin_folder, recipe):
+    """A network that trained with rounded numbers, and was then quantised."""
+    folder = tempfile.TemporaryDirectory()
+    run, weights = f"{folder.name}/run", f"{folder.name}/few_bits.safetensors"
+    for command in (["--config", str(recipe), f"run.output_dir={run}"], ["quantize", run, "--all", "--out", weights]):
+        subprocess.run([str(bin_folder / "trainer"), *command], check=True, capture_output=True, text=True)
+    network = Network(bin_folder, recipe, weights=weights)
+    network.kept = folder
+    return network
+
+
+def compiled_difference(network, samples, precision=PRECISION, options=()):
+    model = ModelWrapper(network.export("--for", "hls4ml", *options))
     generator = numpy.random.default_rng(1)
     shape = model.get_tensor_shape("images")
     images = [generator.normal(0, 1, shape).astype(numpy.float32) for _ in range(samples)]
@@ -38,7 +54,7 @@ def compiled_difference(network, samples):
         images = [image.transpose(0, 2, 3, 1) for image in images]
     model = cleanup_model(model.transform(GemmToMatMul()))
     config = hls4ml.utils.config.config_from_onnx_model(model, granularity="name", backend="Vitis",
-                                                        default_precision=PRECISION)
+                                                        default_precision=precision)
     emulated = hls4ml.converters.convert_from_onnx_model(model, output_dir=network.path("hls"), io_type="io_parallel",
                                                          backend="Vitis", hls_config=config)
     emulated.compile()
@@ -64,6 +80,9 @@ def main():
         away = compiled_difference(Network(given.bin, recipe), 8)
         failures += away > LIMIT
         print(f"{name}: logits differ by {away:.1e}", flush=True)
+    away = compiled_difference(trained_in_few_bits(given.bin, FEW_BITS), 256, FINE, ["--dialect", "qonnx"])
+    failures += away > 0
+    print(f"few bits: logits differ by {away:.1e}", flush=True)
     return failures > 0
 
 

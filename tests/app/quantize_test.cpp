@@ -144,7 +144,19 @@ TEST_CASE("prediction, timing, planning and export take weights of 8 bits; train
   run_well("quantize", {"--out", "q.safetensors", "--samples", "64", "--all"});
   CHECK_THAT(run_well("predict", {"--weights", "q.safetensors", "--top", "1"}).output,
              ContainsSubstring("\"class\""));
-  run_well("export", {"--weights", "q.safetensors", "--out", "q.onnx"});
+  CHECK_THAT(run_well("export", {"--weights", "q.safetensors", "--out", "q.onnx"}).errors,
+             ContainsSubstring("its outputs are not those in 8 bits; --dialect qdq writes these"));
+  CHECK(run_well("export", {"--weights", "q.safetensors", "--out", "q.onnx", "--dialect", "qdq"})
+            .errors.empty());
+  check_refused(run("export", {"--out", "x.onnx", "--dialect", "qdq"}), ExitCode::usage,
+                "--dialect is for networks in 8 bits, and run/model.safetensors is in f32");
+  check_refused(
+      run("export", {"--weights", "q.safetensors", "--out", "x.onnx", "--dialect", "qdq", "--for", "hls4ml"}),
+      ExitCode::usage, "--for hls4ml needs --dialect qonnx");
+  check_refused(run("export", {"--weights", "q.safetensors", "--out", "x.onnx", "--dialect", "qonnx", "--for",
+                               "hls4ml"}),
+                ExitCode::recipe, "train with compression.quantize.weights: per_tensor");
+  CHECK_FALSE(fs::exists(trained().path() / "x.onnx"));
   run_well("time", {"--purpose", "predict", "--iterations", "2", "run.resume=q.safetensors"});
   check_refused(run("time", {"--iterations", "2", "run.resume=q.safetensors"}), ExitCode::data,
                 "q.safetensors has weights of 8 bits, which training cannot start from");

@@ -10,6 +10,7 @@
 
 #include "core/recipe/assemble.h"
 #include "core/recipe/job.h"
+#include "core/run/int8_weights.h"
 #include "core/run/weights.h"
 #include "cpu/backend.h"
 #include "tests/reference/session.h"
@@ -43,8 +44,9 @@ int write_logits(int argc, char** argv) {
   const auto recipe = Recipe::load(argv[1], overrides);
   const RunSpec spec = RunSpec(recipe).with_micro_batch(std::stoll(argv[3]));
   const Backend backend = make_cpu_backend(kThreads);
-  const Job job =
-      make_job(spec, *backend.planner, {.disabled_passes = disabled, .use = {.purpose = Purpose::predict}});
+  const Job job = make_job(
+      spec, *backend.planner,
+      {.disabled_passes = disabled, .use = {.purpose = Purpose::predict}, .int8 = int8_network_in(argv[2])});
   Session session(job.program, backend, spec.seed());
   load_trained(session.executable(),
                {.model = argv[2], .averages = {}, .tied = recipe->model.tied_weights()});

@@ -91,7 +91,7 @@ TEST_CASE("export: the operations of every layer have an ONNX form") {
     for (const int64_t opset : {17, 23}) {
       const ExportRequest request{.format = {.opset = opset},
                                   .layer_of = [](const Origin&) { return "layer"; }};
-      const OnnxGraph graph = export_program(*program, nullptr, request);
+      const OnnxGraph graph = export_program(*program, nullptr, request).graph;
       for (const OnnxInitializer& each : graph.initializers()) {
         INFO(each.tensor.name);
         CHECK(std::ranges::any_of(graph.nodes(), [&](const OnnxNode& node) {
@@ -111,10 +111,10 @@ TEST_CASE("export: dimensions of the batch are told from others") {
   const std::string text = std::string(kTokens) + "{flatten: {}}, {linear: {out_features: 2}}]}\n";
   const Program two = prediction(text, 2), three = prediction(text, 3);
   const ExportRequest request{.format = {}, .layer_of = [](const Origin& origin) { return origin.path; }};
-  const OnnxGraph any = export_program(two, &three, request);
+  const OnnxGraph any = export_program(two, &three, request).graph;
   CHECK(any.inputs().at(0).shape == Shape{kAnyBatch, 24});
   CHECK(any.output().shape == Shape{kAnyBatch, 2});
-  const OnnxGraph fixed = export_program(two, nullptr, request);
+  const OnnxGraph fixed = export_program(two, nullptr, request).graph;
   CHECK(fixed.output().shape == Shape{2, 2});
   CHECK(fixed.nodes().back().name == "model.layers[2].linear/Gemm");
 }
@@ -124,7 +124,7 @@ TEST_CASE("export: the mask of causal attention takes no room for each pair of t
       "{linear: {out_features: 72}}, {attention: {heads: 3, causal: true, sliding_window: 7}}";
   const std::string text = fmt::format("{}{}, {}]}}\n", kTokens, layer, layer);
   const ExportRequest request{.format = {}, .layer_of = [](const Origin& origin) { return origin.path; }};
-  const OnnxGraph graph = export_program(prediction(text, 2), nullptr, request);
+  const OnnxGraph graph = export_program(prediction(text, 2), nullptr, request).graph;
   for (const OnnxInitializer& each : graph.initializers()) {
     if (!each.is_weight()) CHECK(each.bytes.size() <= 24 * sizeof(int64_t));
   }
@@ -138,12 +138,90 @@ TEST_CASE("export: a weight with the output's name is refused") {
                     Catch::Matchers::ContainsSubstring("give the layer 'logits' another name"));
 }
 
+namespace {
+
+constexpr const char* kNormalized = R"(version: 1
+data: {format: synthetic}
+model:
+  input: [2, 4, 4]
+  layers:
+    - conv2d: {name: first, out_channels: 8, kernel_size: 1, bias: false}
+    - batch_norm: {name: norm}
+    - relu
+    - conv2d: {name: second, out_channels: 4, kernel_size: 1}
+    - relu
+)";
+
+std::map<std::string, int64_t> types_in(const OnnxGraph& graph) {
+  std::map<std::string, int64_t> types;
+  for (const OnnxNode& node : graph.nodes()) ++types[node.domain + ":" + node.type];
+  return types;
+}
+
+/// As little-endian numbers.
+std::vector<float> floats_of(const ExportedProgram& exported, const std::string& name,
+                             const PreparedWeights::Read& read) {
+  std::vector<float> values;
+  exported.weights.copy(name, read, [&](std::span<const std::byte> piece) {
+    const auto* begin = reinterpret_cast<const float*>(piece.data());
+    values.insert(values.end(), begin, begin + piece.size() / sizeof(float));
+  });
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("export: products in 8 bits keep the names of their weights, and folded ones take them") {
+  Int8Network network{.activations = {}, .method = "min_max", .file = "f"};
+  network.inputs["first.weight"] = {.low = -1, .high = 1};
+  network.inputs["second.weight"] = {.low = 0, .high = 2};
+  const RunSpec spec = Recipe::parse(kNormalized, "test.yaml", {});
+  const auto exported = [&](OnnxDialect dialect) {
+    const ExportRequest request{.format = {.dialect = dialect, .weights = network.weights},
+                                .layer_of = [](const Origin&) { return ""; }};
+    const Program program =
+        int8_program(spec.with_micro_batch(2), std::make_shared<const Int8Network>(network));
+    return export_program(program, nullptr, request);
+  };
+  const ExportedProgram qdq = exported(OnnxDialect::qdq);
+  CHECK(types_in(qdq.graph) ==
+        std::map<std::string, int64_t>{
+            {":QuantizeLinear", 2}, {":DequantizeLinear", 4}, {":Conv", 2}, {":Relu", 2}});
+  std::map<std::string, onnx::Element> weights;
+  for (const OnnxInitializer& each : qdq.graph.initializers()) {
+    if (each.is_weight()) weights[each.tensor.name] = each.tensor.element;
+  }
+  using onnx::Element;
+  CHECK(weights == std::map<std::string, Element>{{"first.weight", Element::i8},
+                                                  {"first.weight_scale", Element::f32},
+                                                  {"first.bias", Element::f32},
+                                                  {"second.weight", Element::i8},
+                                                  {"second.weight_scale", Element::f32},
+                                                  {"second.bias", Element::f32}});
+  CHECK(types_in(exported(OnnxDialect::qonnx).graph) ==
+        std::map<std::string, int64_t>{{"qonnx.custom_op.general:Quant", 4}, {":Conv", 2}, {":Relu", 2}});
+
+  // Of each output: weights 0.5 and -1, gamma 2, variance 0.25, mean 3, beta 1.
+  const auto read = [](const std::string& name) -> std::vector<float> {
+    if (name == "first.weight") return {.5, -1, .5, -1, .5, -1, .5, -1, .5, -1, .5, -1, .5, -1, .5, -1};
+    const float value = name == "norm.weight"         ? 2.F
+                        : name == "norm.running_var"  ? .25F
+                        : name == "norm.running_mean" ? 3.F
+                                                      : 1.F;
+    return std::vector<float>(8, value);
+  };
+  for (const float scale : floats_of(qdq, "first.weight_scale", read))
+    CHECK_THAT(scale, Catch::Matchers::WithinRel(4.0 / 63, 1e-4));
+  for (const float bias : floats_of(qdq, "first.bias", read))
+    CHECK_THAT(bias, Catch::Matchers::WithinRel(-11.0, 1e-4));
+}
+
 TEST_CASE("export: values have types, and weights the names of the program") {
   const std::string text =
       std::string(kTokens) +
       "{relu: {}}, {linear: {name: head, out_features: 64, bias: false, weight_of: before}}]}\n";
   const ExportRequest request{.format = {}, .layer_of = [](const Origin&) { return ""; }};
-  const OnnxGraph graph = export_program(prediction(text, 2), nullptr, request);
+  const OnnxGraph graph = export_program(prediction(text, 2), nullptr, request).graph;
   std::vector<std::string> weights;
   for (const OnnxInitializer& each : graph.initializers()) {
     if (each.is_weight()) weights.push_back(each.tensor.name);

@@ -22,7 +22,7 @@ using namespace trainer;
 
 namespace {
 
-using Operand = QuantizedOperand;
+using Operand = QuantizedProduct;
 using Operation8 = std::shared_ptr<const Operation>;
 
 /// A product, the shapes of its operands, and what is passed as a residual.

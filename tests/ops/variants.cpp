@@ -42,7 +42,7 @@ std::string gradient_name(const std::string& parameter) {
 Program differentiated(Program program, const std::vector<Pass>& before, const Planner* planner) {
   std::vector<Pass> passes = before;
   const auto fold = std::ranges::find(passes, "fold_batch_norm", &Pass::name);
-  if (planner != nullptr && fold != passes.end()) passes.insert(fold + 1, fuse_addend(*planner));
+  if (planner != nullptr && fold != passes.end()) passes.insert(fold + 1, fuse_addend(planner));
   passes.push_back(autodiff());
   if (!before.empty()) passes.push_back(fuse_gradient_sum());
   if (planner != nullptr) passes.push_back(gram_batch_norm(*planner, 0));

@@ -12,7 +12,7 @@
 namespace trainer::reference {
 namespace {
 
-using Operand = QuantizedOperand;
+using Operand = QuantizedProduct;
 
 uint8_t byte_of(double value) {
   constexpr double kGreatestByte = 255;

@@ -199,7 +199,7 @@ std::vector<double> result_of(const Program& program, const Backend& backend,
 
 TEST_CASE("a network in 8 bits gives nearly the results of f32, alike on the CPU and in the reference") {
   const Backend cpu = make_cpu_backend(2), reference = make_reference_backend();
-  const std::vector<Pass> fusions{fold_batch_norm(), fuse_addend(*cpu.planner), fuse_relu()};
+  const std::vector<Pass> fusions{fold_batch_norm(), fuse_addend(cpu.planner.get()), fuse_relu()};
   for (const uint64_t seed : {1, 2, 3}) {
     INFO("seed " << seed);
     const Program plain = residual_network().run(fusions).program;
@@ -261,7 +261,7 @@ TEST_CASE("what training rounds to is what products in 8 bits compute") {
     CHECK(network.inputs.at("one.weight").low == 0);
     CHECK(network.inputs.at("head.weight").low < 0);
     QuantizedDraft narrow = residual_network();
-    narrow.run({fold_batch_norm(), fuse_addend(*cpu.planner), fuse_relu(),
+    narrow.run({fold_batch_norm(), fuse_addend(cpu.planner.get()), fuse_relu(),
                 quantize(std::make_shared<const Int8Network>(network)), dead_code()});
     const std::vector<double> rounded = session.output(entry_name::kTrainStep, "y");
     const Program plain = residual_network().program;

@@ -142,6 +142,12 @@ class FoldBatchNorm final : public Operation {
   enum : size_t { kFoldedWeight, kFoldedBias };
 
   explicit FoldBatchNorm(double epsilon) : eps(epsilon) {}
+  /// s of a channel.
+  double factor(float gamma, float variance) const { return gamma / std::sqrt(variance + eps); }
+  /// The second result of a channel; `bias` is 0 if it is absent.
+  static float folded_bias(double bias, float mean, double factor, float beta) {
+    return static_cast<float>((bias - mean) * factor + beta);
+  }
   std::string_view name() const override { return "fold_batch_norm"; }
   std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-using Operand = QuantizedOperand;
+using Operand = QuantizedProduct;
 
 /// y of this shape. Throws unless all operands have the types of a product in 8 bits.
 std::vector<TensorSpec> quantized_result(std::span<const TensorSpec> inputs, const QuantizedEnd& end,
