@@ -5,8 +5,6 @@ if(CPACK_GENERATOR STREQUAL DEB AND NOT shlibdeps)
   # Without this, cpack would only warn and make a package without dependencies.
   message(FATAL_ERROR "dpkg-shlibdeps was not found, which tells what the package depends on: run scripts/setup.sh --package")
 endif()
-# It must match the MPI of the site that runs it.
-file(REMOVE "${CPACK_TEMPORARY_DIRECTORY}${CPACK_PACKAGING_INSTALL_PREFIX}/lib/libtrainer_mpi.so")
 # Installed files are readable by everyone, whatever the umask.
 file(CHMOD_RECURSE "${CPACK_TEMPORARY_DIRECTORY}${CPACK_PACKAGING_INSTALL_PREFIX}" DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)

@@ -9,7 +9,7 @@ extern "C" __attribute__((visibility("default"))) trainer::ExitCode trainer_open
     const char* interface, const trainer::ProcessGroupRequest& request,
     std::unique_ptr<trainer::ProcessGroup>& group, char* reason, size_t reason_bytes) {
   return trainer::LibraryAnswer{reason, reason_bytes}.to_request(
-      "libtrainer_mpi.so", interface, trainer::kProcessGroupInterface,
+      "the library of MPI beside the program", interface, trainer::kProcessGroupInterface,
       [&] { group = trainer::mpi::open(request); });
 }
 

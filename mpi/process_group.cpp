@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "core/base/error.h"
 #include "core/engine/collectives.h"
@@ -17,14 +18,6 @@ namespace {
 
 /// MPI counts in int, and copies what it adds up.
 constexpr size_t kMaxBytes = size_t{1} << 30, kBytesInTurn = size_t{1} << 20;
-
-std::string built_for() {
-#ifdef OPEN_MPI
-  return fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
-#else
-  return fmt::format("an MPI of version {}.{}", MPI_VERSION, MPI_SUBVERSION);
-#endif
-}
 
 using Votes = std::array<unsigned char, 4>;
 
@@ -251,21 +244,28 @@ std::unique_ptr<ProcessGroup> open(const ProcessGroupRequest& request) {
   if (position.ranks != request.ranks || position.rank != request.rank) {
     throw Error(
         ExitCode::no_device,
-        fmt::format("the launcher started rank {} of {}, but MPI sees rank {} of {}; start ranks on CPUs "
-                    "with the mpirun of Open MPI, or under Slurm with srun --mpi=pmix (torchrun and "
-                    "MPICH's mpirun do not start Open MPI)",
-                    request.rank, request.ranks, position.rank, position.ranks));
+        fmt::format("the launcher started rank {} of {}, but {} sees rank {} of {}: it does not belong to "
+                    "that launcher; start ranks on CPUs with the mpirun or mpiexec of this MPI, or with srun "
+                    "and a --mpi of `srun --mpi=list` that it knows (torchrun starts ranks on GPUs only)",
+                    request.rank, request.ranks, describe(), position.rank, position.ranks));
   }
   return group;
 }
 
-/// "Open MPI v4.1.4, package: …"; the standard allows the call before MPI_Init.
+/// Of "Open MPI v4.1.4, package: …", "MPICH Version:      4.0.2\n…" and "Intel(R) MPI Library 2021.19 for
+/// Linux* OS\n": "Open MPI v4.1.4", "MPICH 4.0.2" and all of the last. The standard allows the call before
+/// MPI_Init.
 std::string describe() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
   const std::string found(text.data(), static_cast<size_t>(length));
-  return fmt::format("built for {}, finds {}", built_for(), found.substr(0, found.find_first_of(",\n")));
+  std::istringstream words(found.substr(0, found.find_first_of(",\n")));
+  std::string line;
+  for (std::string word; words >> word;) {
+    if (word != "Version:") line += (line.empty() ? "" : " ") + word;
+  }
+  return line;
 }
 
 }  // namespace trainer::mpi

@@ -12,7 +12,7 @@ namespace trainer::mpi {
 /// that the launcher describes.
 std::unique_ptr<ProcessGroup> open(const ProcessGroupRequest& request);
 
-/// Which MPI this was built for, and which one it finds now. Does not start MPI.
+/// The release of the MPI that is loaded, "Open MPI v4.1.4". Does not start it.
 std::string describe();
 
 }  // namespace trainer::mpi

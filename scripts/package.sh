@@ -40,7 +40,6 @@ staging=$(mktemp -d)
 trap 'rm -rf "$staging"' EXIT
 root=$staging/$name
 cmake --install "$build" --prefix "$root" --strip >/dev/null
-rm -f "$root/lib/libtrainer_mpi.so" # it must match the MPI of the site that runs it
 if [ $tests = yes ]; then
   mkdir -p "$root/lib"
   cp "$build"/bin/test_cuda "$root/bin/"

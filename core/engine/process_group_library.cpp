@@ -14,7 +14,8 @@ namespace {
 OwnLibrary open_library(const std::string& name, const std::function<void(const std::string&)>& refuse) {
   return OwnLibrary(
       {.name = name,
-       .to_build = "build it where MPI's development files are installed (libopenmpi-dev; scripts/build.sh)",
+       .to_build = "build it where MPI's development files are installed (libopenmpi-dev, libmpich-dev; "
+                   "scripts/build.sh)",
        .refuse = refuse},
       program_directory());
 }

@@ -18,6 +18,7 @@
 #include "core/engine/process_group_library.h"
 #include "core/host/process.h"
 #include "core/ranks/launch.h"
+#include "core/ranks/mpi_library.h"
 #include "core/run/run_directory.h"
 #include "core/run/run_state.h"
 #include "core/session/device.h"
@@ -111,11 +112,12 @@ PeerConnectionsRequest Membership::connections_request(const Secret& secret, std
 
 /// MPI passes on the address of rank 0, and the secret if the environment has none.
 void Membership::join_by_mpi(std::chrono::seconds timeout) {
-  group_ = load_process_group(
-      "mpi", {.rank = identity_.rank,
-              .ranks = identity_.ranks,
-              .timeout = 3 * timeout,
-              .on_lost = [this](const std::string& text) { leave(ExitCode::peer_lost, text); }});
+  group_ =
+      load_process_group(open_mpi_library().plugin(),
+                         {.rank = identity_.rank,
+                          .ranks = identity_.ranks,
+                          .timeout = 3 * timeout,
+                          .on_lost = [this](const std::string& text) { leave(ExitCode::peer_lost, text); }});
   std::optional<Listener> listener;
   const std::string text = broadcast_from_rank_0(*group_, [&] {
     listener.emplace(listening_address(identity_), 0);

@@ -33,6 +33,10 @@ ROWS = {
             'peer': ['--pattern', '2:4']},
     'half the multiply-adds': {'keep': 0.62, 'peer': ['--keep', '0.62']},
     'int8 after training': {'int8': ['--all']},
+    'int8 while training': {'rounding': ['compression.quantize.weight_bits=7'], 'peer': ['--qat']},
+    '4-bit weights, powers of two': {'rounding': ['compression.quantize.weight_bits=4', 'compression.quantize.scales=power_of_two']},
+    'a quarter of the channels': {'keep': 0.25, 'peer': ['--keep', '0.25']},
+    'the same with distillation': {'keep': 0.25, 'distillation': True},
 }
 
 
@@ -53,7 +57,14 @@ def trained_on(options, run, row, seed, directory):
     if 'keep' in row:
         smaller = directory.with_name(directory.name + '_network')
         subprocess.run([options.trainer, 'prune', run, '--keep', str(row['keep']), '--out', smaller], check=True, stdout=subprocess.DEVNULL)
-        return train(options, directory, [f'run.seed={seed}', *FINE_TUNING], smaller / 'recipe.yaml')
+        loss = []
+        if 'distillation' in row:
+            teacher = f'{{recipe: {RECIPE}, weights: {run / "model.safetensors"}}}'
+            loss = [f'loss={{name: distillation, teacher: {teacher}, temperature: 4, alpha: 0.9}}']
+        return train(options, directory, [f'run.seed={seed}', *FINE_TUNING, *loss], smaller / 'recipe.yaml')
+    if 'rounding' in row:
+        train(options, directory, [f'run.seed={seed}', f'model.initial_weights={run}/model.safetensors', *FINE_TUNING, *row['rounding']])
+        return quantised(options, directory, {'int8': ['--all']}, directory)
     return train(options, directory, [f'run.seed={seed}', f'model.initial_weights={run}/model.safetensors', *FINE_TUNING, *row['ours']])
 
 
@@ -99,9 +110,11 @@ def main():
                 theirs.append(quantised_by_peers(options, run, directory))
             else:
                 ours.append(trained_on(options, run, row, seed, directory))
-                theirs.append(peer(options, run / 'model.safetensors', seed, row['peer']))
-        own, other, before = statistics.mean(ours), statistics.mean(theirs), statistics.mean(dense.values())
-        lines.append(f'| {name} | {own:.2f} | {before - own:+.2f} | {other:.2f} | {other - own:+.2f} |')
+                if 'peer' in row:
+                    theirs.append(peer(options, run / 'model.safetensors', seed, row['peer']))
+        own, before = statistics.mean(ours), statistics.mean(dense.values())
+        beside = f'{statistics.mean(theirs):.2f} | {statistics.mean(theirs) - own:+.2f}' if theirs else '– | –'
+        lines.append(f'| {name} | {own:.2f} | {before - own:+.2f} | {beside} |')
         print(lines[-1], flush=True)
     if options.out:
         options.out.write_text('\n'.join(lines) + '\n')

@@ -3,7 +3,7 @@
 """PyTorch's side of scripts/bench/compression.py: trains the shipped CNN on from given weights, made smaller by PyTorch's own tools, and prints
 its share of right answers on all test images.
 
-  compression_peer.py WEIGHTS [--sparsity 0.8 | --pattern 2:4 | --keep 0.6] [--epochs 2] [--seed 1]
+  compression_peer.py WEIGHTS [--sparsity 0.8 | --pattern 2:4 | --keep 0.6 | --qat] [--epochs 2] [--seed 1]
 
 --keep removes channels with Torch-Pruning. Needs PyTorch, numpy, and torch-pruning (1.6.1) for that.
 """
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.ao import quantization
 from torch.nn.utils import prune
 
 DATA = Path('/usr/share/datasets/fashion-mnist')
@@ -90,12 +91,34 @@ def remove_channels(model, keep):
     return torch_pruning.utils.count_ops_and_params(model, example)[0]
 
 
+class Rounded(nn.Module):
+    """PyTorch's own quantisation while training, with its settings for x86. It needs each function as a module."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.layers = nn.Sequential(
+            quantization.QuantStub(), nn.Sequential(model.conv1, nn.ReLU()), nn.Sequential(model.conv2, nn.ReLU()), nn.MaxPool2d(2),
+            nn.Dropout(0.25), nn.Flatten(), nn.Sequential(model.fc1, nn.ReLU()), nn.Dropout(0.5), model.fc2, quantization.DeQuantStub())
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def rounded(model):
+    made = Rounded(model).train()
+    made.qconfig = quantization.get_default_qat_qconfig('x86')
+    for name in ('1', '2', '6'):
+        made = quantization.fuse_modules_qat(made, [f'layers.{name}.0', f'layers.{name}.1'])
+    return quantization.prepare_qat(made)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('weights')
     parser.add_argument('--sparsity', type=float)
     parser.add_argument('--pattern', choices=['unstructured', '2:4'], default='unstructured')
     parser.add_argument('--keep', type=float)
+    parser.add_argument('--qat', action='store_true')
     parser.add_argument('--epochs', type=int, default=2)
     parser.add_argument('--batch', type=int, default=128)
     parser.add_argument('--lr', type=float, default=0.01)
@@ -113,6 +136,7 @@ def main():
     if options.pattern == '2:4':
         prune_two_of_four(model)
     work = remove_channels(model, options.keep) if options.keep else None
+    model = rounded(model) if options.qat else model
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9, weight_decay=5e-4)
     for step in range(steps):
         if options.pattern != '2:4' and options.sparsity and step <= end and (step % options.every == 0 or step == end) and step > 0:
@@ -129,8 +153,8 @@ def main():
         optimizer.zero_grad()
         F.cross_entropy(model(batch), y[chosen]).backward()
         optimizer.step()
-    print(json.dumps({'multiply_adds': work, 'top1': accuracy(model, *images('t10k')), 'zeros': [
-        (layer.weight == 0).float().mean().item() for layer in layers_of(model)]}))
+    answer = quantization.convert(model.eval()) if options.qat else model
+    print(json.dumps({'multiply_adds': work, 'top1': accuracy(answer, *images('t10k'))}))
 
 
 if __name__ == '__main__':

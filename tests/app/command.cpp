@@ -87,7 +87,7 @@ Workspace::~Workspace() {
 }
 
 bool has_mpi() {
-  return fs::exists(fs::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi.so");
+  return fs::exists(fs::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi_openmpi.so");
 }
 
 /// Open MPI leaves memory allocated in modules that are unloaded when a sanitizer looks.

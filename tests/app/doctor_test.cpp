@@ -76,14 +76,15 @@ TEST_CASE("the doctor tells which MPI the program was built for, and which NCCL 
   const auto doctor = [&](const std::string& environment, const char* program = "\"$TRAINER\"") {
     return run_shell(environment + " " + program + " doctor", workspace.path()).output;
   };
-  if (std::filesystem::exists(std::filesystem::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi.so"))
-    CHECK_THAT(doctor(""),
-               Matches("[^]*\n  MPI              built for Open MPI [0-9.]+, finds Open MPI v[0-9.]+\n[^]*"));
+  if (std::filesystem::exists(std::filesystem::path(TRAINER_BINARY).parent_path() /
+                              "libtrainer_mpi_openmpi.so"))
+    CHECK_THAT(doctor(""), Matches("[^]*\n  MPI              Open MPI v[0-9.]+: [^ ]*libmpi.so.40 "
+                                   "\\([^\n]*\\), libtrainer_mpi_openmpi.so\n[^]*"));
   workspace.write("alone/libnccl.so.2",
                   "no library, but long enough to be looked into for the mark of one, which is not here");
   REQUIRE(run_shell("cp \"$TRAINER\" alone", workspace.path()).code == 0);
   const std::string alone = doctor("LD_LIBRARY_PATH=alone", "alone/trainer");
-  CHECK_THAT(alone, ContainsSubstring("\n  MPI              libtrainer_mpi.so is neither in "));
+  CHECK_THAT(alone, ContainsSubstring("\n  MPI              libtrainer_mpi_openmpi.so is neither in "));
   CHECK_THAT(alone, ContainsSubstring("\n  NCCL             alone/libnccl.so.2: "));
 
   std::filesystem::copy_file(TRAINER_FAKE_NCCL, workspace.path() / "alone/libnccl.so.2",

@@ -13,20 +13,16 @@ namespace {
 using faults::Faults;
 using faults::next;
 
-/// The program opens MPI by itself if the loader cannot find the next function of a name: the
-/// library that has made this call does.
+/// The program has loaded MPI for all libraries.
 template <class Function>
-Function* of_caller(const char* name, const void* caller) {
-  Dl_info about{};
-  void* const library =
-      dladdr(caller, &about) == 0 ? nullptr : dlopen(about.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  void* const found = library == nullptr ? nullptr : dlsym(library, name);
+Function* of_mpi(const char* name) {
+  void* const found = dlsym(RTLD_DEFAULT, name);
   if (found == nullptr) throw std::runtime_error(name);
   return reinterpret_cast<Function*>(found);
 }
 
-int before_mpi(const char* call, int count, void* type, const void* caller) {
-  static auto* const size_of = of_caller<int(void*, int*)>("PMPI_Type_size", caller);
+int before_mpi(const char* call, int count, void* type) {
+  static auto* const size_of = of_mpi<int(void*, int*)>("PMPI_Type_size");
   int bytes = 0;
   size_of(type, &bytes);
   return Faults::instance().before(call, "mpi/" + std::to_string(bytes), std::to_string(count));
@@ -37,31 +33,28 @@ int before_mpi(const char* call, int count, void* type, const void* caller) {
 extern "C" {
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  static auto* const real =
-      of_caller<int(int*, char***, int, int*)>("PMPI_Init_thread", __builtin_return_address(0));
+  static auto* const real = of_mpi<int(int*, char***, int, int*)>("PMPI_Init_thread");
   Faults::instance().before("init", "mpi/", "");
   return real(argc, argv, required, provided);
 }
 
 int MPI_Finalize() {
-  static auto* const real = of_caller<int()>("PMPI_Finalize", __builtin_return_address(0));
+  static auto* const real = of_mpi<int()>("PMPI_Finalize");
   Faults::instance().before("finalize", "mpi/", "");
   return real();
 }
 
 int MPI_Iallreduce(const void* from, void* to, int count, void* type, void* operation, void* ranks,
                    void* request) {
-  const void* const caller = __builtin_return_address(0);
   static auto* const real =
-      of_caller<int(const void*, void*, int, void*, void*, void*, void*)>("PMPI_Iallreduce", caller);
-  before_mpi("sum", count, type, caller);
+      of_mpi<int(const void*, void*, int, void*, void*, void*, void*)>("PMPI_Iallreduce");
+  before_mpi("sum", count, type);
   return real(from, to, count, type, operation, ranks, request);
 }
 
 int MPI_Ibcast(void* data, int count, void* type, int from, void* ranks, void* request) {
-  const void* const caller = __builtin_return_address(0);
-  static auto* const real = of_caller<int(void*, int, void*, int, void*, void*)>("PMPI_Ibcast", caller);
-  if (before_mpi("broadcast", count, type, caller) == faults::kFlip)
+  static auto* const real = of_mpi<int(void*, int, void*, int, void*, void*)>("PMPI_Ibcast");
+  if (before_mpi("broadcast", count, type) == faults::kFlip)
     static_cast<unsigned char*>(data)[1] ^= 0x10;  // of a float: more than rounding can remove again
   return real(data, count, type, from, ranks, request);
 }

@@ -13,6 +13,7 @@
 #include "core/engine/collectives.h"
 #include "core/engine/process_group_library.h"
 #include "core/ranks/identity.h"
+#include "core/ranks/mpi_library.h"
 
 namespace trainer {
 namespace {
@@ -22,10 +23,11 @@ ProcessGroup& group() {
   static const std::unique_ptr<ProcessGroup> only = [] {
     const RankIdentity identity = launched_as();
     return load_process_group(
-        "mpi", {.rank = identity.rank, .ranks = identity.ranks, .on_lost = [](const auto& text) {
-                  FAIL_CHECK(text);
-                  std::_Exit(76);
-                }});
+        open_mpi_library().plugin(),
+        {.rank = identity.rank, .ranks = identity.ranks, .on_lost = [](const auto& text) {
+           FAIL_CHECK(text);
+           std::_Exit(76);
+         }});
   }();
   return *only;
 }

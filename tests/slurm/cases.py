@@ -138,7 +138,7 @@ def sweep(site, uncut):
 
 def train_on_two_nodes(site, name, words, **variables):
     """Two ranks, on nodes of their own: they would preempt other cases' jobs, or be preempted."""
-    if not site.trainer.with_name("libtrainer_mpi.so").exists():
+    if not site.trainer.with_name("libtrainer_mpi_openmpi.so").exists():
         raise LeftOut("the program was built without MPI")
     return site.train(name, "--nodes=2", "--nodelist=node3,node4", "--ntasks-per-node=1",
                       overrides=words, script="train_mpi.sbatch", paced=0, **variables)

