@@ -108,8 +108,8 @@ std::shared_ptr<const Int8Network> rounded_network(const ExportArguments& wanted
     if (int8 != nullptr)
       print_warning(
           fmt::format("{} has weights of 8 bits: the model computes with their values in f32, so its outputs "
-                      "are not those in 8 bits; --dialect qdq writes these",
-                      file));
+                      "are not those in 8 bits; --dialect {} writes these",
+                      file, wanted.reader.empty() ? "qdq" : "qonnx"));
     return nullptr;
   }
   if (int8 == nullptr)

@@ -30,7 +30,12 @@ std::string bias_beside(const std::string& weights) {
 class ProgramExport {
  public:
   ProgramExport(const Program& program, const Program* other, const ExportRequest& request)
-      : program_(program), other_(other), request_(request), graph_(request.format), weights_(program) {
+      : program_(program),
+        other_(other),
+        request_(request),
+        graph_(request.format),
+        weights_(program, request.format.dialect == OnnxDialect::qdq ? PreparedWeights::Biases::of_32_bits
+                                                                     : PreparedWeights::Biases::any) {
     if (other_ != nullptr && other_->tensors.size() != program_.tensors.size())
       throw std::logic_error("programs of one network differ in more than the batch");
   }
@@ -128,8 +133,9 @@ OnnxGraph::Value ProgramExport::prepared(TensorId id) {
 
 OnnxGraph::Value ProgramExport::named(const std::string& name, const Shape& shape, TensorId id,
                                       PreparedWeights::Form form) {
-  const bool is_free = !weights_.has(name) && readers_[program_.find(name)] <= 1;
-  const std::string unique = is_free ? name : graph_.unique(name);
+  const TensorId other = program_.find(name);
+  const bool takes_place = other != kNone && weights_.is_made_of(id, other) && readers_[other] == 1;
+  const std::string unique = takes_place && !weights_.has(name) ? name : graph_.unique(name);
   weights_.add(unique, id, form);
   const bool is_narrow = form == PreparedWeights::Form::integers;
   return values_[id] = graph_.weight(unique, shape, is_narrow ? Element::i8 : Element::f32);

@@ -44,7 +44,7 @@ OnnxGraph::Value OnnxGraph::constant(OnnxTensor tensor, std::string bytes) {
       fmt::format("{} {} ", static_cast<int>(tensor.element), fmt::join(tensor.shape, ",")) + bytes;
   const auto [place, is_new] = constants_.emplace(key, "");
   if (!is_new) return place->second;
-  place->second = tensor.name = unique("constant");
+  place->second = tensor.name = unique(onnx::kConstantName);
   initializers_.push_back({std::move(tensor), std::move(bytes)});
   return place->second;
 }

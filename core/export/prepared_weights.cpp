@@ -2,6 +2,7 @@
 #include "core/export/prepared_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -19,9 +20,12 @@ void give(std::span<const T> values, const ByteSink& sink) {
 
 }  // namespace
 
-PreparedWeights::PreparedWeights(Program program) : program_(std::move(program)) {
+PreparedWeights::PreparedWeights(Program program, Biases biases)
+    : program_(std::move(program)), biases_(biases) {
   for (const Entry& entry : program_.entries) {
     for (const Node& node : entry.nodes) {
+      if (const auto* scales = dynamic_cast<const ProductScales*>(node.op.get()); scales != nullptr)
+        beside_[node.inputs[ProductScales::kWeight]] = {node.inputs[ProductScales::kBias], scales->x.scale};
       const bool is_made_here = dynamic_cast<const FoldBatchNorm*>(node.op.get()) != nullptr ||
                                 dynamic_cast<const QuantizeWeights*>(node.op.get()) != nullptr;
       if (!is_made_here) continue;
@@ -40,6 +44,13 @@ const std::string& PreparedWeights::parameter_of(TensorId tensor) const {
   TensorId id = tensor;
   while (const Node* maker = maker_of(id)) id = maker->inputs[0];
   return program_.tensor(id).name;
+}
+
+bool PreparedWeights::is_made_of(TensorId tensor, TensorId source) const {
+  if (tensor == source) return true;
+  const Node* maker = maker_of(tensor);
+  return maker != nullptr &&
+         std::ranges::any_of(maker->inputs, [&](TensorId input) { return is_made_of(input, source); });
 }
 
 std::vector<float> PreparedWeights::folded(const Node& node, size_t output, const Read& read) const {
@@ -70,7 +81,30 @@ PreparedWeights::Integers PreparedWeights::integers(const Node& node, const Read
   Integers made{.integers = std::vector<int8_t>(weights.size()),
                 .scales = std::vector<float>(static_cast<size_t>(program_.spec(weight).shape[0]))};
   quantize_weights(weights, op.levels, made.scales, made.integers.data());
+  const auto beside = beside_.find(node.outputs[QuantizeWeights::kIntegers]);
+  const bool makes_room = biases_ == Biases::of_32_bits && !op.levels.per_tensor && beside != beside_.end() &&
+                          beside->second.bias != kNone;
+  if (makes_room) make_room_for_biases(beside->second, weights, op.levels, read, made);
   return made;
+}
+
+/// Outputs whose weights are all zero, or nearly, as those that a normalisation has switched off.
+void PreparedWeights::make_room_for_biases(const Beside& beside, const std::vector<float>& weights,
+                                           const WeightLevels& levels, const Read& read,
+                                           Integers& made) const {
+  constexpr double kMostOfBias = 1 << 28;  // leaves room for the sum in 32 bits
+  const std::vector<float> biases = numbers(beside.bias, read);
+  const size_t each = weights.size() / made.scales.size();
+  for (size_t o = 0; o < made.scales.size(); ++o) {
+    const auto of_output = std::span(made.integers).subspan(o * each, each);
+    const bool is_empty = std::ranges::all_of(of_output, [](int8_t integer) { return integer == 0; });
+    const auto least =
+        static_cast<float>(std::abs(static_cast<double>(biases[o])) / (beside.scale * kMostOfBias));
+    if (!(least > 0) || (!is_empty && made.scales[o] >= least)) continue;
+    made.scales[o] = least;
+    for (size_t i = 0; i < each; ++i)
+      of_output[i] = static_cast<int8_t>(levels.integer_of(weights[o * each + i], least));
+  }
 }
 
 std::vector<float> PreparedWeights::numbers(TensorId tensor, const Read& read) const {

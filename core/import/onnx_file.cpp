@@ -230,6 +230,7 @@ OnnxHead read_head(pbf_reader tensor) {
 void OnnxFile::add(pbf_reader message) {
   OnnxHead head = read_head(message);
   const std::string& name = head.stored.name;
+  if (name.starts_with(onnx::kConstantName)) return;
   if (!is_tensor_name(name)) fail(name, kRenameTensor);
   if (head.is_elsewhere) {
     fail(name,

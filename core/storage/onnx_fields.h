@@ -68,6 +68,9 @@ namespace entry_field {
 enum : uint32_t { kKey = 1, kValue = 2 };
 }  // namespace entry_field
 
+/// The beginning of the names of numbers that operators need, which are no weights.
+constexpr const char* kConstantName = "/constant";
+
 /// TensorProto.data_location of data in another file.
 constexpr int32_t kExternal = 1;
 

@@ -15,12 +15,13 @@
 namespace trainer {
 namespace {
 
-/// Adds two weights of 20 and 4 bytes to an input.
+/// Adds two weights of 20 and 4 bytes to an input, and a number that is no weight.
 OnnxGraph two_weights() {
   OnnxGraph graph({});
   graph.add_input({"x", onnx::Element::f32, {kAnyBatch, 5}});
   const OnnxGraph::Value y = graph.node("Add", {"x", graph.weight("a.weight", {5})});
-  graph.set_output(graph.node("Mul", {y, graph.weight("b", {1})}),
+  const OnnxGraph::Value z = graph.node("Add", {y, graph.number(0.5)});
+  graph.set_output(graph.node("Mul", {z, graph.weight("b", {1})}),
                    {"logits", onnx::Element::f32, {kAnyBatch, 5}});
   return graph;
 }
