@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/weight_bits.h"
 #include "core/graph/program.h"
 #include "core/storage/atomic_file.h"
 
