@@ -29,7 +29,7 @@
 #include "core/host/processors.h"
 #include "core/ranks/engines.h"
 #include "core/ranks/identity.h"
-#include "core/ranks/launch.h"
+#include "core/ranks/launcher.h"
 #include "core/ranks/mpi_library.h"
 #include "core/recipe/reading_speed.h"
 #include "cpu/backend.h"
@@ -124,7 +124,8 @@ Section rank_section() {
   print("launched as", launch_text());
   print("MPI", mpi_text());
   const std::string launcher = launcher_path();
-  print(kLauncher, launcher.empty() ? "not found in PATH; install Open MPI (openmpi-bin)" : launcher);
+  print("mpirun", launcher.empty() ? "neither mpirun nor mpiexec is in PATH; install one (openmpi-bin, mpich)"
+                                   : launcher);
   const NcclLibrary nccl = find_nccl();
   print("NCCL", nccl.problem.empty() ? nccl.version : nccl.problem);
   return section;

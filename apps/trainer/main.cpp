@@ -16,6 +16,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
+#include "core/host/exit_report.h"
 #include "core/host/processors.h"
 #include "core/ranks/launch.h"
 #include "cpu/backend.h"
@@ -140,9 +141,10 @@ int main(int argc, char** argv) {
   // A limit of file sizes makes writing fail, as a full disk does.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
+    trainer::report_end_to_launcher();
     trainer::prepare_to_throw();
     const int code = trainer::finish_output(trainer::run_and_report(argc, argv));
-    trainer::report_end_to_launcher(code);
+    trainer::report_exit_code(code);
     return code;
   } catch (const std::bad_alloc&) {
     return trainer::report_lack_of_memory("trainer: error: out of memory\n");  // if a message got none

@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
@@ -39,8 +41,16 @@ int train_command(const Arguments& arguments) {
     }
     if (recipe->device.threads == 0)
       command.push_back(fmt::format("device.threads={}", shared_by(ranks, thread_limit(1)).value));
+    const LaunchRequest request{
+        .ranks = ranks,
+        .command = std::move(command),
+        .launcher = recipe->parallelism.launcher,
+        .hosts = recipe->parallelism.hosts ? recipe->parallelism.hosts->resolved : ""};
+    const Restarts restarts{.most = recipe->run.max_restarts,
+                            .of_stops = !recipe->run.max_wall_time && std::getenv("SLURM_JOB_ID") == nullptr,
+                            .warn = [](const std::string& text) { print_warning(text); }};
     recipe.reset();
-    return launch_ranks(ranks, command);
+    return launch_ranks(request, restarts);
   }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
   return static_cast<int>(run_session(

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/host/exit_report.h"
 
 namespace trainer {
 namespace {
@@ -37,6 +38,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
   for (std::string_view part : parts) {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, part.data(), part.size());
   }
+  report_exit_code(code);
   ::_exit(code);
 }
 

@@ -3,14 +3,8 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
-
-#include "core/base/split.h"
-#include "core/ranks/launch.h"
 
 namespace trainer {
 namespace {
@@ -28,17 +22,6 @@ std::string version_text(int code) {
 }
 
 }  // namespace
-
-std::string launcher_path() {
-  const char* path = std::getenv("PATH");
-  for (const std::string& folder : split(path == nullptr ? "" : path, ':')) {
-    const std::filesystem::path file = std::filesystem::path(folder) / kLauncher;
-    std::error_code unreadable;
-    if (std::filesystem::is_regular_file(file, unreadable) && ::access(file.c_str(), X_OK) == 0)
-      return file.string();
-  }
-  return "";
-}
 
 NcclLibrary find_nccl() {
   const std::unique_ptr<void, Close> library(::dlopen(kNccl, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));

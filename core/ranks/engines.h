@@ -5,9 +5,6 @@
 
 namespace trainer {
 
-/// The path of the mpirun that launch_ranks would use; "" if there is none.
-std::string launcher_path();
-
 /// The NCCL of this machine. Finding it needs neither GPU nor driver.
 struct NcclLibrary {
   std::string version;  ///< "2.28.9"; "" with a problem

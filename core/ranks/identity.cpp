@@ -16,7 +16,7 @@ namespace trainer {
 namespace {
 
 /// The variables of one launcher.
-struct Launcher {
+struct LauncherVariables {
   const char* rank;
   const char* ranks;
   const char* local_rank;
@@ -25,14 +25,14 @@ struct Launcher {
 };
 
 constexpr std::array kLaunchers = {
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr},
-    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-             "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
+    LauncherVariables{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr},
+    LauncherVariables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                      "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
     // MPICH's and Intel MPI's, before Slurm: within a job its own processes are a step of one task per node.
-    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
-    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
+    LauncherVariables{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
+    LauncherVariables{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
     // Other launchers with PMI, such as PALS. srun --mpi=pmi2 also sets the first two.
-    Launcher{"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", nullptr},
+    LauncherVariables{"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", nullptr},
 };
 constexpr const char* kAddress = "MASTER_ADDR";
 constexpr const char* kPort = "MASTER_PORT";
@@ -64,7 +64,7 @@ bool is_set(const char* name) {
   return !variable(name).empty();
 }
 
-bool counts(const Launcher& launcher) {
+bool counts(const LauncherVariables& launcher) {
   if (launcher.only_with != nullptr) return is_set(launcher.only_with);
   return is_set(launcher.rank) || is_set(launcher.ranks) || is_set(launcher.local_rank);
 }
@@ -83,7 +83,7 @@ int64_t tasks_here(const RankIdentity& identity) {
   return most;
 }
 
-RankIdentity identity_from(const Launcher& launcher) {
+RankIdentity identity_from(const LauncherVariables& launcher) {
   // Some environments set a size of 1 for every process.
   if (variable(launcher.ranks) == "1" && (!is_set(launcher.rank) || variable(launcher.rank) == "0"))
     return {.source = launcher.rank};
@@ -106,7 +106,7 @@ RankIdentity identity_from(const Launcher& launcher) {
 }  // namespace
 
 RankIdentity launched_as() {
-  for (const Launcher& launcher : kLaunchers) {
+  for (const LauncherVariables& launcher : kLaunchers) {
     if (!counts(launcher)) continue;
     RankIdentity identity = identity_from(launcher);
     if (identity.is_alone()) return identity;

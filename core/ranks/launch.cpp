@@ -9,12 +9,12 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <thread>
 #include <variant>
 
 #include "core/base/error.h"
 #include "core/host/children.h"
 #include "core/ranks/connection.h"
-#include "core/ranks/engines.h"
 #include "core/ranks/launcher_folder.h"
 #include "core/ranks/launcher_report.h"
 #include "core/ranks/launcher_watch.h"
@@ -23,32 +23,26 @@
 namespace trainer {
 namespace {
 
-std::vector<std::string> command_line(int64_t ranks, const std::vector<std::string>& command) {
-  // More ranks than cores are allowed; the program itself divides the cores.
-  std::vector<std::string> line = {kLauncher, "--oversubscribe",    "--bind-to", "none",
-                                   "-np",     std::to_string(ranks)};
-  if (::geteuid() == 0) line.insert(line.begin() + 1, "--allow-run-as-root");
-  line.insert(line.end(), command.begin(), command.end());
-  return line;
-}
-
 /// The exit code of ranks that have ended by themselves and agree on it.
 bool is_own_code(int code) {
   return code == 0 ||
          (code >= static_cast<int>(ExitCode::usage) && code <= static_cast<int>(ExitCode::recipe));
 }
 
-/// The signal that has ended a process, or one of its own as a shell or mpirun reports it; 0: none.
-int signal_of(int status) {
+/// The signal that has ended a process, or one of its own as a shell or a launcher reports it; 0: none.
+/// Hydra's exit code is the signal itself, and no rank ends with one as small.
+int signal_of(int status, Launcher::Kind kind = Launcher::Kind::other) {
   if (WIFSIGNALED(status)) return WTERMSIG(status);
-  const int signal = WEXITSTATUS(status) - 128;
+  const int code = WEXITSTATUS(status),
+            signal = kind == Launcher::Kind::hydra && code < NSIG ? code : code - 128;
   return signal > 0 && signal < NSIG ? signal : 0;
 }
 
 /// `asked`: whether the ranks were asked to stop; the request may have come before they could handle it.
-int code_of(int status, bool asked) {
+int code_of(int status, bool asked, Launcher::Kind kind = Launcher::Kind::other) {
   if (WIFEXITED(status) && is_own_code(WEXITSTATUS(status))) return WEXITSTATUS(status);
-  return static_cast<int>(asked && signal_of(status) == SIGUSR1 ? ExitCode::requeue : ExitCode::peer_lost);
+  const bool has_stopped = asked && signal_of(status, kind) == SIGUSR1;
+  return static_cast<int>(has_stopped ? ExitCode::requeue : ExitCode::peer_lost);
 }
 
 /// The exit code of ranks without MPI: that of a rank that failed by itself, not of those that left because
@@ -82,67 +76,111 @@ constexpr std::chrono::seconds kRanksTimeout(8);
 /// deadlocks.
 constexpr std::chrono::seconds kLauncherTimeout(5);
 
-/// Handles an mpirun that has ended for another reason than a rank's exit code.
-[[noreturn]] void refuse_start(int status, int64_t ranks, const LauncherFolder& folder,
-                               const LauncherReport& report) {
-  if (WEXITSTATUS(status) == kProgramNotFound) {
-    throw Error(ExitCode::no_device,
-                fmt::format("{} ranks on CPUs want {}, which was not found; install Open MPI (openmpi-bin)",
-                            ranks, kLauncher));
-  }
+/// Handles a launcher that has ended for another reason than a rank's exit code.
+[[noreturn]] void refuse_start(int status, const Launcher& launcher, int64_t ranks,
+                               const LauncherFolder& folder, const LauncherReport& report) {
   throw Error(ExitCode::no_device,
-              fmt::format("{} ended with exit code {} before the {} ranks had met{}; {}, and the ranks need "
-                          "that of Open MPI for which this program was built",
-                          launcher_path(), WEXITSTATUS(status), ranks, folder.fullness(),
+              fmt::format("{} ended with exit code {} before the {} ranks had met{}; {}", launcher.path,
+                          WEXITSTATUS(status), ranks, folder.fullness(),
                           report.is_empty() ? "it gave no reason" : "correct what is named above"));
 }
 
-/// The exit code of the ranks of an mpirun with this end.
-int code_of_launcher(int status, int64_t ranks, bool asked, const LauncherFolder& folder,
-                     const LauncherReport& report) {
-  const int code = code_of(status, asked);
+/// The exit code of the ranks of a launcher with this end.
+int code_of_launcher(int status, const Launcher& launcher, const LaunchRequest& request, bool asked,
+                     const LauncherFolder& folder, const LauncherReport& report) {
+  const int64_t ranks = request.ranks;
+  if (launcher.kind == Launcher::Kind::hydra && request.hosts.empty()) {
+    const std::vector<int> codes = folder.reported_exit_codes();
+    // Hydra may end with the code of any rank, and with 0 where one has ended early with that.
+    if (const std::optional<int> code = reported_exit_code(codes, request.ranks)) return *code;
+    if (status == 0 && folder.have_joined())
+      throw Error(ExitCode::peer_lost,
+                  fmt::format("{} of the {} ranks have ended without a word; start the same command again",
+                              request.ranks - std::ssize(codes), request.ranks));
+  }
+  const int code = code_of(status, asked, launcher.kind);
   if (code != static_cast<int>(ExitCode::peer_lost) ||
       (WIFEXITED(status) && is_own_code(WEXITSTATUS(status))))
     return code;
   const std::string& killed = report.killed_rank();
   if (killed.empty()) report.show_exit_reports();
-  const int signal = signal_of(status);
+  const int signal = signal_of(status, launcher.kind);
   if (WIFSIGNALED(status)) {
     throw Error(ExitCode::peer_lost, fmt::format("{} was ended by {}, and its ranks with it; start the same "
                                                  "command again",
-                                                 kLauncher, signal_text(signal)));
+                                                 launcher.name(), signal_text(signal)));
+  }
+  if (folder.have_joined() && launcher.kind == Launcher::Kind::hydra && signal != 0) {
+    throw Error(
+        ExitCode::peer_lost,
+        fmt::format("a rank was ended by {}, and {} has ended the others; start the same command again",
+                    signal_text(signal), launcher.name()));
   }
   if (folder.have_joined()) return code;  // the others have said which one was lost
-  if (signal == 0) refuse_start(status, ranks, folder, report);
+  if (signal == 0) refuse_start(status, launcher, ranks, folder, report);
   throw Error(ExitCode::peer_lost,
               fmt::format("{} was ended by {} before the {} ranks had met; start the same command again",
                           killed.empty() ? "a rank" : killed, signal_text(signal), ranks));
 }
 
-}  // namespace
-
-int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
-  Children children(SIGTERM);  // of which mpirun makes KILL
+/// Starts ranks with a launcher, and waits for both. `children` are there to be signalled.
+int launch(const Launcher& launcher, const LaunchRequest& request, Children& children) {
   const LauncherFolder folder;
   LauncherReport report;
-  children.start({.line = command_line(ranks, command),
-                  .variables = folder.variables(),
+  ChildStart::Variables variables = folder.variables();
+  for (auto& variable : launch_variables(launcher, request)) variables.push_back(std::move(variable));
+  children.start({.line = launch_line(launcher, request),
+                  .variables = std::move(variables),
                   .errors = report.writing_end()});
   report.begin();
-  const auto end = await_launcher(children, ranks, {kLauncherTimeout, kRanksTimeout});
+  const auto end = await_launcher(children, request.ranks, {kLauncherTimeout, kRanksTimeout});
   report.end();
   if (children.were_interrupted_twice()) return 128 + SIGINT;
   if (const int* status = std::get_if<int>(&end))
-    return code_of_launcher(*status, ranks, children.were_asked(), folder, report);
-  if (const std::optional<int> code = reported_exit_code(folder.reported_exit_codes(), ranks)) return *code;
+    return code_of_launcher(*status, launcher, request, children.were_asked(), folder, report);
+  if (const std::optional<int> code = reported_exit_code(folder.reported_exit_codes(), request.ranks))
+    return *code;
   const std::string what =
       std::get<Late>(end) == Late::launcher
-          ? fmt::format("the {} ranks have ended, but {} has not, and is killed", ranks, kLauncher)
+          ? fmt::format("the {} ranks have ended, but {} has not, and is killed", request.ranks,
+                        launcher.name())
           : fmt::format(
-                "some of the {} ranks have ended, but {} has not ended the others, and all are killed", ranks,
-                kLauncher);
+                "some of the {} ranks have ended, but {} has not ended the others, and all are killed",
+                request.ranks, launcher.name());
   throw Error(children.were_asked() ? ExitCode::requeue : ExitCode::peer_lost,
               what + "; start the same command again");
+}
+
+}  // namespace
+
+int launch_ranks(const LaunchRequest& request, const Restarts& restarts) {
+  const Launcher launcher = find_launcher(request.launcher);
+  constexpr std::chrono::seconds kFirstPause(1), kLongestPause(60);
+  std::chrono::seconds pause = kFirstPause;
+  for (int64_t start = 1;; ++start, pause = std::min(2 * pause, kLongestPause)) {
+    std::string why;
+    bool was_asked = false;
+    int code = 0;
+    {
+      Children children(SIGTERM);
+      try {
+        code = launch(launcher, request, children);
+      } catch (const Error& problem) {
+        if (problem.code() != ExitCode::peer_lost || start > restarts.most) throw;
+        code = static_cast<int>(ExitCode::peer_lost);
+        why = std::string(": ") + problem.what();
+      }
+      was_asked = children.were_asked() || children.were_interrupted_twice();
+    }
+    const bool is_lost = code == static_cast<int>(ExitCode::peer_lost);
+    const bool is_stopped = code == static_cast<int>(ExitCode::requeue) && restarts.of_stops;
+    if (was_asked || start > restarts.most || !(is_lost || is_stopped)) return code;
+    restarts.warn(
+        fmt::format("the ranks have ended with exit code {}{}; they start again in {} s "
+                    "(run.max_restarts: {} of {})",
+                    code, why, pause.count(), start, restarts.most));
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 int launch_on_gpus(int64_t ranks, const std::vector<std::string>& command) {

@@ -12,6 +12,7 @@
 
 #include "core/base/directory.h"
 #include "core/base/error.h"
+#include "core/host/exit_report.h"
 #include "core/ranks/launch.h"
 
 namespace trainer {
@@ -37,9 +38,9 @@ LauncherFolder::LauncherFolder() {
     const char* given = std::getenv("TMPDIR");
     throw Error(
         ExitCode::no_device,
-        fmt::format("{} needs a folder for its files, and none can be made in {}: {}; set TMPDIR to a "
+        fmt::format("mpirun needs a folder for its files, and none can be made in {}: {}; set TMPDIR to a "
                     "folder that can be written to",
-                    kLauncher, problem && given != nullptr ? given : base.string(), reason));
+                    problem && given != nullptr ? given : base.string(), reason));
   }
   path_ = name;
   fs::create_directory(path_ / kEndedFolder, problem);  // without it codes come from mpirun alone
@@ -86,9 +87,9 @@ void report_rendezvous_to_launcher() {
   if (file != nullptr) std::ofstream{file};
 }
 
-void report_end_to_launcher(int code) {
+void report_end_to_launcher() {
   const char* folder = std::getenv(kEndedVariable);
-  if (folder != nullptr) std::ofstream(fs::path(folder) / std::to_string(::getpid())) << code;
+  if (folder != nullptr) report_exit_code_in(fs::path(folder) / std::to_string(::getpid()));
 }
 
 }  // namespace trainer

@@ -24,7 +24,7 @@ class LauncherFolder {
   ChildStart::Variables variables() const;
   /// Whether rank 0 has called report_rendezvous_to_launcher.
   bool have_joined() const;
-  /// The exit codes of those ranks that have called report_end_to_launcher.
+  /// The exit codes of those ranks that have ended by themselves.
   std::vector<int> reported_exit_codes() const;
   /// "; FOLDER is full", or "".
   std::string fullness() const;

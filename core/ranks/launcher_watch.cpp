@@ -38,6 +38,27 @@ std::vector<pid_t> children_of(pid_t process) {
   return children;
 }
 
+/// Whether a process is part of a launcher: Hydra's and Open MPI's start ranks through one more on each host.
+bool is_of_launcher(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/comm", process));
+  std::string name;
+  std::getline(file, name);
+  return name.starts_with("hydra_") || name == "orted" || name == "prted" || name == "prterun";
+}
+
+/// The processes below a launcher that are no part of it, as far as the system lists them.
+std::vector<pid_t> started_by(pid_t launcher) {
+  std::vector<pid_t> found;
+  for (const pid_t child : children_of(launcher)) {
+    if (!is_of_launcher(child)) {
+      found.push_back(child);
+      continue;
+    }
+    for (const pid_t rank : started_by(child)) found.push_back(rank);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::variant<int, Late> await_launcher(Children& children, int64_t processes,
@@ -51,7 +72,7 @@ std::variant<int, Late> await_launcher(Children& children, int64_t processes,
   std::chrono::milliseconds most(0);
   while (true) {
     if (const std::optional<ChildEnd> end = children.await_any(most)) return end->status;
-    const std::vector<pid_t> found = children_of(children.process(0));
+    const std::vector<pid_t> found = started_by(children.process(0));
     seen.insert(found.begin(), found.end());
     const int64_t living = std::ranges::count_if(found, lives);
     const bool had_all = std::ssize(seen) >= processes;

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/ranks/engines.h"
+#include "core/ranks/launcher.h"
 
 namespace trainer {
 namespace {

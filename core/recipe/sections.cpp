@@ -55,6 +55,14 @@ void RunSection::declare(Fields& fields) {
       .add("grace_period", &grace_period, "after a stop signal, exit with 75 within this time, saved or not")
       .at_least(1)
       .does_not_affect_results();
+  fields
+      .add(
+          "max_restarts", &max_restarts,
+          "where this process has started the ranks itself: how often they start again after a rank was lost "
+          "(exit code 76), or stopped (75) other than by a request to this process or its time limit")
+      .at_least(0)
+      .at_most(1000)
+      .does_not_affect_results();
   fields.add("seed", &seed, "seed of everything random: initial weights, order, augmentation, dropout")
       .at_least(0);
 }
@@ -208,6 +216,18 @@ void ParallelismSection::declare(Fields& fields) {
            "shard parameters, gradients and the optimizer's state across all ranks (FSDP, ZeRO stage 3), or "
            "across groups of this many ranks (hybrid sharding)")
       .at_least(1)
+      .does_not_affect_results();
+  fields
+      .add("launcher", &launcher,
+           "program that starts the ranks on CPUs if this one is started alone: the path of an mpirun or "
+           "mpiexec "
+           "of Open MPI, MPICH or Intel MPI; auto: the mpirun in PATH, else the mpiexec")
+      .does_not_affect_results();
+  fields
+      .add("hosts", &hosts,
+           "file of hosts to start ranks on, in the launcher's form (mpirun --hostfile, mpiexec -f); "
+           "default: this "
+           "host")
       .does_not_affect_results();
 }
 

@@ -30,6 +30,7 @@ struct RunSection {
   std::optional<Duration> stop_after;
   std::optional<TimeSpan> max_wall_time;
   TimeSpan grace_period{25};
+  int64_t max_restarts = 0;
   void declare(Fields& fields);
 
   /// Whether run.resume says so: the run begins at step 0.
@@ -85,8 +86,10 @@ struct ParallelismSection {
   int64_t pipeline = 1;           ///< ranks with layers of their own
   std::vector<std::string> cuts;  ///< layers that stages begin with
   std::string schedule = "1f1b";
-  int64_t chunks = 2;            ///< stages of each rank, if interleaved
-  FlagOrCount shard_parameters;  ///< a number: of the ranks in a group that shares a copy
+  int64_t chunks = 2;             ///< stages of each rank, if interleaved
+  FlagOrCount shard_parameters;   ///< a number: of the ranks in a group that shares a copy
+  std::string launcher = "auto";  ///< or a path: of the program that starts ranks
+  std::optional<FilePath> hosts;
   void declare(Fields& fields);
 
   PipelineSchedule::Kind parsed_schedule() const;

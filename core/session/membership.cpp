@@ -16,6 +16,7 @@
 #include "core/engine/borders.h"
 #include "core/engine/group_operations.h"
 #include "core/engine/process_group_library.h"
+#include "core/host/exit_report.h"
 #include "core/host/process.h"
 #include "core/ranks/launch.h"
 #include "core/ranks/mpi_library.h"
@@ -218,6 +219,7 @@ void Membership::leave(ExitCode code, const std::string& text) const {
   // A launcher kills the others once one has failed; rank 0 still writes the end of the run.
   if (PeerConnections* peers = open_peers_; peers != nullptr && !is_rank_0() && code != ExitCode::peer_lost)
     peers->await_exit_of_rank_0(kRank0ExitTimeout);
+  report_exit_code(static_cast<int>(code));
   ::_exit(static_cast<int>(code));
 }
 

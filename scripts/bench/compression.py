@@ -3,9 +3,9 @@
 """What smaller networks cost in accuracy: the shipped CNN on Fashion-MNIST, trained on for two epochs from the same dense weights, by this program and
 by PyTorch's tools (compression_peer.py).
 
-  scripts/bench/compression.py --python PYTHON [--seeds 3] [--rows 50,80,2:4] [--out FILE]
+  scripts/bench/compression.py --python PYTHON [--seeds 3] [--rows 50,80,2:4] [--work FOLDER] [--out FILE]
 
-PYTHON has PyTorch, numpy, torch-pruning, onnxruntime and nncf with openvino. Prints a row for each way with the mean over the seeds, and the points below dense and below PyTorch.
+PYTHON has PyTorch, numpy, torch-pruning, onnxruntime and nncf with openvino. FOLDER keeps the runs; dense ones that are there are used again. Prints a row for each way with the mean over the seeds, and the points below dense and below PyTorch.
 """
 import argparse
 import json
@@ -22,7 +22,8 @@ FINE_TUNING = ['training.max_duration=2ep', 'optimizer.lr=0.01', 'lr_scheduler.w
 
 
 def masked(share):
-    return {'ours': [f'compression.prune.sparsity={share}', 'compression.prune.end=1ep', 'compression.prune.every=50ba'],
+    return {'ours': [f'compression.prune.sparsity={share}', 'compression.prune.scope=global', 'compression.prune.end=1ep',
+                     'compression.prune.every=50ba'],
             'peer': ['--sparsity', str(share)]}
 
 
@@ -34,7 +35,7 @@ ROWS = {
     'half the multiply-adds': {'keep': 0.62, 'peer': ['--keep', '0.62']},
     'int8 after training': {'int8': ['--all']},
     'int8 while training': {'rounding': ['compression.quantize.weight_bits=7'], 'peer': ['--qat']},
-    '4-bit weights, powers of two': {'rounding': ['compression.quantize.weight_bits=4', 'compression.quantize.scales=power_of_two']},
+    '4-bit weights in powers of two': {'rounding': ['compression.quantize.weight_bits=4', 'compression.quantize.scales=power_of_two']},
     'a quarter of the channels': {'keep': 0.25, 'peer': ['--keep', '0.25']},
     'the same with distillation': {'keep': 0.25, 'distillation': True},
 }
@@ -92,12 +93,14 @@ def main():
     parser.add_argument('--seeds', type=int, default=3)
     parser.add_argument('--rows', default=','.join(ROWS))
     parser.add_argument('--trainer', default=ROOT / 'build/release/bin/trainer')
+    parser.add_argument('--work', type=Path)
     parser.add_argument('--out', type=Path)
     options = parser.parse_args()
-    work = Path(tempfile.mkdtemp(prefix='compression-'))
+    work = options.work or Path(tempfile.mkdtemp(prefix='compression-'))
     dense = {}
     for seed in range(1, options.seeds + 1):
-        dense[seed] = train(options, work / f'dense{seed}', [f'run.seed={seed}', 'checkpoint.keep_best=none', 'logging.formats=[]'])
+        summary = work / f'dense{seed}/summary.json'
+        dense[seed] = 100 * json.loads(summary.read_text())['validation']['last']['top1'] if summary.exists() else train(options, work / f'dense{seed}', [f'run.seed={seed}', 'checkpoint.keep_best=none', 'logging.formats=[]'])
     lines = [f'dense weights: {statistics.mean(dense.values()):.2f} % ({", ".join(f"{value:.2f}" for value in dense.values())})', '',
              '| row | this program, % | below dense | PyTorch, % | below PyTorch |', '|---|---|---|---|---|']
     print('\n'.join(lines), flush=True)

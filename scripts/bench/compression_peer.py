@@ -67,7 +67,7 @@ def prune_to(model, share):
     for layer in layers_of(model):
         if prune.is_pruned(layer):
             prune.remove(layer, 'weight')
-        prune.l1_unstructured(layer, 'weight', amount=share)
+    prune.global_unstructured([(layer, 'weight') for layer in layers_of(model)], prune.L1Unstructured, amount=share)
 
 
 def prune_two_of_four(model):

@@ -42,7 +42,7 @@ optimizer: {{name: adamw, lr: 0.001}}
 
 class Run(Ranks):
     """Ranks that NCCL connects."""
-    variable = b'RANK='
+    variables = b'RANK=',
 
     def __init__(self, scratch, name, recipe, *words):
         super().__init__(SimpleNamespace(work=scratch, trainer=PROGRAMS / 'trainer', patience=300), name, words=[

@@ -21,7 +21,9 @@ std::string setting(const char* name) {
 /// As launchers say it; "" in other processes.
 std::string own_rank() {
   const std::string rank = setting("RANK");
-  return rank.empty() ? setting("OMPI_COMM_WORLD_RANK") : rank;
+  if (!rank.empty()) return rank;
+  const std::string of_open_mpi = setting("OMPI_COMM_WORLD_RANK");
+  return of_open_mpi.empty() ? setting("PMI_RANK") : of_open_mpi;
 }
 
 /// In seconds.

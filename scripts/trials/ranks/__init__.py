@@ -10,10 +10,11 @@ port: strangers send garbage to rank 0's port for --seconds, hold connections ha
 the run ends with exit code 0 and an undisturbed run's bits.
 agree: each key of a recipe with another value on one rank alone; the ranks name the key and both hosts, or train to an undisturbed run's bits.
 --short takes a few keys.
-Each process computes with one thread. Needs mpirun.
+Each process computes with one thread. Needs the mpirun or mpiexec of an MPI: of --launcher, else the one in PATH.
 """
 import shutil
 import sys
+from pathlib import Path
 
 from ranks.agree import agree
 from ranks.equal import equal
@@ -27,12 +28,14 @@ AT_ONCE = 4  # since a run that is struck mostly waits
 
 
 def parts_of(options):
-    if shutil.which('mpirun') is None:
-        sys.exit('ranks: mpirun not found: install Open MPI (openmpi-bin)')
+    if shutil.which(options.launcher) is None:
+        sys.exit(f'ranks: {options.launcher} not found: install an MPI (openmpi-bin, mpich)')
     return options.parts or PARTS
 
 
 def add_options(parser):
     parser.add_argument('--short', dest='thorough', action='store_false', help='fewer of them, without the deep network')
+    parser.add_argument('--launcher', default='mpirun', type=lambda path: str(Path(shutil.which(path) or path).absolute()),
+                        help='program that starts the ranks (parallelism.launcher)')
     parser.add_argument('--seconds', type=float, help='for which strangers come to the port; default: 60, or 3 with --short')
     parser.set_defaults(summary=None)

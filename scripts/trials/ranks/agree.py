@@ -7,7 +7,7 @@ from functools import partial
 
 from run import RECIPE
 
-from ranks.processes import Ranks
+from ranks.processes import Ranks, launch_words
 
 # Where a key's description says too little of what it may be.
 VALUES = {
@@ -38,8 +38,8 @@ logging: {interval: 1ba}
 device: {type: cpu}
 '''
 # The command on two ranks, of which one has further words.
-MPIRUN = ['mpirun', '--allow-run-as-root', '--oversubscribe', '--bind-to', 'none', '-np', '2', 'sh', '-c', '''
-if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then
+ON_TWO = ['-n', '2', 'sh', '-c', '''
+if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ]; then
   while IFS= read -r word; do set -- "$@" "$word"; done <words.txt
 fi
 exec "$@" </dev/null''', 'sh']
@@ -118,7 +118,7 @@ def check(expected, keys, key):
     word = ' '.join(more)
     run = Ranks(expected.trials, f'agree_{key}', AGREED, words)
     run.write('words.txt', ''.join(f'{each}\n' for each in more))
-    code = run.finish('parallelism.timeout=20s', codes={0, RECIPE}, prefix=MPIRUN)
+    code = run.finish('parallelism.timeout=20s', codes={0, RECIPE}, prefix=[*launch_words(expected.trials.options.launcher), *ON_TWO])
     if code == 0:
         run.require(run.weights() == expected.weights(), f'{word} on one rank: the run has other weights')
         return f'{word} on one rank alone: exit code 0, and the same bits'

@@ -37,6 +37,10 @@ HANGS = 'waiting for data', 'computing', 'evaluation'  # of the thread that comp
 STEP = 5  # in which a rank is struck, or soon after it
 
 
+# MPICH's launcher ends the others at once when a signal has ended a rank, before they can name it.
+ENDED_BY_HYDRA = r'a rank was ended by signal \d+ \([\w ]+\), and \S+ has ended the others|\d of the \d+ ranks have ended without a word'
+
+
 class Phases:
     """A recipe, what a rank does in it call by call, and what it comes to."""
 
@@ -116,10 +120,12 @@ class Phases:
                          rf'{name}, {where}(?:, not heard of for \d+ s)?; others have waited for it for \d+ s|it waits for {name}, {where}', run.errors)
         if not found:
             # mpirun 4.1 may kill the others before they speak, and then wait for itself. Seen at the start and in a step.
-            found = re.search(r'the \d+ ranks have ended, but mpirun has not', run.errors)
+            found = re.search(r'the \d+ ranks have ended, but \S+ has not', run.errors)
+        if not found:
+            found = re.search(ENDED_BY_HYDRA, run.errors)
         if not found and phase == END:
             # MPI lets some ranks go before all have come.
-            found = re.search(r'some of the \d+ ranks have ended, but mpirun has not ended the others', run.errors)
+            found = re.search(r'some of the \d+ ranks have ended, but \S+ has not ended the others', run.errors)
         return found and found[0]
 
 

@@ -3,21 +3,30 @@
 import json
 import os
 import struct
+import subprocess
 from pathlib import Path
 
 from recipes import RECIPES
 from run import Run
 
 
+def launch_words(launcher):
+    """Of a command that starts ranks: more than there are cores, bound to none, by root too."""
+    is_open_mpi = 'Open MPI' in subprocess.run([launcher, '--version'], capture_output=True, text=True, check=False).stdout
+    return [launcher, *(['--allow-run-as-root', '--oversubscribe', '--bind-to', 'none'] if is_open_mpi else [])]
+
+
 class Ranks(Run):
     """Processes of one thread that train in a directory."""
-    variable = b'OMPI_COMM_WORLD_RANK='  # that gives a process its number
+    variables = b'OMPI_COMM_WORLD_RANK=', b'PMI_RANK='  # that give a process its number
 
     def __init__(self, trials, name, recipe='mlp', words=()):
         super().__init__(trials, name, RECIPES.get(recipe, recipe), ['device.threads=1', *words])
 
     def begin(self, ranks, *words, **how):
-        return self.start(*words, *([f'parallelism.data={ranks}'] if ranks > 1 else []), **how)
+        launcher = getattr(getattr(self.trials, 'options', None), 'launcher', 'auto')
+        several = [f'parallelism.data={ranks}', f'parallelism.launcher={launcher}'] if ranks > 1 else []
+        return self.start(*words, *several, **how)
 
     def train(self, ranks, *words, codes=(0,), **how):
         self.end(self.begin(ranks, *words, **how), codes)
@@ -63,8 +72,9 @@ class Ranks(Run):
                 if Path(os.readlink(place / 'cwd')) != self.directory or os.readlink(place / 'exe') != str(self.trials.trainer):
                     continue
                 for variable in (place / 'environ').read_bytes().split(b'\0'):
-                    if variable.startswith(self.variable):
-                        found[int(variable.removeprefix(self.variable))] = int(place.name)
+                    name, _, value = variable.partition(b'=')
+                    if name + b'=' in self.variables:
+                        found[int(value)] = int(place.name)
             except OSError:
                 continue
         return found
