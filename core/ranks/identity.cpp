@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -103,12 +104,33 @@ RankIdentity identity_from(const LauncherVariables& launcher) {
   return identity;
 }
 
+/// Launchers that set their variables for ranks alone. Slurm's are also there for what another launcher
+/// starts on each node.
+constexpr size_t kOfRanksAlone = 3;
+
+/// Throws Error (exit 69) if another launcher's variables tell of other ranks.
+void require_agreement(const LauncherVariables& chosen, const RankIdentity& identity) {
+  for (const LauncherVariables& other : std::span(kLaunchers).first(kOfRanksAlone)) {
+    if (&other == &chosen || !is_set(other.rank) || !is_set(other.ranks) || !is_set(other.local_rank))
+      continue;
+    if (variable(other.rank) == variable(chosen.rank) && variable(other.ranks) == variable(chosen.ranks))
+      continue;
+    throw Error(
+        ExitCode::no_device,
+        fmt::format("two launchers name different ranks: {}={} with {}={}, and {}={} with {}={}; unset the "
+                    "variables of the one that did not start this process",
+                    chosen.rank, identity.rank, chosen.ranks, identity.ranks, other.rank,
+                    variable(other.rank), other.ranks, variable(other.ranks)));
+  }
+}
+
 }  // namespace
 
 RankIdentity launched_as() {
   for (const LauncherVariables& launcher : kLaunchers) {
     if (!counts(launcher)) continue;
     RankIdentity identity = identity_from(launcher);
+    require_agreement(launcher, identity);
     if (identity.is_alone()) return identity;
     identity.address = variable(kAddress);
     if (is_set(kPort)) identity.port = static_cast<uint16_t>(number_in(kPort, 1, 65535));

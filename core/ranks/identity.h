@@ -21,8 +21,8 @@ struct RankIdentity {
 /// Reads the launcher's variables: RANK, WORLD_SIZE and LOCAL_RANK with MASTER_ADDR and MASTER_PORT
 /// (torchrun); else OMPI_COMM_WORLD_* (Open MPI's mpirun); else PMI_RANK and PMI_SIZE (MPICH's); else
 /// Slurm's. Those count only within a step that srun started, since a batch script has some of them as well.
-/// Without any of these the process is alone. Throws Error (exit 64) if they are incomplete or contradict
-/// each other.
+/// Without any of these the process is alone. Throws Error: exit 64 if they are incomplete or contradict
+/// each other, 69 if those of two launchers do.
 RankIdentity launched_as();
 
 }  // namespace trainer

@@ -430,7 +430,8 @@ TEST_CASE("the launcher is the one that the recipe names, with its hosts") {
         workspace.path());
     INFO(ends.errors);
     CHECK(ends.code == 0);
-    CHECK_THAT(workspace.read("words.txt"), ContainsSubstring(words) && ContainsSubstring("hosts -n 2 "));
+    CHECK_THAT(workspace.read("words.txt"),
+               ContainsSubstring(words + "hosts ") && ContainsSubstring(" -n 2 "));
   }
   const Outcome missing = run_shell(
       "\"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2 parallelism.launcher=/nowhere/mpirun",

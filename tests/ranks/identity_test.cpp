@@ -83,7 +83,8 @@ TEST_CASE("the launcher's variables give the rank, the most explicit ones first"
   CHECK(identity_with(kTorchrun) == torchrun);
   CHECK(identity_with(kMpirun) == mpirun);
   CHECK(identity_with(kSrun) == srun);
-  CHECK(identity_with(with(kSrun, with(kMpirun, kTorchrun))) == torchrun);
+  const Variables same = with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_SIZE", "8"}});
+  CHECK(identity_with(with(kSrun, with(same, kTorchrun))) == torchrun);
   CHECK(identity_with(with(kSrun, kMpirun)) == mpirun);
 }
 
@@ -98,6 +99,20 @@ TEST_CASE(
   CHECK(identity_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).is_alone());
   CHECK_THAT(refusal_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}),
              ContainsSubstring("PMI_LOCAL_RANK is missing"));
+}
+
+TEST_CASE("variables of two launchers that name different ranks are refused, with both") {
+  const auto refuse = [](const Variables& variables) {
+    CHECK_THROWS_MATCHES(identity_with(variables), Error,
+                         Catch::Matchers::Predicate<Error>(
+                             [](const Error& error) { return error.code() == ExitCode::no_device; }));
+  };
+  refuse(with(kMpirun, kTorchrun));
+  refuse(with(kMpirun, kMpich));
+  refuse(with(kMpirun, {{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+  CHECK_THROWS_WITH(identity_with(with(kMpirun, kTorchrun)),
+                    ContainsSubstring("RANK=5 with WORLD_SIZE=8, and OMPI_COMM_WORLD_RANK=2 with "
+                                      "OMPI_COMM_WORLD_SIZE=4"));
 }
 
 TEST_CASE("a process is alone without a launcher, in a batch script, and as the only rank") {
