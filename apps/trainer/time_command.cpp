@@ -54,8 +54,10 @@ MeasuredTime measure(const Arguments& arguments, std::optional<int64_t> batch) {
   const DeviceChoice choice = choose_device(spec.recipe().device);
   const Backend backend = open_device(spec, tuning, choice);
   set_precision(spec, *backend.planner);
+  // The memory that counts is that of training, which weights of 8 bits have no part in.
   if (spec.searches_micro_batch())
-    spec = make_fitting_job(spec, *backend.planner, request_of(Purpose::train, spec, {})).spec;
+    spec = make_fitting_job(spec, *backend.planner, {.has_data = false, .use = {.purpose = Purpose::train}})
+               .spec;
   if (batch && purpose == Purpose::predict) spec = spec.with_micro_batch(*batch);
   const Job job = make_job(spec, *backend.planner, request_of(purpose, spec, batch));
   require_memory(*backend.planner, job);

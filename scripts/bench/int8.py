@@ -31,7 +31,7 @@ def quantised(network, overrides):
     path = network.path('int8.safetensors')
     told = subprocess.run([network.trainer, 'quantize', '--config', network.recipe, '--weights', network.weights, '--as-written', '--samples', '64',
                            '--out', path, *overrides], check=True, capture_output=True, text=True).stdout
-    return Network(pathlib.Path(network.trainer).parent, network.recipe, [*overrides, f'run.resume={path}'], weights=path), told.strip()
+    return Network(pathlib.Path(network.trainer).parent, network.recipe, overrides, weights=path), told.strip()
 
 
 def compare(trainer, wide, narrow, batch, turns, with_peers):
@@ -43,7 +43,8 @@ def compare(trainer, wide, narrow, batch, turns, with_peers):
         peers = {peer: prepare(path) for peer, prepare in PEERS.items()}
     columns = {'f32': lambda: ours(trainer, wide, batch, runs),
                **{peer: lambda compute=compute: seconds(compute, name, values, runs) for peer, compute in peers.items()}}
-    measured = [(ours(trainer, narrow, batch, runs), [measure() for measure in columns.values()]) for _ in range(turns)]
+    narrow_again = Network(pathlib.Path(trainer).parent, narrow.recipe, [*narrow.overrides, f'run.resume={narrow.weights}'], weights=narrow.weights)
+    measured = [(ours(trainer, narrow_again, batch, runs), [measure() for measure in columns.values()]) for _ in range(turns)]
     text = f'batch {batch}: {1e3 * statistics.median(own for own, _ in measured):.2f} ms'
     for place, column in enumerate(columns):
         ratios = [others[place] / own for own, others in measured]

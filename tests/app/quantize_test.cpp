@@ -158,6 +158,8 @@ TEST_CASE("prediction, timing, planning and export take weights of 8 bits; train
                 ExitCode::recipe, "train with compression.quantize.weights: per_tensor");
   CHECK_FALSE(fs::exists(trained().path() / "x.onnx"));
   run_well("time", {"--purpose", "predict", "--iterations", "2", "run.resume=q.safetensors"});
+  run_well("time", {"--purpose", "predict", "--batch", "3", "--iterations", "2", "run.resume=q.safetensors",
+                    "training.micro_batch_size=auto"});
   check_refused(run("time", {"--iterations", "2", "run.resume=q.safetensors"}), ExitCode::data,
                 "q.safetensors has weights of 8 bits, which training cannot start from");
   check_refused(run("train", {"model.initial_weights=q.safetensors", "run.output_dir=other"}), ExitCode::data,
