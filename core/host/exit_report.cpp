@@ -13,17 +13,17 @@ namespace trainer {
 namespace {
 
 // A handler may touch it: written once, before anything can end the process.
-std::array<char, PATH_MAX> path{};
+std::array<char, PATH_MAX> report_path{};
 
 }  // namespace
 
 void report_exit_code_in(const std::string& file) {
-  if (file.size() < path.size()) std::ranges::copy(file, path.begin());
+  if (file.size() < report_path.size()) std::ranges::copy(file, report_path.begin());
 }
 
 void report_exit_code(int code) noexcept {
-  if (path[0] == '\0') return;
-  const int file = ::open(path.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (report_path[0] == '\0') return;
+  const int file = ::open(report_path.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return;
   std::array<char, 16> text{};
   const char* const end = std::to_chars(text.data(), text.data() + text.size(), code).ptr;

@@ -71,10 +71,10 @@ const std::vector<LauncherRow>& launchers() {
 
 /// Processes that launchers start ranks with.
 bool is_launcher(const std::string& program) {
-  constexpr std::array names = {
+  constexpr std::array kNames = {
       "mpirun",  "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "hydra_bstrap_proxy", "orterun", "orted",
       "prterun", "prte",    "prted"};
-  return std::ranges::find(names, program) != names.end();
+  return std::ranges::find(kNames, program) != kNames.end();
 }
 
 /// The parent of a process; 0 if it is not known.
@@ -93,7 +93,7 @@ fs::path launcher_above() {
   pid_t process = ::getppid();
   for (int i = 0; i < kMostAncestors && process > 1; ++i, process = parent_of(process)) {
     std::error_code unreadable;
-    const fs::path program = fs::read_symlink(fmt::format("/proc/{}/exe", process), unreadable);
+    fs::path program = fs::read_symlink(fmt::format("/proc/{}/exe", process), unreadable);
     if (!unreadable && is_launcher(program.filename())) return program;
   }
   return {};
