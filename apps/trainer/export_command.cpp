@@ -100,7 +100,7 @@ OnnxFormat format_of(const ExportArguments& wanted, const Int8Network* int8) {
   return format;
 }
 
-/// The network in 8 bits whose rounding the file has; null: none has.
+/// The quantised network, if the file is to contain its rounding; else null.
 std::shared_ptr<const Int8Network> rounded_network(const ExportArguments& wanted, const fs::path& weights) {
   std::shared_ptr<const Int8Network> int8 = int8_network_in(weights);
   const std::string file = one_line(weights.string());
@@ -197,8 +197,8 @@ int export_command(const Arguments& arguments) {
   const std::shared_ptr<const Recipe> named = named_recipe(arguments);
   const Arguments longer = with_length(arguments, *named);
   const std::shared_ptr<const Recipe> written = arguments.exported.length == 0 ? named : named_recipe(longer);
-  exported(written, arguments.exported,
-           nullptr);  // what has no form is refused before weights are looked for
+  // What has no form is refused before weights are looked for.
+  exported(written, arguments.exported, nullptr);
   const TrainedRecipe trained = with_weights(written, longer);
   const RunSpec spec(trained.recipe);
   const ExportedProgram made =

@@ -54,7 +54,7 @@ MeasuredTime measure(const Arguments& arguments, std::optional<int64_t> batch) {
   const DeviceChoice choice = choose_device(spec.recipe().device);
   const Backend backend = open_device(spec, tuning, choice);
   set_precision(spec, *backend.planner);
-  // The memory that counts is that of training, which weights of 8 bits have no part in.
+  // The memory of training decides, in which weights of 8 bits play no part.
   if (spec.searches_micro_batch())
     spec = make_fitting_job(spec, *backend.planner, {.has_data = false, .use = {.purpose = Purpose::train}})
                .spec;

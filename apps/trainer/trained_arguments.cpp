@@ -219,8 +219,8 @@ void add_export_command(CLI::App& app, Arguments& arguments) {
       {"logits", "probabilities"});
   make_choice(*command->add_option(
                   "--dialect", wanted.dialect,
-                  "how the rounding of a network in 8 bits is written: QuantizeLinear and DequantizeLinear "
-                  "(qdq), or Quant of QONNX (qonnx); default: not at all"),
+                  "write the quantisation of a network in 8 bits, with QuantizeLinear and DequantizeLinear "
+                  "(qdq) or with Quant of QONNX (qonnx); default: write its values in f32"),
               {"qdq", "qonnx"});
   make_choice(*command->add_option("--for", wanted.reader,
                                    "the program that reads the file, if it takes a part of ONNX only"),

@@ -28,15 +28,15 @@ using ProcessGroupFactory = ExitCode(const char* interface, const ProcessGroupRe
                                      std::unique_ptr<ProcessGroup>& group, char* reason, size_t reason_bytes);
 constexpr const char* kProcessGroupFactory = "trainer_open_process_group";
 
-/// The other function that it exports: writes the release of its MPI, ended by a zero.
+/// The other function that it exports: writes the MPI release, ended by a zero.
 using ProcessGroupDescriber = void(char* text, size_t bytes);
 constexpr const char* kProcessGroupDescriber = "trainer_describe_process_group";
 
-/// The group of libtrainer_NAME.so beside the program, which finds the functions of MPI loaded
-/// (ranks/mpi_library.h). Throws Error (exit 69) with the remedy if the library cannot be used.
+/// The group of libtrainer_NAME.so beside the program. The MPI library must be loaded (ranks/mpi_library.h).
+/// Throws Error (exit 69) with the remedy if the library cannot be used.
 std::unique_ptr<ProcessGroup> load_process_group(const std::string& name, const ProcessGroupRequest& request);
 
-/// Its MPI's release, "Open MPI v4.1.4". Starts nothing. Throws as load_process_group does.
+/// The release of the loaded MPI, "Open MPI v4.1.4". Starts nothing. Throws as load_process_group does.
 std::string describe_process_group(const std::string& name);
 
 }  // namespace trainer

@@ -19,7 +19,7 @@ namespace {
 
 using onnx::Element;
 
-/// The name of the bias that belongs to these weights, whether there is one or not.
+/// The usual name of the bias beside these weights.
 std::string bias_beside(const std::string& weights) {
   constexpr std::string_view kWeight = "weight";
   const bool is_usual = weights.ends_with(kWeight);
@@ -112,7 +112,8 @@ OnnxGraph::Value ProgramExport::value_of(TensorId id) {
   throw std::logic_error(fmt::format("prediction reads {} '{}'", to_string(tensor.role), tensor.name));
 }
 
-/// A tensor that is made of weights takes their place, and their name unless something else has it.
+/// A tensor computed from weights replaces them in the file. It takes their name, unless something else uses
+/// it.
 OnnxGraph::Value ProgramExport::prepared(TensorId id) {
   using Form = PreparedWeights::Form;
   const Node& maker = *weights_.maker_of(id);
@@ -142,8 +143,8 @@ OnnxGraph::Value ProgramExport::named(const std::string& name, const Shape& shap
 }
 
 void ProgramExport::write(const Node& node) {
-  if (weights_.maker_of(node.outputs[0]) != nullptr) return;  // its results are weights of the file
-  // In the file each tensor has its own scale, and the bias is a sum's operand: nothing needs both in one.
+  if (weights_.maker_of(node.outputs[0]) != nullptr) return;  // computed on export
+  // ONNX keeps the scales of inputs and weights apart, and adds the bias after the product.
   if (dynamic_cast<const ProductScales*>(node.op.get()) != nullptr) {
     values_[node.outputs[ProductScales::kMultiplier]] = value_of(node.inputs[ProductScales::kScale]);
     values_[node.outputs[ProductScales::kShiftedBias]] = value_of(node.inputs[ProductScales::kBias]);

@@ -26,16 +26,16 @@ struct ExportRequest {
   std::function<std::string(const Origin& origin)> layer_of;  ///< a layer's name, by its place in the recipe
 };
 
-/// A graph, and those of its weights that are not in the network's file but made of it.
+/// A graph, and those of its weights that are computed on export.
 struct ExportedProgram {
   OnnxGraph graph;
   PreparedWeights weights;
 };
 
-/// The ONNX form of the entry `predict` of a forward program (core/step/step.h): before any pass, or with
-/// products in few bits (int8_stages). `other` is the same network for another number of samples: dimensions
-/// that differ become any batch. nullptr: the batch is the program's. Throws Error (exit 78) at a layer that
-/// has no form, or that mixes samples.
+/// The ONNX form of the entry `predict` of a forward program (core/step/step.h): before any pass, or
+/// quantised (int8_stages). `other` is the same network for another number of samples: dimensions that differ
+/// become any batch. nullptr: the batch is the program's. Throws Error (exit 78) at a layer that has no form,
+/// or that mixes samples.
 ExportedProgram export_program(const Program& program, const Program* other, const ExportRequest& request);
 
 }  // namespace trainer

@@ -32,7 +32,7 @@ class ExportedNode {
   const Shape& shape(size_t input) const { return shapes_[input]; }
   /// Of the first output.
   const Shape& output() const { return output_; }
-  /// The meaning of the first output's bytes; nothing: it is f32.
+  /// Scale and zero point of the first output; nothing: it is f32.
   const std::optional<Quantization>& quantization() const {
     return program_.tensor(node_.outputs[0]).quantization;
   }
@@ -79,12 +79,12 @@ OnnxForm onnx_form(const Operation& op);
 /// Throws Error (exit 78) at the layer if the reader does not take the nodes from `first` on.
 void check_reader(const ExportedNode& node, size_t first);
 
-/// What passes join to a product or sum: `addend`, if it is not empty, is added to y, then comes a relu up to
-/// `ceiling`.
+/// Appends what fusion has moved into a product or sum: the addition of `addend`, unless that is empty, and a
+/// relu clipped at `ceiling`.
 OnnxGraph::Value with_end(OnnxGraph& graph, OnnxGraph::Value y, const OnnxGraph::Value& addend, bool relu,
                           double ceiling = std::numeric_limits<double>::infinity());
 
-// The forms, by their files. A tensor of bytes is known by the value of the numbers that they stand for.
+// The forms, by their files. A tensor of bytes is represented by its dequantised values.
 namespace onnx_form_of {
 using Value = OnnxGraph::Value;
 
@@ -92,8 +92,8 @@ Value quantize(const ExportedNode& node);
 Value dequantize(const ExportedNode& node);
 Value quantized_conv2d(const ExportedNode& node);
 Value quantized_linear(const ExportedNode& node);
-/// Of a product in few bits: its weights, (K, O) if they are transposed, and its result with what passes have
-/// joined to it.
+/// Of a quantised product: its dequantised weights, transposed to (K, O) or not, and its result with fused
+/// operations and rounding.
 Value rounded_weights(const ExportedNode& node);
 Value rounded_transposed_weights(const ExportedNode& node);
 Value rounded_result(const ExportedNode& node, const Value& y);

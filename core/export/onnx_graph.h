@@ -26,8 +26,8 @@ constexpr int64_t kAnyBatch = -1;
 /// The program that will read the file.
 enum class OnnxReader { any, hls4ml };
 
-/// How a file says that numbers are rounded: not at all, by QuantizeLinear and DequantizeLinear, or by Quant
-/// of QONNX (github.com/fastmachinelearning/qonnx), which also has fewer than 8 bits.
+/// How quantisation is written: not at all, with QuantizeLinear and DequantizeLinear, or with Quant of QONNX
+/// (github.com/fastmachinelearning/qonnx), which also supports fewer than 8 bits.
 enum class OnnxDialect { plain, qdq, qonnx };
 
 /// The form of a file. Opset 17 has IR version 8, opset 23 has 11.
@@ -35,7 +35,7 @@ struct OnnxFormat {
   int64_t opset = 17;
   OnnxReader reader = OnnxReader::any;
   OnnxDialect dialect = OnnxDialect::plain;
-  WeightLevels weights = {};          ///< of products in few bits
+  WeightLevels weights = {};          ///< of quantised products
   ActivationLevels activations = {};  ///< likewise
 };
 
@@ -77,14 +77,14 @@ class OnnxGraph {
 
   /// Reserves the names of a program's tensors, which initializers keep.
   void reserve(const std::string& name) { names_.insert(name); }
-  /// A new name: this one, or this one and a number.
+  /// A name that is not used yet: this one, or this one with a number.
   Value unique(const std::string& wanted);
   /// The layer that following nodes belong to. Their names begin with it.
   void set_layer(std::string name) { layer_ = std::move(name); }
 
   /// Appends a node with one output; returns that.
   Value node(std::string_view type, std::vector<Value> inputs, std::vector<OnnxAttribute> attributes = {});
-  /// The same of an operator outside ONNX.
+  /// The same with an operator of another domain.
   Value foreign_node(std::string_view domain, std::string_view type, std::vector<Value> inputs,
                      std::vector<OnnxAttribute> attributes);
   /// A scalar.

@@ -88,7 +88,7 @@ PreparedWeights::Integers PreparedWeights::integers(const Node& node, const Read
   return made;
 }
 
-/// Outputs whose weights are all zero, or nearly, as those that a normalisation has switched off.
+/// Concerns outputs with tiny or zero weights, such as those that batch normalisation has switched off.
 void PreparedWeights::make_room_for_biases(const Beside& beside, const std::vector<float>& weights,
                                            const WeightLevels& levels, const Read& read,
                                            Integers& made) const {

@@ -12,31 +12,31 @@
 
 namespace trainer {
 
-/// What a program makes of its weights before anything else, for files that hold it in their place:
-/// normalisations folded into weights (FoldBatchNorm), integers and their scales (QuantizeWeights).
+/// Weights that an exported file holds in place of the trained ones: with batch normalisation folded in
+/// (FoldBatchNorm), or as integers with scales (QuantizeWeights).
 class PreparedWeights {
  public:
   /// Gives the values of a parameter or state, row-major.
   using Read = std::function<std::vector<float>(const std::string& name)>;
-  /// Numbers are f32; of integers they are scale * integer. One number: the first of several equal ones.
+  /// Numbers are f32: for integers, scale * integer. One number: the first, where all scales are equal.
   enum class Form { numbers, one_number, integers };
 
-  /// Whether readers may round a product's bias to whole multiples of both scales' product, in 32 bits, as
-  /// onnxruntime does: then scales are not so small that it would overflow, and integers are of these scales.
+  /// onnxruntime rounds a bias to 32 bits, in multiples of both scales' product. With `of_32_bits`, scales
+  /// are large enough for that, and integers are rounded to these scales.
   enum class Biases { any, of_32_bits };
 
   PreparedWeights(Program program, Biases biases);
 
-  /// The node that makes such a tensor; nullptr for others.
+  /// The node that computes a tensor; nullptr for trained weights.
   const Node* maker_of(TensorId tensor) const;
-  /// Names such a tensor.
+  /// Gives a computed tensor its name in the file.
   void add(const std::string& name, TensorId tensor, Form form) { named_[name] = {tensor, form}; }
   bool has(const std::string& name) const { return named_.contains(name); }
   /// Gives the bytes of a named tensor.
   void copy(const std::string& name, const Read& read, const ByteSink& sink) const;
-  /// The name of the weights that a tensor is made of, without what is folded into them.
+  /// The name of the parameter that a tensor is computed from, without what is folded into it.
   const std::string& parameter_of(TensorId tensor) const;
-  /// Whether a tensor is this source, or made of it.
+  /// Whether a tensor is `source`, or computed from it.
   bool is_made_of(TensorId tensor, TensorId source) const;
 
  private:
@@ -44,13 +44,13 @@ class PreparedWeights {
     TensorId tensor;
     Form form;
   };
-  /// The values of QuantizeWeights.
+  /// What QuantizeWeights computes.
   struct Integers {
     std::vector<int8_t> integers;
     std::vector<float> scales;
   };
 
-  /// The bias that is added to a product of integers, and the scale of what they are multiplied with.
+  /// The bias of a product, and the scale of its input.
   struct Beside {
     TensorId bias;
     double scale;

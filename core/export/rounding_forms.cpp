@@ -5,7 +5,7 @@
 #include "core/graph/ops/quantize.h"
 #include "core/graph/ops/quantized_product.h"
 
-// Numbers of few bits: the numbers themselves stay f32, rounded.
+// Quantisation. Values stay f32 in the graph, and are rounded.
 
 namespace trainer::onnx_form_of {
 namespace {
@@ -26,7 +26,7 @@ Value quant(OnnxGraph& graph, const Value& x, const Value& scale, const QuantFor
                              {"rounding_mode", std::string("ROUND")}});
 }
 
-/// x rounded to the numbers that bytes stand for.
+/// x, quantised and dequantised again.
 Value rounded(OnnxGraph& graph, const Value& x, const Quantization& to) {
   const Value scale = graph.number(to.scale);
   if (graph.format().dialect == OnnxDialect::qonnx)
@@ -37,7 +37,7 @@ Value rounded(OnnxGraph& graph, const Value& x, const Quantization& to) {
   return graph.node("DequantizeLinear", {graph.node("QuantizeLinear", {x, scale, zero}), scale, zero});
 }
 
-/// Weights as their integers say, which are along `axis` if they have several scales.
+/// Dequantised weights. `axis` is the dimension of their scales, if there are several.
 Value of_integers(const ExportedNode& node, const Value& integers, int64_t axis) {
   OnnxGraph& graph = node.graph;
   const WeightLevels& levels = graph.format().weights;
@@ -56,7 +56,7 @@ Value quantize(const ExportedNode& node) {
   return rounded(node.graph, node.x(Quantize::kX), *node.quantization());
 }
 
-/// The bytes are known by their numbers already.
+/// Tensors of bytes are represented by dequantised values already.
 Value dequantize(const ExportedNode& node) {
   return node.x(Dequantize::kX);
 }
@@ -65,8 +65,8 @@ Value rounded_weights(const ExportedNode& node) {
   return of_integers(node, node.x(QuantizedProduct::kWeight), 0);
 }
 
-/// One scale for all of them allows both orders. Readers prefer constants, so the integers are exchanged;
-/// Quant has its scales in the shape of its input.
+/// Transposes the integers, a constant, rather than the dequantised weights. Quant with several scales needs
+/// their original shape.
 Value rounded_transposed_weights(const ExportedNode& node) {
   OnnxGraph& graph = node.graph;
   if (graph.format().dialect == OnnxDialect::qonnx && !graph.format().weights.per_tensor)

@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-// A handler may touch it: written once, before anything can end the process.
+// Signal handlers read it, so it is a plain array, written once at the start.
 std::array<char, PATH_MAX> report_path{};
 
 }  // namespace

@@ -5,9 +5,10 @@
 
 namespace trainer {
 
-/// Names the file in which this process leaves its exit code for the one that started it.
+/// Sets the file that report_exit_code writes to. The parent process reads it.
 void report_exit_code_in(const std::string& file);
-/// Writes it there, if a file is named. For every end of the process by itself, in signal handlers too.
+/// Writes the exit code to that file, if one was set. Call it before each exit; it is safe in signal
+/// handlers.
 void report_exit_code(int code) noexcept;
 
 }  // namespace trainer

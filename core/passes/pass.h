@@ -34,7 +34,7 @@ enum class Folding { without_gradient, all };
 /// A batch normalisation with given statistics after a convolution becomes part of the convolution's weights.
 Pass fold_batch_norm(Folding folding = Folding::without_gradient);
 /// A sum that is the only reader of a convolution or linear layer is computed with it, where no gradient
-/// passes and the device's planner accepts it; without one everywhere. Comes after fold_batch_norm, which
+/// passes and the device's planner accepts it (nullptr: any device). Comes after fold_batch_norm, which
 /// needs a convolution's own result.
 Pass fuse_addend(const Planner* planner);
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -23,17 +22,19 @@ struct LauncherVariables {
   const char* local_rank;
   const char* local_ranks;  ///< the variable that gives it
   const char* only_with;    ///< a variable without which the others do not count; may be null
+  bool only_for_ranks;      ///< false: also set for what another launcher starts on each node
 };
 
 constexpr std::array kLaunchers = {
-    LauncherVariables{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr},
+    LauncherVariables{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr, true},
     LauncherVariables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                      "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
+                      "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr, true},
     // MPICH's and Intel MPI's, before Slurm: within a job its own processes are a step of one task per node.
-    LauncherVariables{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
-    LauncherVariables{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
+    LauncherVariables{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPI_LOCALRANKID", true},
+    LauncherVariables{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID",
+                      false},
     // Other launchers with PMI, such as PALS. srun --mpi=pmi2 also sets the first two.
-    LauncherVariables{"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", nullptr},
+    LauncherVariables{"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", nullptr, false},
 };
 constexpr const char* kAddress = "MASTER_ADDR";
 constexpr const char* kPort = "MASTER_PORT";
@@ -104,23 +105,19 @@ RankIdentity identity_from(const LauncherVariables& launcher) {
   return identity;
 }
 
-/// Launchers that set their variables for ranks alone. Slurm's are also there for what another launcher
-/// starts on each node.
-constexpr size_t kOfRanksAlone = 3;
-
-/// Throws Error (exit 69) if another launcher's variables tell of other ranks.
+/// Throws Error (exit 69) if the variables of another launcher give another rank or size.
 void require_agreement(const LauncherVariables& chosen, const RankIdentity& identity) {
-  for (const LauncherVariables& other : std::span(kLaunchers).first(kOfRanksAlone)) {
-    if (&other == &chosen || !is_set(other.rank) || !is_set(other.ranks) || !is_set(other.local_rank))
-      continue;
-    if (variable(other.rank) == variable(chosen.rank) && variable(other.ranks) == variable(chosen.ranks))
-      continue;
+  for (const LauncherVariables& other : kLaunchers) {
+    if (&other == &chosen || !other.only_for_ranks || !counts(other)) continue;
+    if (!is_set(other.rank) || !is_set(other.ranks)) continue;
+    const std::string rank = variable(other.rank), ranks = variable(other.ranks);
+    if (rank == std::to_string(identity.rank) && ranks == std::to_string(identity.ranks)) continue;
     throw Error(
         ExitCode::no_device,
-        fmt::format("two launchers name different ranks: {}={} with {}={}, and {}={} with {}={}; unset the "
-                    "variables of the one that did not start this process",
-                    chosen.rank, identity.rank, chosen.ranks, identity.ranks, other.rank,
-                    variable(other.rank), other.ranks, variable(other.ranks)));
+        fmt::format(
+            "two launchers give this process different ranks: {}={} with {}={}, and {}={} with {}={}; "
+            "unset the variables of the launcher that did not start it",
+            chosen.rank, identity.rank, chosen.ranks, identity.ranks, other.rank, rank, other.ranks, ranks));
   }
 }
 

@@ -29,8 +29,8 @@ bool is_own_code(int code) {
          (code >= static_cast<int>(ExitCode::usage) && code <= static_cast<int>(ExitCode::recipe));
 }
 
-/// The signal that has ended a process, or one of its own as a shell or a launcher reports it; 0: none.
-/// Hydra's exit code is the signal itself, and no rank ends with one as small.
+/// The signal that ended a process, or one of its children as a shell or a launcher reports it; 0: none.
+/// Hydra's exit code is the number of the signal; no rank exits with such a small one.
 int signal_of(int status, Launcher::Kind kind = Launcher::Kind::other) {
   if (WIFSIGNALED(status)) return WTERMSIG(status);
   const int code = WEXITSTATUS(status),
@@ -82,7 +82,9 @@ constexpr std::chrono::seconds kLauncherTimeout(5);
   throw Error(ExitCode::no_device,
               fmt::format("{} ended with exit code {} before the {} ranks had met{}; {}", launcher.path,
                           WEXITSTATUS(status), ranks, folder.fullness(),
-                          report.is_empty() ? "it gave no reason" : "correct what is named above"));
+                          report.is_empty() ? fmt::format("it gave no reason; try `{} -n {} hostname`",
+                                                          launcher.path, ranks)
+                                            : "correct what is named above"));
 }
 
 /// The exit code of the ranks of a launcher with this end.
@@ -91,7 +93,7 @@ int code_of_launcher(int status, const Launcher& launcher, const LaunchRequest& 
   const int64_t ranks = request.ranks;
   if (launcher.kind == Launcher::Kind::hydra && request.hosts.empty()) {
     const std::vector<int> codes = folder.reported_exit_codes();
-    // Hydra may end with the code of any rank, and with 0 where one has ended early with that.
+    // Hydra returns the code of any rank, also the 0 of one that left early.
     if (const std::optional<int> code = reported_exit_code(codes, request.ranks)) return *code;
     if (status == 0 && folder.have_joined())
       throw Error(ExitCode::peer_lost,

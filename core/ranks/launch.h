@@ -14,7 +14,7 @@ namespace trainer {
 struct Restarts {
   int64_t most = 0;
   bool of_stops = false;  ///< also ranks that were stopped (75), if nobody has asked this process to stop
-  std::function<void(const std::string& text)> warn = {};  ///< is told of each
+  std::function<void(const std::string& text)> warn = {};  ///< called before each
 };
 
 /// Has a launcher of MPI start ranks, and waits for them. Signals that ask to stop (TERM, INT, HUP, USR1,
@@ -25,16 +25,17 @@ struct Restarts {
 /// launcher outlives its ranks by seconds, or some ranks outlive the others, it is killed. The exit code is
 /// then the one that the ranks have reported, else 76 (75 after such a signal).
 ///
-/// After 76 the ranks start again as often as `restarts` says, and resume from their newest checkpoint.
-/// Pauses before it grow from one second to a minute; signals then have their usual effect.
+/// After 76 the ranks are started again, up to `restarts.most` times, and resume from their newest
+/// checkpoint. The pauses between grow from one second to a minute. A signal during a pause has its usual
+/// effect.
 int launch_ranks(const LaunchRequest& request, const Restarts& restarts = {});
 
 /// For rank 0, once all ranks have joined. From then on launch_ranks takes a failure for theirs and not for
 /// mpirun's.
 void report_rendezvous_to_launcher();
 
-/// For a rank, at its start: launch_ranks then knows its exit code even if the launcher tells another, or
-/// outlives it (host/exit_report.h).
+/// For a rank, at its start: from then on launch_ranks gets its exit code (host/exit_report.h), even if the
+/// launcher returns another one or hangs.
 void report_end_to_launcher();
 
 /// The same as launch_ranks for ranks that train on this host's GPUs: without MPI, which they do not need.

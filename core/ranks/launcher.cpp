@@ -77,8 +77,8 @@ std::vector<std::string> launch_line(const Launcher& launcher, const LaunchReque
   } else if (!request.hosts.empty()) {
     line.insert(line.end(), {launcher.kind == Launcher::Kind::hydra ? "-f" : "-hostfile", request.hosts});
   }
-  // Intel's then leaves the others time to say which rank was lost; MPICH's ends them after a signal all the
-  // same.
+  // With it Intel MPI lets the other ranks live, which name the lost one. MPICH still kills them after a
+  // signal.
   if (launcher.kind == Launcher::Kind::hydra) line.emplace_back("-disable-auto-cleanup");
   line.insert(line.end(), {"-n", std::to_string(request.ranks)});
   line.insert(line.end(), request.command.begin(), request.command.end());
@@ -93,7 +93,7 @@ ChildStart::Variables launch_variables(const Launcher& launcher, const LaunchReq
   if (launcher.kind != Launcher::Kind::hydra) return variables;
   add("I_MPI_PIN", "off");
   if (!request.hosts.empty()) return variables;
-  // On one host, within a job too: neither its nodes nor its network are needed.
+  // On one host Hydra needs neither the nodes of a job nor a network.
   add("HYDRA_LAUNCHER", "fork");
   add("I_MPI_HYDRA_BOOTSTRAP", "fork");
   add("I_MPI_FABRICS", "shm");

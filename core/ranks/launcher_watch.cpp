@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "core/base/directory.h"
+#include "core/ranks/launcher_processes.h"
 
 namespace trainer {
 namespace {
@@ -27,38 +25,6 @@ bool lives(pid_t process) {
   return name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] != 'Z';
 }
 
-/// The children of a process. Empty if the system does not list them.
-std::vector<pid_t> children_of(pid_t process) {
-  std::vector<pid_t> children;
-  std::error_code gone;
-  for (const DirectoryEntry& thread : directory_entries(fmt::format("/proc/{}/task", process), gone)) {
-    std::ifstream file(thread.path() / "children");
-    for (pid_t child = 0; file >> child;) children.push_back(child);
-  }
-  return children;
-}
-
-/// Whether a process is part of a launcher: Hydra's and Open MPI's start ranks through one more on each host.
-bool is_of_launcher(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/comm", process));
-  std::string name;
-  std::getline(file, name);
-  return name.starts_with("hydra_") || name == "orted" || name == "prted" || name == "prterun";
-}
-
-/// The processes below a launcher that are no part of it, as far as the system lists them.
-std::vector<pid_t> started_by(pid_t launcher) {
-  std::vector<pid_t> found;
-  for (const pid_t child : children_of(launcher)) {
-    if (!is_of_launcher(child)) {
-      found.push_back(child);
-      continue;
-    }
-    for (const pid_t rank : started_by(child)) found.push_back(rank);
-  }
-  return found;
-}
-
 }  // namespace
 
 std::variant<int, Late> await_launcher(Children& children, int64_t processes,
@@ -72,7 +38,7 @@ std::variant<int, Late> await_launcher(Children& children, int64_t processes,
   std::chrono::milliseconds most(0);
   while (true) {
     if (const std::optional<ChildEnd> end = children.await_any(most)) return end->status;
-    const std::vector<pid_t> found = started_by(children.process(0));
+    const std::vector<pid_t> found = ranks_of(children.process(0));
     seen.insert(found.begin(), found.end());
     const int64_t living = std::ranges::count_if(found, lives);
     const bool had_all = std::ssize(seen) >= processes;

@@ -4,18 +4,18 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/ranks/launcher.h"
+#include "core/ranks/launcher_processes.h"
 
 namespace trainer {
 namespace {
@@ -48,8 +48,8 @@ bool is_given(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-/// Launchers by a variable that they alone set, the most telling first: within a Slurm job its variables are
-/// there under each.
+/// Launchers, each with a variable that only it sets. Slurm's come last: they are also set in what other
+/// launchers start within a job.
 struct LauncherRow {
   const char* variable;
   const char* name;
@@ -69,37 +69,20 @@ const std::vector<LauncherRow>& launchers() {
   return all;
 }
 
-/// Processes that launchers start ranks with.
-bool is_launcher(const std::string& program) {
-  constexpr std::array kNames = {
-      "mpirun",  "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "hydra_bstrap_proxy", "orterun", "orted",
-      "prterun", "prte",    "prted"};
-  return std::ranges::find(kNames, program) != kNames.end();
-}
+/// The launcher of this process, detected from its environment, and the interfaces that it supports.
+struct MpiLauncher {
+  std::string name;           ///< "Hydra's mpiexec (MPI_LOCALRANKID)"; empty: there is none
+  std::vector<MpiAbi> takes;  ///< the preferred one first
+};
 
-/// The parent of a process; 0 if it is not known.
-pid_t parent_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/status", process));
-  for (std::string word; file >> word;) {
-    pid_t parent = 0;
-    if (word == "PPid:" && file >> parent) return parent;
+MpiLauncher mpi_launcher() {
+  for (const LauncherRow& row : launchers()) {
+    if (is_given(row.variable)) return {fmt::format("{} ({})", row.name, row.variable), row.takes};
   }
-  return 0;
+  return {"", {MpiAbi::open_mpi, MpiAbi::mpich, MpiAbi::standard}};
 }
 
-/// The program of the nearest launcher among this process's ancestors; "" if there is none.
-fs::path launcher_above() {
-  constexpr int kMostAncestors = 16;
-  pid_t process = ::getppid();
-  for (int i = 0; i < kMostAncestors && process > 1; ++i, process = parent_of(process)) {
-    std::error_code unreadable;
-    fs::path program = fs::read_symlink(fmt::format("/proc/{}/exe", process), unreadable);
-    if (!unreadable && is_launcher(program.filename())) return program;
-  }
-  return {};
-}
-
-/// Where libraries may be, and how to say it.
+/// Where to look for libraries, and its name in messages.
 struct Place {
   std::vector<fs::path> folders;  ///< empty: on the loader's path
   std::string text;
@@ -128,7 +111,7 @@ std::vector<Place> places() {
   return all;
 }
 
-/// Whether a library's functions are for all that is loaded later, or only its presence counts.
+/// Whether libraries that are loaded later can use its functions, or whether it only has to exist.
 enum class Load { for_all, to_see };
 
 bool load(const std::string& file, Load how) {
@@ -187,17 +170,17 @@ MpiLibrary named_library(const MpiLauncher& launcher) {
   const fs::path file = std::getenv("TRAINER_MPI");
   const std::optional<MpiAbi> abi = abi_of(file);
   if (!abi)
-    refuse_mpi(fmt::format("TRAINER_MPI={} is no library of MPI by its name; expected the file of {}",
+    refuse_mpi(fmt::format("TRAINER_MPI={} does not have the name of an MPI library; expected the path of {}",
                            file.string(), listed(launcher.takes)));
   if (std::ranges::find(launcher.takes, *abi) == launcher.takes.end())
-    refuse_mpi(fmt::format("TRAINER_MPI={} is {}, but {} started this process and connects {}", file.string(),
+    refuse_mpi(fmt::format("TRAINER_MPI={} is of {}, but {} started this process and needs {}", file.string(),
                            to_string(*abi), launcher.name, listed(launcher.takes)));
   if (!load(file, Load::for_all))
     refuse_mpi(fmt::format("TRAINER_MPI={} cannot be loaded: {}", file.string(), ::dlerror()));
   return {.path = file, .found_by = "TRAINER_MPI", .abi = *abi};
 }
 
-/// "; there is libmpi.so.40 (Open MPI)": what does not fit.
+/// "; there is only libmpi.so.40 (Open MPI)": an MPI of another ABI, or "".
 std::string others(const std::vector<Place>& places, const std::vector<MpiAbi>& takes) {
   for (const AbiNames& each : abis()) {
     if (std::ranges::find(takes, each.abi) != takes.end()) continue;
@@ -219,13 +202,6 @@ std::string MpiLibrary::plugin() const {
   return std::string(names_of(abi).plugin);
 }
 
-MpiLauncher mpi_launcher() {
-  for (const LauncherRow& row : launchers()) {
-    if (is_given(row.variable)) return {fmt::format("{} ({})", row.name, row.variable), row.takes};
-  }
-  return {"no launcher", {MpiAbi::open_mpi, MpiAbi::mpich, MpiAbi::standard}};
-}
-
 MpiLibrary open_mpi_library() {
   const MpiLauncher launcher = mpi_launcher();
   if (is_given("TRAINER_MPI")) return named_library(launcher);
@@ -237,8 +213,9 @@ MpiLibrary open_mpi_library() {
   }
   std::vector<std::string> looked;
   for (const Place& place : all) looked.push_back(place.text);
-  refuse_mpi(fmt::format("{} started this process and connects {}, which is neither {}{}; {}", launcher.name,
-                         listed(launcher.takes), fmt::join(looked, " nor "), others(all, launcher.takes),
+  refuse_mpi(fmt::format("{} was not found: looked for {} {}{}; {}",
+                         launcher.name.empty() ? "MPI" : "the MPI of " + launcher.name,
+                         listed(launcher.takes), fmt::join(looked, ", and "), others(all, launcher.takes),
                          to_get(launcher.takes)));
 }
 

@@ -39,8 +39,8 @@ Program make_program(const RunSpec& run, const std::vector<Pass>& passes, const 
 /// The forward part alone, with loss and metrics. Shapes that do not fit throw Error (exit 78) at their
 /// layer.
 Program forward_program(const RunSpec& run, const ProgramUse& use = {});
-/// That of prediction with products in 8 bits, for other programs (step.h, int8_stages). Throws Error (exit
-/// 65) if they are another network's.
+/// The program of prediction in 8 bits for export (step.h, int8_stages). Throws Error (exit 65) if `int8`
+/// belongs to another network.
 Program int8_program(const RunSpec& run, const std::shared_ptr<const Int8Network>& int8);
 
 /// Refuses what all ranks would refuse, before they are started: shapes that do not fit, and operations that

@@ -56,10 +56,9 @@ void RunSection::declare(Fields& fields) {
       .at_least(1)
       .does_not_affect_results();
   fields
-      .add(
-          "max_restarts", &max_restarts,
-          "where this process has started the ranks itself: how often they start again after a rank was lost "
-          "(exit code 76), or stopped (75) other than by a request to this process or its time limit")
+      .add("max_restarts", &max_restarts,
+           "if this process starts the ranks: how often they may start again after a rank was lost "
+           "(exit code 76), or stopped (75) other than by a request to this process or its time limit")
       .at_least(0)
       .at_most(1000)
       .does_not_affect_results();

@@ -48,8 +48,8 @@ std::vector<Pass> training_step(const StepSpec& spec);
 /// The first stages alone: the forward part, and the loss unless there are no targets.
 std::vector<Pass> forward_stages(const ForwardSpec& spec);
 
-/// The same for products in 8 bits, with the passes that decide what is rounded, and no others: what another
-/// program can compute.
+/// The stages of prediction in 8 bits for export: with the passes that decide where values are rounded, and
+/// none for a device.
 std::vector<Pass> int8_stages(const ForwardSpec& spec, const std::shared_ptr<const Int8Network>& int8);
 
 /// The same for a program that is not trained: evaluation, prediction, generation.

@@ -68,7 +68,7 @@ namespace entry_field {
 enum : uint32_t { kKey = 1, kValue = 2 };
 }  // namespace entry_field
 
-/// The beginning of the names of numbers that operators need, which are no weights.
+/// Prefix of the names of constants, which are not weights.
 constexpr const char* kConstantName = "/constant";
 
 /// TensorProto.data_location of data in another file.

@@ -21,15 +21,16 @@ FINE_TUNING = ['training.max_duration=2ep', 'optimizer.lr=0.01', 'lr_scheduler.w
                'validation.interval=0ep', 'logging.formats=[]']
 
 
-def masked(share):
-    return {'ours': [f'compression.prune.sparsity={share}', 'compression.prune.scope=global', 'compression.prune.end=1ep',
+def masked(share, scope='global'):
+    return {'ours': [f'compression.prune.sparsity={share}', f'compression.prune.scope={scope}', 'compression.prune.end=1ep',
                      'compression.prune.every=50ba'],
-            'peer': ['--sparsity', str(share)]}
+            'peer': ['--sparsity', str(share), '--scope', scope]}
 
 
 ROWS = {
     'dense': {'ours': [], 'peer': []},
     '50': masked(0.5), '80': masked(0.8), '90': masked(0.9), '95': masked(0.95), '98': masked(0.98),
+    '50 of each layer': masked(0.5, 'layer'), '80 of each layer': masked(0.8, 'layer'),
     '2:4': {'ours': ['compression.prune.sparsity=0.5', 'compression.prune.pattern=2:4', 'compression.prune.except=[conv1.*]'],
             'peer': ['--pattern', '2:4']},
     'half the multiply-adds': {'keep': 0.62, 'peer': ['--keep', '0.62']},

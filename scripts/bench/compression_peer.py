@@ -3,7 +3,7 @@
 """PyTorch's side of scripts/bench/compression.py: trains the shipped CNN on from given weights, made smaller by PyTorch's own tools, and prints
 its share of right answers on all test images.
 
-  compression_peer.py WEIGHTS [--sparsity 0.8 | --pattern 2:4 | --keep 0.6 | --qat] [--epochs 2] [--seed 1]
+  compression_peer.py WEIGHTS [--sparsity 0.8 [--scope layer] | --pattern 2:4 | --keep 0.6 | --qat] [--epochs 2] [--seed 1]
 
 --keep removes channels with Torch-Pruning. Needs PyTorch, numpy, and torch-pruning (1.6.1) for that.
 """
@@ -63,11 +63,15 @@ def layers_of(model):
     return [module for module in model.modules() if isinstance(module, (nn.Conv2d, nn.Linear))]
 
 
-def prune_to(model, share):
+def prune_to(model, share, scope):
     for layer in layers_of(model):
         if prune.is_pruned(layer):
             prune.remove(layer, 'weight')
-    prune.global_unstructured([(layer, 'weight') for layer in layers_of(model)], prune.L1Unstructured, amount=share)
+    if scope == 'global':
+        prune.global_unstructured([(layer, 'weight') for layer in layers_of(model)], prune.L1Unstructured, amount=share)
+        return
+    for layer in layers_of(model):
+        prune.l1_unstructured(layer, 'weight', amount=share)
 
 
 def prune_two_of_four(model):
@@ -117,6 +121,7 @@ def main():
     parser.add_argument('weights')
     parser.add_argument('--sparsity', type=float)
     parser.add_argument('--pattern', choices=['unstructured', '2:4'], default='unstructured')
+    parser.add_argument('--scope', choices=['global', 'layer'], default='global')
     parser.add_argument('--keep', type=float)
     parser.add_argument('--qat', action='store_true')
     parser.add_argument('--epochs', type=int, default=2)
@@ -140,7 +145,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9, weight_decay=5e-4)
     for step in range(steps):
         if options.pattern != '2:4' and options.sparsity and step <= end and (step % options.every == 0 or step == end) and step > 0:
-            prune_to(model, options.sparsity * (1 - (1 - step / end) ** 3))  # the parameters stay the same objects
+            prune_to(model, options.sparsity * (1 - (1 - step / end) ** 3), options.scope)  # the parameters stay the same objects
         if step % per_epoch == 0:
             order = torch.randperm(len(x))
         for group in optimizer.param_groups:

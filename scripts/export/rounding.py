@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks in 8 bits as ONNX models: QuantizeLinear and DequantizeLinear in onnxruntime, QONNX's Quant in onnx's reference."""
+"""Compares exported networks in 8 bits with this program: qdq files in onnxruntime, qonnx files in onnx's reference evaluator."""
 import json
 import pathlib
 import struct
@@ -19,7 +19,7 @@ LIMIT = 1e-2
 
 
 class Quant(OpRun):
-    """As QONNX defines it: x as the nearest of 2^bits numbers scale * (integer - zero)."""
+    """As QONNX defines it: rounds x to the nearest scale * (integer - zero) of 2^bits levels."""
     op_domain = "qonnx.custom_op.general"
 
     def _run(self, x, scale, zero, bits, signed=None, narrow=None, rounding_mode=None):
@@ -32,7 +32,7 @@ class Quant(OpRun):
 
 
 def shrink_channels(weights, factors):
-    """Multiplies every third output of each product's weights by the first factor, the next ones by the second."""
+    """Scales the weights of every third output of each layer by the first factor, those of the next outputs by the second."""
     with open(weights, "r+b") as file:
         length, = struct.unpack("<Q", file.read(8))
         for about in json.loads(file.read(length)).values():
@@ -48,7 +48,7 @@ def shrink_channels(weights, factors):
 
 
 class Int8Network(Network):
-    """Random weights in 8 bits, all products of which are. Some outputs' weights are multiplied by `factors`."""
+    """A network with random weights and all products in 8 bits. `factors` scale the weights of some outputs."""
 
     def __init__(self, bin_folder, recipe, overrides=(), seed=1, factors=()):
         super().__init__(bin_folder, recipe, overrides, seed)

@@ -80,6 +80,19 @@ TEST_CASE("the doctor tells which MPI the program was built for, and which NCCL 
                               "libtrainer_mpi_openmpi.so"))
     CHECK_THAT(doctor(""), Matches("[^]*\n  MPI              Open MPI v[0-9.]+: [^ ]*libmpi.so.40 "
                                    "\\([^\n]*\\), libtrainer_mpi_openmpi.so\n[^]*"));
+  // The launcher's own MPI comes before another release on the loader's path.
+  const std::filesystem::path mpich = TRAINER_SOURCE_DIR "/build/mpich";
+  if (std::filesystem::exists(mpich / "bin/mpiexec")) {
+    const std::string under_mpich = doctor((mpich / "bin/mpiexec").string() + " -n 1");
+    CHECK_THAT(under_mpich, ContainsSubstring((mpich / "lib/libmpi.so.12").string() + " (beside ") &&
+                                ContainsSubstring(
+                                    "hydra_pmi_proxy, which started this process), libtrainer_mpi_mpich.so"));
+  }
+  CHECK_THAT(doctor("TRAINER_MPI=/nowhere/libfast.so"),
+             ContainsSubstring("does not have the name of an MPI library"));
+  CHECK_THAT(
+      doctor("TRAINER_MPI=/nowhere/libmpi.so.12 OMPI_COMM_WORLD_RANK=0"),
+      ContainsSubstring("is of MPICH, but Open MPI's mpirun (OMPI_COMM_WORLD_RANK) started this process"));
   workspace.write("alone/libnccl.so.2",
                   "no library, but long enough to be looked into for the mark of one, which is not here");
   REQUIRE(run_shell("cp \"$TRAINER\" alone", workspace.path()).code == 0);

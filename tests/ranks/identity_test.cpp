@@ -110,6 +110,8 @@ TEST_CASE("variables of two launchers that name different ranks are refused, wit
   refuse(with(kMpirun, kTorchrun));
   refuse(with(kMpirun, kMpich));
   refuse(with(kMpirun, {{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+  CHECK(identity_with({{"WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}})
+            .is_alone());
   CHECK_THROWS_WITH(identity_with(with(kMpirun, kTorchrun)),
                     ContainsSubstring("RANK=5 with WORLD_SIZE=8, and OMPI_COMM_WORLD_RANK=2 with "
                                       "OMPI_COMM_WORLD_SIZE=4"));
