@@ -38,13 +38,18 @@ MUTATIONS = {
     "resize_rounds": ("core/export/image_forms.cpp", 'std::string("floor")', 'std::string("ceil")'),
     "resize_corners": ("core/export/image_forms.cpp", 'is_aligned ? "align_corners"', 'is_aligned ? "half_pixel"'),
     "output_padding_forgotten": ("core/export/image_forms.cpp", "added.push_back(y[d + 2] - reached);", "added.push_back(0 * (y[d + 2] - reached));"),
+    "rounded_residual_lost": ("core/export/rounding_forms.cpp", "node.x(QuantizedProduct::kResidual), op.end.relu", '"", op.end.relu'),
+    "no_room_for_biases": ("core/export/prepared_weights.cpp", "if (makes_room)", "if (makes_room && false)"),
+    "name_taken": ("core/export/export_program.cpp", "takes_place && !weights_.has(name) ? name",
+                   "(takes_place || true) && !weights_.has(name) ? name"),
     "weight_not_transposed": ("core/export/product_forms.cpp", "is_stored_transposed ? 0 : 1", "is_stored_transposed ? 1 : 0"),
 }
 
 
 def check(log):
     programs = mutations.COPY / "source/build/release/bin"
-    return mutations.run([str(PYTHON), "scripts/export/check.py", "--small", "--bin", str(programs), *NETWORKS], mutations.COPY / log)
+    checks = ["check.py", "--small", "--bin", str(programs), *NETWORKS], ["rounding.py", str(programs)]
+    return max(mutations.run([str(PYTHON), f"scripts/export/{words[0]}", *words[1:]], mutations.COPY / log) for words in checks)
 
 
 def main():
