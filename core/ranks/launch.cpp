@@ -101,6 +101,12 @@ int code_of_launcher(int status, const Launcher& launcher, const LaunchRequest& 
                               request.ranks - std::ssize(codes), request.ranks));
   }
   const int code = code_of(status, asked, launcher.kind);
+  // Open MPI's mpirun 5.0 then returns 0 or 255.
+  if (report.has_lost_host() && (code == 0 || code == static_cast<int>(ExitCode::peer_lost))) {
+    throw Error(asked ? ExitCode::requeue : ExitCode::peer_lost,
+                fmt::format("{} has lost a host, and the ranks there; start the same command again",
+                            launcher.name()));
+  }
   if (code != static_cast<int>(ExitCode::peer_lost) ||
       (WIFEXITED(status) && is_own_code(WEXITSTATUS(status))))
     return code;
@@ -112,13 +118,14 @@ int code_of_launcher(int status, const Launcher& launcher, const LaunchRequest& 
                                                  "command again",
                                                  launcher.name(), signal_text(signal)));
   }
-  if (folder.have_joined() && launcher.kind == Launcher::Kind::hydra && signal != 0) {
+  const bool have_joined = folder.have_joined() || report.have_joined();
+  if (have_joined && launcher.kind == Launcher::Kind::hydra && signal != 0) {
     throw Error(
         ExitCode::peer_lost,
         fmt::format("a rank was ended by {}, and {} has ended the others; start the same command again",
                     signal_text(signal), launcher.name()));
   }
-  if (folder.have_joined()) return code;  // the others have said which one was lost
+  if (have_joined) return code;  // the others have said which one was lost
   if (signal == 0) refuse_start(status, launcher, ranks, folder, report);
   throw Error(ExitCode::peer_lost,
               fmt::format("{} was ended by {} before the {} ranks had met; start the same command again",
@@ -129,7 +136,7 @@ int code_of_launcher(int status, const Launcher& launcher, const LaunchRequest& 
 int launch(const Launcher& launcher, const LaunchRequest& request, Children& children) {
   const LauncherFolder folder;
   LauncherReport report;
-  ChildStart::Variables variables = folder.variables();
+  ChildStart::Variables variables = folder.variables(!request.hosts.empty());
   for (auto& variable : launch_variables(launcher, request)) variables.push_back(std::move(variable));
   children.start({.line = launch_line(launcher, request),
                   .variables = std::move(variables),

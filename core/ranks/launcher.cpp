@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/split.h"
 #include "core/host/child_process.h"
+#include "core/ranks/launcher_folder.h"
 
 namespace trainer {
 namespace {
@@ -73,7 +74,8 @@ std::vector<std::string> launch_line(const Launcher& launcher, const LaunchReque
   if (launcher.kind == Launcher::Kind::open_mpi) {
     if (::geteuid() == 0) line.emplace_back("--allow-run-as-root");
     line.insert(line.end(), {"--oversubscribe", "--bind-to", "none"});
-    if (!request.hosts.empty()) line.insert(line.end(), {"--hostfile", request.hosts});
+    if (!request.hosts.empty())
+      line.insert(line.end(), {"--hostfile", request.hosts, "-x", kRanksMetVariable});
   } else if (!request.hosts.empty()) {
     line.insert(line.end(), {launcher.kind == Launcher::Kind::hydra ? "-f" : "-hostfile", request.hosts});
   }

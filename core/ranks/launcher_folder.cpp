@@ -9,9 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 
 #include "core/base/directory.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/host/exit_report.h"
 #include "core/ranks/launch.h"
 
@@ -20,8 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file by which rank 0 reports that all ranks have joined.
-constexpr const char* kMetVariable = "TRAINER_RANKS_MET";
 constexpr const char* kMetFile = "ranks-met";
 /// The folder in which each rank leaves its exit code, in a file named by its process.
 constexpr const char* kEndedVariable = "TRAINER_RANKS_ENDED";
@@ -50,9 +50,10 @@ LauncherFolder::~LauncherFolder() {
   remove_tree(path_);
 }
 
-ChildStart::Variables LauncherFolder::variables() const {
-  ChildStart::Variables variables = {{kMetVariable, (path_ / kMetFile).string()},
-                                     {kEndedVariable, (path_ / kEndedFolder).string()}};
+ChildStart::Variables LauncherFolder::variables(bool on_other_hosts) const {
+  ChildStart::Variables variables = {
+      {kRanksMetVariable, on_other_hosts ? kByRanksMetLine : (path_ / kMetFile).string()},
+      {kEndedVariable, (path_ / kEndedFolder).string()}};
   for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"}) {
     if (std::getenv(name) == nullptr) variables.emplace_back(name, path_.string());
   }
@@ -83,8 +84,13 @@ std::string LauncherFolder::fullness() const {
 }
 
 void report_rendezvous_to_launcher() {
-  const char* file = std::getenv(kMetVariable);
-  if (file != nullptr) std::ofstream{file};
+  const char* file = std::getenv(kRanksMetVariable);
+  if (file == nullptr) return;
+  if (std::string_view(file) == kByRanksMetLine) {
+    write_all(STDERR_FILENO, kRanksMetLine);
+  } else {
+    std::ofstream{file};
+  }
 }
 
 void report_end_to_launcher() {

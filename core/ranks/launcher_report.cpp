@@ -10,6 +10,8 @@
 #include <chrono>
 #include <regex>
 
+#include "core/ranks/launcher_folder.h"
+
 namespace trainer {
 namespace {
 
@@ -28,6 +30,11 @@ bool is_row_of_dashes(const std::string& line) {
 bool is_exit_report(const std::string& frame) {
   return frame.find("non-zero status") != std::string::npos ||
          frame.find("non-zero exit code") != std::string::npos;
+}
+
+/// "ORTE has lost communication with a remote daemon", since release 5 PRTE.
+bool is_loss_of_host(const std::string& frame) {
+  return frame.find("lost communication with a remote daemon") != std::string::npos;
 }
 
 /// "mpirun: Forwarding signal 10 to job", a signal of launch_ranks.
@@ -91,6 +98,10 @@ bool LauncherReport::read_some(int timeout_ms) {
 
 /// `line`: with its end.
 void LauncherReport::take(const std::string& line) {
+  if (line == kRanksMetLine) {
+    have_joined_ = true;
+    return;
+  }
   const bool is_row = is_row_of_dashes(line);
   if (!in_frame_ && !is_row) {
     if (!is_of_own_signal(line)) print(line);
@@ -110,6 +121,7 @@ void LauncherReport::close_frame() {
   std::smatch found;
   if (killed_rank_.empty() && std::regex_search(frame_, found, killed))
     killed_rank_ = "rank " + found[1].str().substr(found[1].str().find_first_of("0123456789"));
+  if (is_loss_of_host(frame_)) has_lost_host_ = true;
   if (is_exit_report(frame_)) {
     exit_reports_ += frame_;
   } else {

@@ -135,6 +135,16 @@ TEST_CASE("what an mpirun has ended with is said unless the ranks have said it")
   CHECK_THAT(launcher.errors,
              ContainsSubstring("mpirun was ended by signal 9 (Killed), and its ranks with it"));
 
+  const std::string lost = frame("PRTE has lost communication with a remote daemon.");
+  for (const char* code : {"0", "255", "76"}) {
+    const Outcome lost_host = run(print(lost) + "exit " + code + "\n");
+    CHECK(lost_host.code == 76);
+    CHECK(lost_host.errors ==
+          lost +
+              "trainer: error: mpirun has lost a host, and the ranks there; start the same command again\n");
+  }
+  CHECK(run(print(lost) + "exit 65\n").code == 65);
+
   // A partial line is not held back, nor is text after an unfinished row.
   const Outcome slow =
       run("printf 'how far' >&2; sleep 0.5; echo; " + print(row + "on\n") +
@@ -142,6 +152,21 @@ TEST_CASE("what an mpirun has ended with is said unless the ranks have said it")
           "sleep 0.1; done\n");
   CHECK(slow.code == 65);
   CHECK(slow.errors == "how far" + row + "on\n");
+}
+
+TEST_CASE("ranks on other hosts report by a line that they have joined, which is not forwarded") {
+  const Workspace workspace;
+  workspace.write("hosts", "node1\n");
+  const auto run = [&](const std::string& script) {
+    return run_with_mpirun("echo \"$@\" $TRAINER_RANKS_MET >words.txt\n" + script + "exit 14\n", workspace,
+                           "parallelism.hosts=hosts");
+  };
+  CHECK(run("").code == 69);
+  CHECK_THAT(workspace.read("words.txt"),
+             ContainsSubstring(" -x TRAINER_RANKS_MET ") && ContainsSubstring(" stderr\n"));
+  const Outcome joined = run("echo 'trainer: all ranks have joined' >&2; echo 'rank 1 is gone' >&2\n");
+  CHECK(joined.code == 76);
+  CHECK(joined.errors == "rank 1 is gone\n");
 }
 
 TEST_CASE("ranks that were lost start again as often as the recipe says, with pauses") {
