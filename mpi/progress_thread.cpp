@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <utility>
 
@@ -81,6 +82,10 @@ void ProgressThread::wait(const Work& work) {
 }
 
 void ProgressThread::run() {
+  // Signals are for other threads: Intel MPI takes an interrupted system call for a lost connection.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   int thread_level = 0;
   Position position;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &thread_level);

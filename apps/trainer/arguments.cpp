@@ -14,6 +14,7 @@
 #include "apps/trainer/command_words.h"
 #include "apps/trainer/option_values.h"
 #include "apps/trainer/search_arguments.h"
+#include "apps/trainer/slurm_arguments.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_arguments.h"
 #include "core/base/error.h"
@@ -268,6 +269,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   add_time_command(app, arguments);
   add_tune_commands(app, arguments);
   add_sweep_command(app, arguments);
+  add_slurm_command(app, arguments);
   CLI::App* layers = app.add_subcommand(
       "layers", "list all layers, losses, optimisers, schedules and transforms with their parameters");
   layers->add_option("name", arguments.path, "one of them, such as conv2d: print only this one")
@@ -360,6 +362,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   }
   if (app.got_subcommand("tune")) finish_tune(*app.get_subcommand("tune"), arguments);
   if (app.got_subcommand("sweep")) arguments.command = Arguments::Command::sweep;
+  if (app.got_subcommand("slurm")) arguments.command = Arguments::Command::slurm;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
   if (app.get_subcommand("data")->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;

@@ -86,6 +86,15 @@ struct PruneArguments {
   std::vector<std::string> except;  ///< patterns of names
 };
 
+/// Options of `slurm` besides the recipe.
+struct SlurmArguments {
+  int64_t nodes = 1;
+  int64_t tasks_per_node = 0;  ///< 0: one for each GPU, else one
+  int64_t gpus_per_node = 0, cpus_per_task = 8;
+  std::string time = "4:00:00";
+  std::string partition, account, memory;  ///< empty: the site's
+};
+
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
   enum class Command {
@@ -102,6 +111,7 @@ struct Arguments {
     tune_lr,
     tune_batch,
     sweep,
+    slurm,
     layers,
     schema,
     doctor,
@@ -156,6 +166,7 @@ struct Arguments {
   GenerateArguments generate;
   TimingArguments timing;
   TuneArguments tune;
+  SlurmArguments slurm;
   bool sweep_plan = false;  ///< sweep: print the trials that are known, and end
   ExportArguments exported;
   QuantizeArguments quantize;

@@ -109,6 +109,11 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer sweep --config resnet.yaml\n"
         "trainer sweep --config resnet.yaml sweep.trials=50 sweep.parallel=2",
         {65, 69, 70, 71, 74, 75, 78, 130}}},
+      {"slurm",
+       {"The script saves, requeues and resumes the run by itself. Keep it with the recipe, and edit it.",
+        "trainer slurm --config resnet.yaml --nodes 2 --gpus-per-node 4 --time 12:00:00 > resnet.sbatch\n"
+        "sbatch resnet.sbatch",
+        {71, 74, 78}}},
       {"layers", {"", "trainer layers | less\ntrainer layers conv2d", {71, 74}}},
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
       {"doctor", {"", "trainer doctor --read images\ntrainer doctor --device-json gpu.json", {69, 71, 74}}},

@@ -20,6 +20,7 @@ int time_command(const Arguments& arguments);
 int tune_lr_command(const Arguments& arguments);
 int tune_batch_command(const Arguments& arguments);
 int sweep_command(const Arguments& arguments);
+int slurm_command(const Arguments& arguments);
 int layers_command(const Arguments& arguments);
 int data_stats_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);

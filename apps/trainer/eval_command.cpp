@@ -5,6 +5,7 @@
 
 #include "apps/trainer/class_report.h"
 #include "apps/trainer/commands.h"
+#include "apps/trainer/rank_output.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "apps/trainer/trained_recipe.h"
@@ -47,10 +48,39 @@ void print_lines(const Job& job, const Found& found) {
                class_report(*matrix, found.class_names, job.spec.output().size() == 4));
 }
 
+/// Ranks share the batches of the split, and rank 0 prints what all have found.
+int evaluate(const std::shared_ptr<const Recipe>& named, const Membership& membership,
+             const RankIdentity& identity, const Arguments& arguments) {
+  const TrainedRecipe trained = with_weights(named, arguments);
+  const RunSpec spec(trained.recipe, {}, identity.local_ranks);
+  TrainedNetwork network(spec, trained.files, Purpose::evaluate, {}, nullptr, identity.local_rank);
+  const Job& job = network.job();
+  const std::unique_ptr<DataSource> source =
+      open_source(job.spec.recipe().data, source_request(job.spec, Split::val));
+  require_trained_classes(trained, *source, arguments);
+  membership.require_same_samples(*source, "val");
+  ProcessGroup& group = membership.group();
+  group.arrange({.replicas = group.size()});
+  const std::unique_ptr<DataPipeline> batches =
+      open_pass(job, network.device(), {.source = *source, .share = {identity.rank, identity.ranks}});
+  Evaluation evaluation(network.executable(), *batches, job.settings.validation_samples, job.settings.metrics,
+                        job.use.averages, job.settings.known_sums, job.settings.matrix, job.settings.scores);
+  Agreement agreement(group);
+  Found found{.values = *evaluation.run(agreement),
+              .matrices = evaluation.matrices(),
+              .class_names = class_names_in(trained.about),
+              .weights = network.files().model.string()};
+  if (found.class_names.empty()) found.class_names = source->class_names();
+  for (const UnreadableSample& sample : source->take_unreadable())
+    print_warning(
+        fmt::format("{}: {}; used the next readable sample instead", one_line(sample.name), sample.reason));
+  if (membership.is_rank_0()) (arguments.json ? print_json : print_lines)(job, found);
+  return 0;
+}
+
 }  // namespace
 
 int eval_command(const Arguments& arguments) {
-  require_one_process("evaluation");
   const StopSignals signals(StopSignals::kPass);  // they end it at once: all is printed at the end
   const std::shared_ptr<const Recipe> named = named_recipe(arguments);
   if (!has_split(named->data, Split::val)) {
@@ -58,26 +88,9 @@ int eval_command(const Arguments& arguments) {
             "names no samples to evaluate on; set it, or data.val_fraction to set some of data.train aside");
   }
   require_data(*named, Split::val);
-  const TrainedRecipe trained = with_weights(named, arguments);
-  TrainedNetwork network(trained.recipe, trained.files, Purpose::evaluate);
-  const Job& job = network.job();
-  const Feed feed = open_feed(job, network.device(), Split::val, "");
-  require_trained_classes(trained, *feed.source, arguments);
-  Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples,
-                        job.settings.metrics, job.use.averages, job.settings.known_sums, job.settings.matrix,
-                        job.settings.scores);
-  SingleProcess alone;
-  Agreement agreement(alone);
-  Found found{.values = *evaluation.run(agreement),
-              .matrices = evaluation.matrices(),
-              .class_names = class_names_in(trained.about),
-              .weights = network.files().model.string()};
-  if (found.class_names.empty()) found.class_names = feed.source->class_names();
-  for (const UnreadableSample& sample : feed.source->take_unreadable())
-    print_warning(
-        fmt::format("{}: {}; used the next readable sample instead", one_line(sample.name), sample.reason));
-  (arguments.json ? print_json : print_lines)(job, found);
-  return 0;
+  const RankIdentity identity = launched_as();
+  const Membership membership(named, identity, false);
+  return run_as_rank(membership, [&] { return evaluate(named, membership, identity, arguments); });
 }
 
 }  // namespace trainer

@@ -2,8 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <span>
+#include <string_view>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/input_part.h"
+#include "apps/trainer/rank_output.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "apps/trainer/trained_recipe.h"
@@ -112,11 +117,15 @@ std::string json_line(const Prompt& prompt, int64_t number, const Sample& sample
 /// Continues prompts and writes the results.
 class Writer {
  public:
-  Writer(const GenerateArguments& wanted, const RecipeTokenizer& tokenizer, const StopSignals& signals)
-      : wanted_(wanted), tokenizer_(tokenizer), signals_(signals) {}
+  /// `sink`: takes the texts; returns whether there is still a reader.
+  using Sink = std::function<bool(std::string_view)>;
+
+  Writer(const GenerateArguments& wanted, const RecipeTokenizer& tokenizer, const StopSignals& signals,
+         Sink sink)
+      : wanted_(wanted), tokenizer_(tokenizer), signals_(signals), sink_(std::move(sink)) {}
 
   /// Stops early if the reader of the output has gone.
-  void continue_all(Generation& generation, const std::vector<Prompt>& prompts) {
+  void continue_all(Generation& generation, std::span<const Prompt> prompts) {
     for (const Prompt& prompt : prompts) {
       run(generation, prompt);
       signals_.throw_if_asked();
@@ -165,33 +174,61 @@ class Writer {
                     : fmt::format("--- sample {}\n{}\n", number, printable(prompt.text + sample.text)));
   }
 
-  void write(const std::string& text) { reader_gone_ = reader_gone_ || !write_at_once(text); }
+  void write(const std::string& text) { reader_gone_ = reader_gone_ || !sink_(text); }
 
   const GenerateArguments& wanted_;
   const RecipeTokenizer& tokenizer_;
   const StopSignals& signals_;
+  Sink sink_;
   bool reader_gone_ = false;
 };
 
-}  // namespace
-
-int generate_command(const Arguments& arguments) {
-  require_one_process("generation");
-  StopSignals signals(StopSignals::kPass);
+/// Each rank continues a part of the prompts.
+int generate(const std::shared_ptr<const Recipe>& recipe, const Membership& membership,
+             const RankIdentity& identity, const Arguments& arguments, StopSignals& signals) {
   const GenerateArguments& wanted = arguments.generate;
-  const std::shared_ptr<const Recipe> recipe = named_recipe(arguments);
-  forward_program(recipe,
-                  {.purpose = Purpose::generate});  // refuses an unsuitable network before anything is read
+  if (wanted.prompts.empty()) require_alone(membership, "the continuation of one prompt");
   const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
   const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer);
   const GenerationSize size{.sequences = wanted.samples,
                             .positions = positions_for(prompts, wanted.tokens, *recipe)};
-  TrainedNetwork network(recipe, with_weights(recipe, arguments).files, size);
+  const RunSpec spec(recipe, {}, identity.local_ranks);
+  TrainedNetwork network(spec, with_weights(recipe, arguments).files, size, identity.local_rank);
   Generation generation(network.executable(), size.positions);
   check_tokens(prompts, generation.vocabulary());
+  const PartRange part =
+      InputPart{.number = identity.rank + 1, .parts = identity.ranks}.of(std::ssize(prompts));
+  const std::span<const Prompt> own =
+      std::span(prompts).subspan(static_cast<size_t>(part.first), static_cast<size_t>(part.count));
   signals.watch_loop();
-  Writer(wanted, tokenizer, signals).continue_all(generation, prompts);
+  if (!membership.has_peers()) {
+    Writer(wanted, tokenizer, signals, write_at_once).continue_all(generation, own);
+    return 0;
+  }
+  const auto write = [](std::span<const std::byte> bytes) {
+    if (!write_at_once({reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
+      throw Error(ExitCode::io, "the reader of the standard output has gone, and all ranks end");
+  };
+  write_in_order(membership, write, [&](const ByteSink& sink) {
+    const auto keep = [&](std::string_view text) {
+      sink(std::as_bytes(std::span(text)));
+      return true;
+    };
+    Writer(wanted, tokenizer, signals, keep).continue_all(generation, own);
+  });
   return 0;
+}
+
+}  // namespace
+
+int generate_command(const Arguments& arguments) {
+  StopSignals signals(StopSignals::kPass);
+  const std::shared_ptr<const Recipe> recipe = named_recipe(arguments);
+  forward_program(recipe,
+                  {.purpose = Purpose::generate});  // refuses an unsuitable network before anything is read
+  const RankIdentity identity = launched_as();
+  const Membership membership(recipe, identity, false);
+  return run_as_rank(membership, [&] { return generate(recipe, membership, identity, arguments, signals); });
 }
 
 }  // namespace trainer

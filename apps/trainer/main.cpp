@@ -56,6 +56,8 @@ int run(int argc, char** argv) {
       return tune_batch_command(*arguments);
     case Arguments::Command::sweep:
       return sweep_command(*arguments);
+    case Arguments::Command::slurm:
+      return slurm_command(*arguments);
     case Arguments::Command::layers:
       return layers_command(*arguments);
     case Arguments::Command::data_stats:

@@ -8,6 +8,7 @@
 #include "apps/trainer/inputs.h"
 #include "apps/trainer/predict_samples.h"
 #include "apps/trainer/prediction_pass.h"
+#include "apps/trainer/rank_output.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "apps/trainer/trained_recipe.h"
@@ -88,26 +89,37 @@ BatchRows rows_of(const PredictSamples& samples, int64_t wanted) {
   return {.at_most = samples.source->size()};
 }
 
-}  // namespace
+/// Options for which all samples must be in one process.
+void require_alone_for_options(const Membership& membership, const PredictArguments& wanted) {
+  if (!wanted.gallery.empty()) require_alone(membership, "--gallery");
+  if (wanted.errors_only) require_alone(membership, "--errors-only");
+  if (wanted.reads_paths) require_alone(membership, "the prediction of paths that come (-)");
+  if (wanted.part.parts > 1) require_alone(membership, "--part");
+}
 
-int predict_command(const Arguments& arguments) {
-  require_one_process("prediction");
-  StopSignals signals(StopSignals::kPass);
-  const std::shared_ptr<const Recipe> named = named_recipe(arguments);
-  check_prediction(named);
+/// Each rank predicts a part of the samples.
+int predict(const std::shared_ptr<const Recipe>& named, const Membership& membership,
+            const RankIdentity& identity, const Arguments& arguments, StopSignals& signals) {
+  require_alone_for_options(membership, arguments.predict);
   const Task& task = task_of(named);
-  check_options(task, arguments);
-  if (!arguments.inputs.empty()) check_channels(*named);
   const TrainedRecipe trained = with_weights(named, arguments);
   PredictSamples samples = open_samples(trained, task, arguments);
+  if (membership.has_peers()) {
+    samples.part = InputPart{.number = identity.rank + 1, .parts = identity.ranks}.of(samples.source->size());
+    membership.require_same_samples(*samples.source, arguments.split);
+  }
   if (arguments.predict.errors_only) require_labels(samples);
-  TrainedNetwork network(trained.recipe, trained.files, Purpose::predict,
-                         rows_of(samples, arguments.predict.batch));
+  const RunSpec spec(trained.recipe, {}, identity.local_ranks);
+  TrainedNetwork network(spec, trained.files, Purpose::predict, rows_of(samples, arguments.predict.batch),
+                         nullptr, identity.local_rank);
   const auto open = [&](const std::string& path) {
     return open_output(path, *trained.recipe, *samples.source, network.files());
   };
   const std::optional<OutputFile> output = open(arguments.out), page = open(arguments.predict.gallery);
-  PredictionPass pass(network, samples, arguments, signals);
+  PredictionPass pass(network, samples, arguments, signals, membership);
+  const auto run = [&](const ByteSink& sink) {
+    write_in_order(membership, sink, [&](const ByteSink& own) { pass.run(own); });
+  };
   // A gallery takes the place of lines that nobody asked for.
   const bool is_silent = page && !output && !arguments.predict.has_format;
   try {
@@ -116,12 +128,14 @@ int predict_command(const Arguments& arguments) {
       pass.answer(paths, write_to_output);
     } else if (is_silent) {
       pass.run([](std::span<const std::byte>) {});
-    } else if (!output || output->is_standard_output()) {
-      pass.run(write_to_output);
+    } else if (!output || output->is_standard_output() || !membership.is_rank_0()) {
+      run(write_to_output);
     } else {
-      output->write([&](const ByteSink& sink) { pass.run(sink); });
+      output->write(run);
     }
   } catch (const ReaderGone&) {
+    if (membership.has_peers())
+      throw Error(ExitCode::io, "the reader of the standard output has gone, and all ranks end");
     return 0;
   }
   if (page) {
@@ -130,6 +144,19 @@ int predict_command(const Arguments& arguments) {
     if (is_silent) print_note(*page, fmt::format("wrote {}", one_line(arguments.predict.gallery)));
   }
   return pass.conclude();
+}
+
+}  // namespace
+
+int predict_command(const Arguments& arguments) {
+  StopSignals signals(StopSignals::kPass);
+  const std::shared_ptr<const Recipe> named = named_recipe(arguments);
+  check_prediction(named);
+  check_options(task_of(named), arguments);
+  if (!arguments.inputs.empty()) check_channels(*named);
+  const RankIdentity identity = launched_as();
+  const Membership membership(named, identity, false);
+  return run_as_rank(membership, [&] { return predict(named, membership, identity, arguments, signals); });
 }
 
 }  // namespace trainer

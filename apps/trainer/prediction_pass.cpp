@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "apps/trainer/rank_output.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
 #include "core/recipe/feed.h"
@@ -73,19 +74,20 @@ void send(const ByteSink& sink, const std::string& text) {
 }  // namespace
 
 PredictionPass::PredictionPass(TrainedNetwork& network, PredictSamples& samples, const Arguments& arguments,
-                               StopSignals& signals)
+                               StopSignals& signals, const Membership& membership)
     : network_(network),
       task_(task_of(network.job().spec)),
       samples_(samples),
       arguments_(arguments),
       signals_(signals),
+      membership_(membership),
       request_(request_of(task_, network.job(), samples, arguments)),
       format_(format_of(task_, samples, request_, arguments)),
       tiles_(samples.class_names),
       reader_(network.job(), samples, request_, unreadable_) {
   const std::string& folder = arguments.predict.images;
   if (!folder.empty() && task_.drawing() == Drawing::image)
-    images_.emplace(folder, *samples.source, arguments.predict.part.parts > 1);
+    images_.emplace(folder, *samples.source, arguments.predict.part.parts > 1 || membership.has_peers());
   if (!folder.empty() && task_.drawing() == Drawing::masks)
     masks_.emplace(folder, network.job().spec, *samples.source, arguments.inputs);
 }
@@ -121,7 +123,7 @@ void PredictionPass::run(const ByteSink& sink) {
   begin();
   signals_.watch_loop();
   const bool has_rows = !arguments_.predict.errors_only;
-  if (has_rows) send(sink, format_->head());
+  if (has_rows && membership_.is_rank_0()) send(sink, format_->head());
   while (const std::optional<std::string> text = next_lines()) send(sink, *text);
   // Thrown here, so that no partial file remains.
   if (prediction_->remaining() > 0) signals_.throw_if_asked();
@@ -156,9 +158,11 @@ int PredictionPass::conclude() const {
     print_warning(fmt::format("{} wrong predictions, less certain ones, are left out", worst_.left_out()));
   if (arguments_.predict.errors_only)
     print_remark(fmt::format("{} of {} samples are predicted wrongly", wrong_, samples_.count()));
-  if (reader_.not_finite() > 0)
-    return failed(ExitCode::internal, reader_.not_finite(), "have no finite output");
-  if (unreadable_.count() > 0) return failed(ExitCode::data, unreadable_.count(), "could not be read");
+  const int64_t not_finite = sum_over_ranks(membership_, reader_.not_finite()),
+                unreadable = sum_over_ranks(membership_, unreadable_.count()),
+                all = sum_over_ranks(membership_, samples_.count());
+  if (not_finite > 0) return failed(ExitCode::internal, not_finite, all, "have no finite output");
+  if (unreadable > 0) return failed(ExitCode::data, unreadable, all, "could not be read");
   return 0;
 }
 
@@ -208,8 +212,10 @@ void PredictionPass::keep_images(PredictedSample& sample, std::span<const float>
   if (has_page) tiles_.add(sample, reader_, drawn);
 }
 
-int PredictionPass::failed(ExitCode code, int64_t count, const std::string& what) const {
-  print_error(fmt::format("{} of {} samples {}", count, samples_.count(), what));
+int PredictionPass::failed(ExitCode code, int64_t count, int64_t of, const std::string& what) const {
+  // A launcher ends the others once one has failed.
+  if (!membership_.is_rank_0()) return 0;
+  print_error(fmt::format("{} of {} samples {}", count, of, what));
   return static_cast<int>(code);
 }
 

@@ -20,6 +20,7 @@
 #include "core/data/pipeline.h"
 #include "core/host/arriving_lines.h"
 #include "core/host/stop.h"
+#include "core/session/membership.h"
 #include "core/storage/atomic_file.h"
 #include "core/train/prediction.h"
 
@@ -52,8 +53,9 @@ class WorstLines {
 /// One pass of a network over samples: their lines, and what else the command line asks for.
 class PredictionPass {
  public:
+  /// `membership`: ranks that share the samples, each a part of them.
   PredictionPass(TrainedNetwork& network, PredictSamples& samples, const Arguments& arguments,
-                 StopSignals& signals);
+                 StopSignals& signals, const Membership& membership);
 
   /// Predicts all samples, and gives the sink the lines. Throws once a signal has come.
   void run(const ByteSink& sink);
@@ -61,7 +63,7 @@ class PredictionPass {
   void answer(ArrivingLines& paths, const ByteSink& sink);
   /// Of the samples of run(), once. `weights`: their file.
   Gallery gallery(const std::string& weights);
-  /// Prints what went wrong; returns the exit code.
+  /// Prints what went wrong on any rank; returns the exit code.
   int conclude() const;
 
  private:
@@ -73,13 +75,14 @@ class PredictionPass {
   std::span<const float> output_of(int64_t row);
   std::string line_of(const Batch& batch, int64_t row, std::span<const float> output);
   void keep_images(PredictedSample& sample, std::span<const float> output);
-  int failed(ExitCode code, int64_t count, const std::string& what) const;
+  int failed(ExitCode code, int64_t count, int64_t of, const std::string& what) const;
 
   TrainedNetwork& network_;
   const Task& task_;
   PredictSamples& samples_;
   const Arguments& arguments_;
   StopSignals& signals_;
+  const Membership& membership_;
   Unreadable unreadable_;
   PredictionRequest request_;
   std::unique_ptr<PredictionFormat> format_;

@@ -49,12 +49,16 @@ void initialize_without_weights(Executable& executable, uint64_t seed) {
 
 }  // namespace
 
-Start TrainedNetwork::open(const RunSpec& spec) {
+Start TrainedNetwork::open(const RunSpec& spec, int64_t local_rank) {
   const Recipe& recipe = spec.recipe();
   Start start = start_of(files_);
   tuning_ = tuning_of(recipe, files_, start);
   const bool must_keep = false;  // weights from a GPU are evaluated on a CPU, too
-  const DeviceChoice device = choose_device(recipe.device, start.from ? &*start.from : nullptr, must_keep);
+  DeviceChoice device = choose_device(recipe.device, start.from ? &*start.from : nullptr, must_keep);
+  device.local_rank = local_rank;
+  // With a checkpoint several ranks have the threads of one process, and so its bits.
+  if (spec.ranks_on_host() > 1 && !start.from)
+    device.threads = threads_of(recipe.device, spec.ranks_on_host());
   backend_ = open_device(spec, tuning_, device);
   if (start.from && start.from->state.facts.contains(fact_name::kDevice) &&
       start.from->state.facts.at(fact_name::kDevice) != device.type) {
@@ -92,10 +96,11 @@ RunSpec TrainedNetwork::sized(const RunSpec& given, const Start& start, const Ba
 }
 
 TrainedNetwork::TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose,
-                               const BatchRows& rows, std::shared_ptr<const RangeObservation> observation)
+                               const BatchRows& rows, std::shared_ptr<const RangeObservation> observation,
+                               int64_t local_rank)
     : files_(std::move(files)) {
   if (purpose == Purpose::evaluate) require_split_of(given.recipe(), files_.model);
-  const Start start = open(given);
+  const Start start = open(given, local_rank);
   const RunSpec spec = sized(given, start, rows);
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
   load(spec, {.use = {.purpose = purpose, .averages = averages},
@@ -103,9 +108,10 @@ TrainedNetwork::TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose
               .observation = std::move(observation)});
 }
 
-TrainedNetwork::TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size)
+TrainedNetwork::TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size,
+                               int64_t local_rank)
     : files_(std::move(files)) {
-  open(spec);
+  open(spec, local_rank);
   load(spec, {.use = {.purpose = Purpose::generate, .generation = size}});
 }
 

@@ -20,11 +20,12 @@ struct BatchRows {
 /// A recipe's network with the weights of these files, on its device, ready to be run forward.
 class TrainedNetwork {
  public:
-  /// In 8 bits if the weights are. With an observation, products are observed in f32. Throws Error.
+  /// In 8 bits if the weights are. With an observation, products are observed in f32. `local_rank`: among the
+  /// spec's ranks on this host, which divide its cores, and of which each has a GPU. Throws Error.
   TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose, const BatchRows& rows = {},
-                 std::shared_ptr<const RangeObservation> observation = nullptr);
+                 std::shared_ptr<const RangeObservation> observation = nullptr, int64_t local_rank = 0);
   /// One that generates (core/step/generation.h).
-  TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size);
+  TrainedNetwork(const RunSpec& spec, TrainedFiles files, const GenerationSize& size, int64_t local_rank);
   TrainedNetwork(const TrainedNetwork&) = delete;
   TrainedNetwork& operator=(const TrainedNetwork&) = delete;
 
@@ -35,7 +36,7 @@ class TrainedNetwork {
 
  private:
   /// Opens the device that suits the weights; returns the settings that the run was saved with.
-  Start open(const RunSpec& spec);
+  Start open(const RunSpec& spec, int64_t local_rank = 0);
   /// The specification with the micro-batch to compute.
   RunSpec sized(const RunSpec& given, const Start& start, const BatchRows& rows) const;
   /// Plans, takes memory and loads the weights.

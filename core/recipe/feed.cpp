@@ -40,11 +40,11 @@ std::shared_ptr<const SampleDraw> draw_of(const DataSource& source) {
   return weights.empty() ? nullptr : std::make_shared<const SampleDraw>(weights);
 }
 
-EvaluationBatches one_pass(const BatchSplit& batch, const PassRequest& request) {
+EvaluationBatches one_pass(int64_t rows, const PassRequest& request) {
   return {.samples = request.samples,
-          .batch = batch.micro_batch,
+          .batch = rows,
           .unreadable = request.unreadable,
-          .share = batch.share,
+          .share = request.share,
           .first = request.first};
 }
 
@@ -63,7 +63,7 @@ BatchMaker training_batches(const Job& job, const DataSource& source) {
 }
 
 std::unique_ptr<DataPipeline> open_pass(const Job& job, Device& device, const PassRequest& request) {
-  const EvaluationBatches batches = one_pass(job.spec.loaded_batch(), request);
+  const EvaluationBatches batches = one_pass(job.spec.loaded_batch().micro_batch, request);
   return open_batches(job, device, maker_of(job, request.source, batches, request.mirrored, request.shuffled),
                       nullptr);
 }
@@ -76,10 +76,12 @@ Feed open_feed(const Job& job, Device& device, Split split, const std::filesyste
   SourceRequest request = source_request(job.spec, split);
   request.unreadable_list = unreadable_list.string();
   feed.source = open_source(recipe.data, request);
+  const BatchSplit batch = job.spec.loaded_batch();
   BatchMaker maker =
       split == Split::train
           ? training_batches(job, *feed.source)
-          : maker_of(job, *feed.source, one_pass(job.spec.loaded_batch(), {.source = *feed.source}));
+          : maker_of(job, *feed.source,
+                     one_pass(batch.micro_batch, {.source = *feed.source, .share = batch.share}));
   feed.pipeline = open_batches(job, device, std::move(maker), other);
   return feed;
 }

@@ -31,6 +31,7 @@ struct PassRequest {
   int64_t samples = source.size() - first;
   UnreadableHandler unreadable = nullptr;
   bool mirrored = false;  ///< each image, as the network reads it, is mirrored left to right
+  RankShare share = {};   ///< of the batches
   bool shuffled = false;  ///< of a random order of all samples, which the run's seed determines
 };
 

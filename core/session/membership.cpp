@@ -85,7 +85,7 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
 
 }  // namespace
 
-Membership::Membership(const RunSpec& spec, const RankIdentity& identity) : identity_(identity) {
+Membership::Membership(const RunSpec& spec, const RankIdentity& identity, bool trains) : identity_(identity) {
   const Recipe& recipe = spec.recipe();
   if (identity_.is_alone()) {
     group_ = std::make_unique<SingleProcess>();
@@ -95,7 +95,7 @@ Membership::Membership(const RunSpec& spec, const RankIdentity& identity) : iden
   const bool by_mpi = is_of_mpi(identity_) || choose_device(recipe.device).type == "cpu";
   has_mpi_ = by_mpi;
   try {
-    by_mpi ? join_by_mpi(timeout) : join_by_address(spec, timeout);
+    by_mpi ? join_by_mpi(timeout) : join_by_address(spec, timeout, trains);
   } catch (const std::exception& problem) {
     leave_with(problem);
     throw;
@@ -113,12 +113,21 @@ PeerConnectionsRequest Membership::connections_request(const Secret& secret, std
 
 /// MPI passes on the address of rank 0, and the secret if the environment has none.
 void Membership::join_by_mpi(std::chrono::seconds timeout) {
-  group_ =
-      load_process_group(open_mpi_library().plugin(),
-                         {.rank = identity_.rank,
-                          .ranks = identity_.ranks,
-                          .timeout = 3 * timeout,
-                          .on_lost = [this](const std::string& text) { leave(ExitCode::peer_lost, text); }});
+  const MpiLibrary library = open_mpi_library();
+  const std::string self = fmt::format("rank {} on {}", identity_.rank, host_name());
+  mpi_exit_.emplace(ExitCode::no_device,
+                    fmt::format("{}: MPI ({}) has ended the process at its start, for the reason above; "
+                                "start ranks on CPUs with its own mpirun or mpiexec, or with srun and a "
+                                "--mpi of `srun --mpi=list` that it knows",
+                                self, library.path));
+  group_ = load_process_group(
+      library.plugin(), {.rank = identity_.rank,
+                         .ranks = identity_.ranks,
+                         .timeout = 3 * timeout,
+                         .on_lost = [this](const std::string& text) { leave(ExitCode::peer_lost, text); }});
+  mpi_exit_.emplace(
+      ExitCode::peer_lost,
+      fmt::format("{}: MPI ({}) has ended the process; start the same command again", self, library.path));
   std::optional<Listener> listener;
   const std::string text = broadcast_from_rank_0(*group_, [&] {
     listener.emplace(listening_address(identity_), 0);
@@ -134,13 +143,18 @@ void Membership::join_by_mpi(std::chrono::seconds timeout) {
 }
 
 /// The launcher gives the address of rank 0; the secret is in the environment, or in the run's directory.
-void Membership::join_by_address(const RunSpec& spec, std::chrono::seconds timeout) {
+void Membership::join_by_address(const RunSpec& spec, std::chrono::seconds timeout, bool trains) {
   const Recipe& recipe = spec.recipe();
   auto group = std::make_unique<SocketProcessGroup>(identity_);
   SocketProcessGroup& over_sockets = *group;
   group_ = std::move(group);
   const Endpoint rank_0 = rendezvous_endpoint(identity_);
   std::optional<Secret> secret = secret_of_environment();
+  if (!secret && !trains) {
+    throw Error(ExitCode::usage,
+                "ranks that do not train, and are not started by mpirun, need a common TRAINER_SECRET; set "
+                "it to 64 random hexadecimal digits (openssl rand -hex 32)");
+  }
   if (!secret) {
     const std::filesystem::path directory = recipe.output_directory();
     // Another run's directory, or a finished run, gets no file. Every rank finds that out by itself.

@@ -7,12 +7,14 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/data/source.h"
 #include "core/engine/executable.h"
 #include "core/engine/process_group.h"
+#include "core/host/library_exit.h"
 #include "core/ranks/identity.h"
 #include "core/ranks/peer_connections.h"
 #include "core/recipe/run_spec.h"
@@ -25,8 +27,9 @@ class Membership {
  public:
   /// Joins the other ranks. Throws Error: exit 64 or 69 if they cannot join, 78 if the run's directory
   /// belongs to another run. From then on this process ends if another rank is lost or has failed, and names
-  /// it.
-  Membership(const RunSpec& spec, const RankIdentity& identity);
+  /// it. `trains`: the run; else ranks without MPI need TRAINER_SECRET, as a run that may be finished gets no
+  /// file with a secret.
+  Membership(const RunSpec& spec, const RankIdentity& identity, bool trains = true);
   ~Membership();
 
   bool has_peers() const { return !identity_.is_alone(); }
@@ -63,12 +66,13 @@ class Membership {
 
  private:
   void join_by_mpi(std::chrono::seconds timeout);
-  void join_by_address(const RunSpec& spec, std::chrono::seconds timeout);
+  void join_by_address(const RunSpec& spec, std::chrono::seconds timeout, bool trains);
   PeerConnectionsRequest connections_request(const Secret& secret, std::chrono::seconds timeout);
   void on_lost(ExitCode code, const std::string& text);
   [[noreturn]] void leave(ExitCode code, const std::string& text) const;
 
   RankIdentity identity_;
+  std::optional<LibraryExit> mpi_exit_;
   bool has_mpi_ = false, is_finished_ = false;
   mutable std::atomic<bool> leaves_ = false;
   std::promise<std::string> reason_;  ///< of another rank that has failed

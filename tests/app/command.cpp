@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/app/command.h"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,6 +94,13 @@ bool has_mpi() {
 /// Open MPI leaves memory allocated in modules that are unloaded when a sanitizer looks.
 Outcome run_ranks(const std::string& line, const fs::path& directory) {
   return run_shell("export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0\n" + line, directory);
+}
+
+std::string under_mpirun(int ranks, const std::string& words) {
+  return fmt::format(
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe --bind-to none -n {} "
+      "\"$TRAINER\" {}",
+      ranks, words);
 }
 
 std::string Workspace::read(const std::string& name) const {

@@ -26,6 +26,9 @@ bool has_mpi();
 /// A line of shell that starts ranks.
 Outcome run_ranks(const std::string& line, const std::filesystem::path& directory);
 
+/// The command line for ranks of a command that does not start them itself.
+std::string under_mpirun(int ranks, const std::string& words);
+
 /// A directory of its own for one test, removed at the end.
 class Workspace {
  public:

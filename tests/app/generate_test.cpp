@@ -234,4 +234,23 @@ TEST_CASE("generate ends when its reader has gone") {
   CHECK_THAT(letters.workspace.read("code"), Catch::Matchers::StartsWith("0"));
 }
 
+TEST_CASE("generate on several ranks continues a file of prompts with the bytes of one") {
+  if (!has_mpi()) return;
+  const Letters letters;
+  letters.workspace.write("prompts", "a\nbc\nabcdefga\nfg\nd\n");
+  const std::string words = "generate run --prompts prompts --tokens 7 --samples 2 --seed 3";
+  const Outcome one = run_shell("\"$TRAINER\" " + words, letters.workspace.path());
+  REQUIRE(one.code == 0);
+  for (const int ranks : {2, 6}) {
+    const Outcome several = run_ranks(under_mpirun(ranks, words), letters.workspace.path());
+    INFO(several.errors);
+    CHECK(several.code == 0);
+    CHECK(several.output == one.output);
+  }
+  const Outcome refused =
+      run_ranks(under_mpirun(2, "generate run --prompt a --tokens 3"), letters.workspace.path());
+  CHECK(refused.code == 64);
+  CHECK_THAT(refused.errors, ContainsSubstring("the continuation of one prompt is done by one process"));
+}
+
 }  // namespace trainer

@@ -230,4 +230,45 @@ TEST_CASE("predict: with flips the probabilities are the means of an image and i
   shown.refuse({"left.bmp", "--images", "new"}, "--images writes the reconstructions of an autoencoder");
 }
 
+TEST_CASE("eval and predict on several ranks give the bytes of one") {
+  if (!has_mpi()) return;
+  const Shown shown;
+  shown.workspace.write("shown/dark/empty.png", "");
+  for (const auto& [ranks, words] : std::vector<std::pair<int, std::string>>{
+           {2, "eval run --json"},
+           {3, "eval run"},
+           {3, "predict run --split train"},
+           {2, "predict run shown --top 1"},
+           {7, "predict run shown --format csv"}}) {  // more than there are images
+    const Outcome one = run_shell("\"$TRAINER\" " + words, shown.workspace.path());
+    const Outcome several = run_ranks(under_mpirun(ranks, words), shown.workspace.path());
+    INFO(words << " on " << ranks << " ranks: " << several.errors);
+    CHECK(several.code == one.code);
+    CHECK(several.output == one.output);
+    if (one.code != 0) CHECK_THAT(several.errors, ContainsSubstring("1 of 6 samples could not be read"));
+  }
+}
+
+TEST_CASE("predict on several ranks: a file and images are written, and what one process does is refused") {
+  if (!has_mpi()) return;
+  const Shown shown;
+  REQUIRE(shown.predict({"shown", "--output", "one.jsonl"}).code == 0);
+  const Outcome several =
+      run_ranks(under_mpirun(2, "predict run shown --output two.jsonl"), shown.workspace.path());
+  INFO(several.errors);
+  CHECK(several.code == 0);
+  CHECK(several.output.empty());
+  CHECK(shown.workspace.read("two.jsonl") == shown.workspace.read("one.jsonl"));
+  for (const char* option : {"--gallery g.html", "--errors-only", "--part 1/2"}) {
+    const Outcome refused =
+        run_ranks(under_mpirun(2, std::string("predict run shown ") + option), shown.workspace.path());
+    CHECK(refused.code == 64);
+    CHECK_THAT(refused.errors, ContainsSubstring("is done by one process, and a launcher has started 2"));
+  }
+  const Outcome full =
+      run_ranks(under_mpirun(2, "predict run shown --output /dev/full"), shown.workspace.path());
+  CHECK(full.code == 74);
+  CHECK_THAT(full.errors, ContainsSubstring("No space left on device"));
+}
+
 }  // namespace trainer

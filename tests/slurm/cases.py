@@ -4,6 +4,7 @@
 import subprocess
 import time
 
+import mpis
 from jobs import RECIPE, Job, LeftOut, outside_slurm, run_uncut
 
 # Until a limit of a minute ends a run of a second or two, which it may do half a minute late.
@@ -136,19 +137,21 @@ def sweep(site, uncut):
         tasks[1].fail("the table differs from that of one process")
 
 
-def train_on_two_nodes(site, name, words, **variables):
+def train_on_two_nodes(site, name, words, script="train_mpi.sbatch", **variables):
     """Two ranks, on nodes of their own: they would preempt other cases' jobs, or be preempted."""
     if not site.trainer.with_name("libtrainer_mpi_openmpi.so").exists():
         raise LeftOut("the program was built without MPI")
     return site.train(name, "--nodes=2", "--nodelist=node3,node4", "--ntasks-per-node=1",
-                      overrides=words, script="train_mpi.sbatch", paced=0, **variables)
+                      overrides=words, script=script, paced=0, **variables)
+
+
+RANKS_WORDS = ("training.max_duration=20000ba", "checkpoint.interval=500ba", "parallelism.timeout=10s", "run.grace_period=4s")
 
 
 def killed_rank(site, uncut):
     """The other one leaves, and the job comes back on both nodes."""
-    words = ("training.max_duration=20000ba", "checkpoint.interval=500ba", "parallelism.timeout=10s", "run.grace_period=4s")
-    expected = run_uncut(site.trainer, site.home / "uncut-ranks", "parallelism.data=2", *words)
-    jobs = [train_on_two_nodes(site, f"killed{rank}", words) for rank in (0, 1)]
+    expected = run_uncut(site.trainer, site.home / "uncut-ranks", "parallelism.data=2", *RANKS_WORDS)
+    jobs = [train_on_two_nodes(site, f"killed{rank}", RANKS_WORDS) for rank in (0, 1)]
     for rank, job in enumerate(jobs):
         job.await_checkpoint()
         job.kill_rank(rank)
@@ -156,6 +159,46 @@ def killed_rank(site, uncut):
         job.expect_uncut_bits(expected)
         job.expect("(2 ranks x 4)", 2)
         job.expect("restart 0 of at most 50: ended with 76$", 1)
+
+
+def ways_to_start(site, ways):
+    """Ranks of an MPI, started by srun with its PMI or by its own mpirun: stopped, then one is killed."""
+    expected = run_uncut(site.trainer, site.home / "uncut-ways", "parallelism.data=2", *RANKS_WORDS)
+    jobs = []
+    for name, ranks_by in ways:
+        [mpi] = mpis.named(name)
+        variables = mpi.variables(site.home) if ranks_by == "mpirun" else mpi.variables_for_srun(site.home)
+        jobs.append(train_on_two_nodes(site, f"{name}-{ranks_by}", RANKS_WORDS, RANKS_BY=ranks_by, **variables))
+    for job in jobs:
+        job.await_checkpoint()
+        site.cluster.call("scancel", "--batch", "--signal=USR1", job.number)
+    for job in jobs:
+        job.await_log("(?s)restart 1 of at most 50: start on.*resuming after step [1-9]")
+        job.kill_rank(1)
+    for job in jobs:
+        job.expect_uncut_bits(expected, (2,))
+        job.expect("restart 0 of at most 50: ended with 75$", 1)
+        job.expect("restart 1 of at most 50: ended with 76$", 1)
+
+
+def two_ways_to_start(site, uncut):
+    ways_to_start(site, (("mpich4", "auto"), ("openmpi4", "mpirun")))
+
+
+def all_ways_to_start(site, uncut):
+    for mpi in mpis.ALL:
+        ways_to_start(site, [(mpi.name, ranks_by) for ranks_by in ("auto", "mpirun")])
+
+
+def printed_script(site, uncut):
+    """That of `trainer slurm` needs no other file."""
+    printed = subprocess.run([site.trainer, "slurm", "--config", RECIPE, "--nodes", "2", "--cpus-per-task", "1", "--time", "5",
+                              *RANKS_WORDS], check=True, capture_output=True, env=outside_slurm()).stdout
+    script = site.home / "printed.sbatch"
+    script.write_bytes(printed)
+    job = train_on_two_nodes(site, "printed", (), script=script)
+    job.expect_end("COMPLETED", "0:0", (0,))
+    job.expect("20000 steps of 8 samples .2 ranks x 4.", 1)
 
 
 def failed_rank(site, uncut):
@@ -192,8 +235,10 @@ def file_on_each_node(site, uncut):
 # By a site's settings for exit code 75.
 SITES = {
     "": (signal_before_the_end, limit_that_the_program_asks_for, time_limit_without_warning, preemption,
-         term_of_the_step, requeue_by_hand, cancelled, signals_while_it_starts, restart_limit, wrong_recipe, sweep, killed_rank,
+         term_of_the_step, requeue_by_hand, cancelled, signals_while_it_starts, restart_limit, wrong_recipe, sweep, killed_rank, two_ways_to_start, printed_script,
          failed_rank, refused_rank, missing_program, file_on_each_node),
     "RequeueExit=75": (signal_before_the_end, preemption, term_of_the_step, requeue_by_hand, cancelled,
                        restart_limit, sweep),
 }
+# Run only if they are named.
+TRIALS = (all_ways_to_start,)

@@ -102,15 +102,17 @@ class Job:
 
     def kill_rank(self, rank):
         """The process of the program itself."""
-        wanted = {f"SLURM_JOB_ID={self.number}", f"SLURM_PROCID={rank}", "SLURM_STEP_ID=0"}
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                words = (entry / "environ").read_text(errors="replace").split("\0")
-                if wanted <= set(words) and (entry / "comm").read_text() == "trainer\n":
-                    os.kill(int(entry.name), signal.SIGKILL)
-                    return
+                variables = dict(word.split("=", 1) for word in (entry / "environ").read_text(errors="replace").split("\0") if "=" in word)
+                is_program = (entry / "comm").read_text() == "trainer\n"
             except OSError:
                 continue
+            # What mpirun starts has the variables of its own step too.
+            given = [variables[name] for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID") if name in variables]
+            if is_program and variables.get("SLURM_JOB_ID") == self.number and given[:1] == [str(rank)]:
+                os.kill(int(entry.name), signal.SIGKILL)
+                return
         self.fail(f"rank {rank} has no process")
 
     def await_end(self, seconds=160):

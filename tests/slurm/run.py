@@ -43,6 +43,7 @@ def run_case(case, name, site, uncut):
 def run_site(extra, chosen, workspace, trainer, uncut):
     label = extra or "no RequeueExit"
     wanted = [case for case in cases.SITES[extra] if not chosen or case.__name__ in chosen]
+    wanted += [case for case in cases.TRIALS if not extra and case.__name__ in chosen]
     with cluster.Cluster(workspace / label.replace(" ", "-"), extra) as slurm:
         site = jobs.Site(slurm, trainer)
         with concurrent.futures.ThreadPoolExecutor(max_workers=max(len(wanted), 1)) as pool:
