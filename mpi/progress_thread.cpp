@@ -82,10 +82,14 @@ void ProgressThread::wait(const Work& work) {
 }
 
 void ProgressThread::run() {
-  // Signals are for other threads: Intel MPI takes an interrupted system call for a lost connection.
+  // Signals are for other threads.
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  // USR1 asks this program to stop. MPICH and Intel MPI take it for news of lost processes; where Slurm's PMI
+  // knows no such news, that ends the rank.
+  struct sigaction own {};
+  ::sigaction(SIGUSR1, nullptr, &own);
   int thread_level = 0;
   Position position;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &thread_level);
@@ -96,6 +100,7 @@ void ProgressThread::run() {
     MPI_Comm_rank(MPI_COMM_WORLD, &position.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &position.ranks);
   }
+  ::sigaction(SIGUSR1, &own, nullptr);
   const bool runs = position.problem.empty();
   {
     const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/doctor_ranks.h"
 #include "apps/trainer/doctor_reading.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
@@ -31,6 +32,7 @@
 #include "core/ranks/identity.h"
 #include "core/ranks/launcher.h"
 #include "core/ranks/mpi_library.h"
+#include "core/ranks/placement.h"
 #include "core/recipe/reading_speed.h"
 #include "cpu/backend.h"
 
@@ -156,8 +158,9 @@ int64_t ranks_of_launch() try { return launched_as().ranks; } catch (const Error
 }
 
 /// Those of this machine, of its GPUs, and of the working directory, where runs are written.
-std::vector<Finding> find_all(const Json& cuda) {
-  const HostFacts facts = host_facts();
+std::vector<Finding> find_all(const Json& cuda, bool among_ranks) {
+  HostFacts facts = host_facts();
+  if (among_ranks) facts.allowed_cores = facts.cores;  // placement_findings judges the ranks together
   std::vector<Finding> findings = machine_findings(facts);
   const auto add = [&](const std::vector<Finding>& more) {
     findings.insert(findings.end(), more.begin(), more.end());
@@ -237,8 +240,24 @@ int doctor_command(const Arguments& arguments) {
   }
   std::optional<ReadingSpeed> reading;
   if (!arguments.path.empty()) reading = measure_reading(arguments.path);
+  std::vector<RankPlacement> ranks;
+  std::string problem;
+  try {
+    const RankIdentity identity = launched_as();
+    if (!identity.is_alone()) ranks = placements_of_ranks(identity, devices_of(cuda));
+    if (!ranks.empty() && identity.rank > 0) return 0;  // rank 0 prints the line of each
+  } catch (const Error& found) {
+    problem = found.what();
+  }
   std::vector<Section> sections = {device_section(), cpu_section(), cuda_section(cuda), rank_section()};
-  const std::vector<Finding> findings = find_all(cuda);
+  std::vector<Finding> findings = find_all(cuda, !ranks.empty());
+  if (!problem.empty()) sections.back().print("the ranks", problem);
+  if (!ranks.empty()) {
+    sections.emplace_back("ranks").rows = placement_rows(ranks);
+    const std::vector<Finding> placed = placement_findings(ranks);
+    findings.insert(findings.end(), placed.begin(), placed.end());
+    sort_worst_first(findings);
+  }
   if (arguments.json) {
     print_as_json(sections, findings, reading);
   } else {

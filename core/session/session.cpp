@@ -5,6 +5,7 @@
 
 #include "core/base/printable.h"
 #include "core/engine/group_operations.h"
+#include "core/host/processors.h"
 #include "core/host/slurm.h"
 #include "core/host/time_limit.h"
 #include "core/recipe/memory_fit.h"
@@ -121,6 +122,9 @@ ExitCode run_session(std::shared_ptr<const Recipe> recipe, const OpenDevice& ope
                      StopSignals& signals, Progress& progress, const SessionRequest& request) {
   signals.set_grace(recipe->run.grace_period);
   const RankIdentity identity = launched_as();
+  // Before anything takes memory, which comes from the NUMA node of the thread that first writes to it.
+  const std::optional<std::string> unbound = bind_to_share(identity.local_rank, identity.local_ranks);
+  if (unbound) Log(progress, fmt::format("rank {}: ", identity.rank)).warn(*unbound);
   const RunSpec spec = launched_spec(std::move(recipe), identity);
   const Membership membership(spec, identity);
   if (membership.is_finished()) {

@@ -122,4 +122,19 @@ TEST_CASE("a GPU's description is written where there is a GPU, else the reason,
   }
 }
 
+TEST_CASE("under a launcher the doctor prints one report, with a line for each rank") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  const Outcome outcome = run_ranks(under_mpirun(3, "doctor"), workspace.path());
+  INFO(outcome.errors);
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.output,
+             Matches("trainer [^]*\nranks\n +host +cores +threads +NUMA +address +GPU +MPI[^]*"
+                     "\n  rank 0 +[^]*\n  rank 1 +[^]*\n  rank 2 +[^\n]*Open MPI[^]*"));
+  CHECK(outcome.output.find("\nseveral processes\n") == outcome.output.rfind("\nseveral processes\n"));
+  if (thread_limit(1).value < 3)
+    CHECK_THAT(outcome.output,
+               ContainsSubstring("the 3 ranks on ") && ContainsSubstring(" have 3 threads on "));
+}
+
 }  // namespace trainer

@@ -168,6 +168,41 @@ TEST_CASE("hyperthreads of a core count once; a processor of unknown topology is
   CHECK(online_processors(root.path()).empty());
 }
 
+TEST_CASE("a share of processors has whole cores, and nodes of its own where they divide evenly") {
+  const test::ScratchDirectory root;
+  const auto share = [&](const Numbers& processors, int64_t processes) {
+    std::vector<Numbers> shares;
+    for (int64_t place = 0; place < processes; ++place)
+      shares.push_back(share_of_processors(processors, place, processes, root.path()));
+    return shares;
+  };
+  const Numbers all = {0, 1, 2, 3, 4, 5, 6, 7};
+  CHECK(share(all, 2) == std::vector<Numbers>{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  CHECK(numa_nodes_of(all, root.path()).empty());
+  // Two hyperthreads a core, four apart; cores take turns among two nodes.
+  for (const int64_t number : all) {
+    const auto topology = root / ("sys/devices/system/cpu/cpu" + std::to_string(number) + "/topology");
+    fs::create_directories(topology);
+    test::put(topology / "thread_siblings_list",
+              std::to_string(number % 4) + "," + std::to_string(number % 4 + 4) + "\n");
+  }
+  for (const auto& [node, list] : {std::pair("0", "0,2,4,6\n"), std::pair("1", "1,3,5,7\n")}) {
+    const auto folder = root / (std::string("sys/devices/system/node/node") + node);
+    fs::create_directories(folder);
+    test::put(folder / "cpulist", list);
+  }
+  test::put(root / "sys/devices/system/node/online", "0-1\n");
+  CHECK(numa_nodes_of(all, root.path()) == Numbers{0, 1});
+  CHECK(numa_nodes_of({1, 5}, root.path()) == Numbers{1});
+  CHECK(share(all, 2) == std::vector<Numbers>{{0, 2, 4, 6}, {1, 3, 5, 7}});
+  CHECK(share(all, 4) == std::vector<Numbers>{{0, 4}, {2, 6}, {1, 5}, {3, 7}});
+  CHECK(share(all, 3) == std::vector<Numbers>{{0, 4}, {2, 6}, {1, 5}});  // all have as many
+  CHECK(share(all, 5).front() == all);                                   // not a core for each
+  CHECK(share({0, 1, 2, 3}, 2) == std::vector<Numbers>{{0, 2}, {1, 3}});
+  CHECK(processor_list_text({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8");
+  CHECK(processor_list_text({}).empty());
+}
+
 TEST_CASE("an affinity that OpenMP may have set is not the process's") {
   test::Environment environment;
   for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"})
