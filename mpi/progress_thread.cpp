@@ -29,6 +29,31 @@ std::string text_of(int code) {
   return std::string(text.data(), static_cast<size_t>(length));
 }
 
+/// In this thread, and in those that MPI starts: signals are for the others.
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+/// The handlers of signals that ask the program to stop, which the start of MPI must not replace. MPICH takes
+/// USR1 for news of lost processes, which ends the rank if Slurm's PMI has no such news. Intel MPI ends the
+/// process at TERM.
+class OwnHandlers {
+ public:
+  OwnHandlers() {
+    for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &handlers_[i]);
+  }
+  void restore() const {
+    for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &handlers_[i], nullptr);
+  }
+
+ private:
+  static constexpr std::array kSignals = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2,
+                                          SIGALRM, SIGTERM, SIGXCPU, SIGPWR};
+  std::array<struct sigaction, kSignals.size()> handlers_{};
+};
+
 }  // namespace
 
 ProgressThread::ProgressThread(std::chrono::seconds timeout, std::function<void(const std::string&)> on_late)
@@ -82,14 +107,8 @@ void ProgressThread::wait(const Work& work) {
 }
 
 void ProgressThread::run() {
-  // Signals are for other threads.
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  // USR1 asks this program to stop. MPICH and Intel MPI take it for news of lost processes; where Slurm's PMI
-  // knows no such news, that ends the rank.
-  struct sigaction own {};
-  ::sigaction(SIGUSR1, nullptr, &own);
+  block_signals();
+  const OwnHandlers own;
   int thread_level = 0;
   Position position;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &thread_level);
@@ -100,7 +119,7 @@ void ProgressThread::run() {
     MPI_Comm_rank(MPI_COMM_WORLD, &position.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &position.ranks);
   }
-  ::sigaction(SIGUSR1, &own, nullptr);
+  own.restore();
   const bool runs = position.problem.empty();
   {
     const std::lock_guard lock(mutex_);
