@@ -107,6 +107,32 @@ std::string condition(const RunHistory& history) {
   return text;
 }
 
+constexpr size_t kMostRanks = 64;  // that are printed
+
+/// A line for each of several ranks: what it last did, and its times in the last interval of training.
+std::string rank_table(const RunOverview& run, const RunHistory& history) {
+  if (run.rank_states.empty()) return "";
+  const auto time_of = [&](size_t rank, const char* key) {
+    const std::string name = fmt::format("rank{}_{}", rank, key);
+    const auto value = history.training.empty() ? std::nullopt : number_in(history.training.back(), name);
+    return value ? fmt::format("{:.1f}", *value) : std::string("-");
+  };
+  size_t host = 4;
+  for (const RankState& rank : run.rank_states) host = std::max(host, rank.host.size());
+  std::string text = fmt::format("rank  {:<{}}  {:<24} {:>9}  computing ms  data wait ms      memory\n",
+                                 "host", host, "state", "step");
+  for (size_t i = 0; i < std::min(run.rank_states.size(), kMostRanks); ++i) {
+    const RankState& rank = run.rank_states[i];
+    const std::string state = rank.activity + (rank.waits ? ", waiting" : "");
+    text += fmt::format("{:>4}  {:<{}}  {:<24} {:>9}  {:>12}  {:>12}  {:>10}\n", i, one_line(rank.host), host,
+                        state, rank.step, time_of(i, "compute_ms"), time_of(i, "data_wait_ms"),
+                        human_bytes(rank.bytes));
+  }
+  if (run.rank_states.size() > kMostRanks)
+    text += fmt::format("and {} more ranks\n", run.rank_states.size() - kMostRanks);
+  return text;
+}
+
 std::string latest(const RunOverview& run, const RunHistory& history) {
   const size_t count = history.validation.size(), begin = count - std::min(count, kLatest);
   size_t steps = 0, epochs = 0;
@@ -142,7 +168,8 @@ std::string view_of(const RunOverview& run, size_t width) {
   const RunHistory history = read_history(run.directory);
   if (history.training.empty() && history.validation.empty())
     return printable(head(run, width) + "no metrics yet\n");
-  return printable(head(run, width) + condition(history) + curves(history, width) + latest(run, history));
+  return printable(head(run, width) + condition(history) + rank_table(run, history) + curves(history, width) +
+                   latest(run, history));
 }
 
 /// What a run or a sweep looks like now.

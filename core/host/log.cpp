@@ -20,10 +20,12 @@ void Log::attach(const std::filesystem::path& path) {
 
 void Log::write(std::string_view level, std::string_view text) {
   const std::string shown = printable(text);
-  screen_.print_line(fmt::format("{}{}{}", level, prefix_, shown));
-  if (file_.get() < 0) return;
+  if (prefix_.empty() || !level.empty()) screen_.print_line(fmt::format("{}{}{}", prefix_, level, shown));
+  if (file_.get() < 0 && !taker_) return;
   const std::string line =
       fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}{}\n", fmt::gmtime(std::time(nullptr)), level, shown);
+  if (taker_) taker_(line);
+  if (file_.get() < 0) return;
   const int failure = write_all(file_.get(), line);
   if (failure == 0) return;
   file_.reset();

@@ -44,6 +44,7 @@ std::string encode_status(const RankStatus& status) {
       .number(status.waits ? 1 : 0)
       .number(static_cast<uint64_t>(status.changes))
       .number(static_cast<uint64_t>(status.first_step))
+      .number(static_cast<uint64_t>(status.bytes))
       .take();
 }
 
@@ -53,6 +54,7 @@ RankStatus decode_status(BodyReader& body) {
   status.waits = body.below(2) == 1;
   status.changes = static_cast<int64_t>(body.number());
   status.first_step = static_cast<int64_t>(body.number());
+  status.bytes = static_cast<int64_t>(body.number());
   return status;
 }
 
@@ -160,6 +162,9 @@ void Coordinator::handle(size_t rank, const Frame& frame) {
     const auto code = static_cast<ExitCode>(body.below(256));
     peer.has_left = true;
     if (const std::string reason = body.text(); code != ExitCode::done) lose(code, reason);
+  } else if (frame.kind == FrameKind::line) {
+    const std::string text = body.text();
+    if (request_.on_line) request_.on_line(static_cast<int64_t>(rank), text);
   } else if (frame.kind == FrameKind::answer && rank == asked_) {
     answer_ = body.text();
     asked_ = 0;
@@ -188,6 +193,12 @@ void Coordinator::ask(int64_t rank, const std::string& request) {
   if (!peer.connection) throw std::logic_error("rank 0 asks a rank that it is not connected to");
   asked_ = static_cast<size_t>(rank);
   peer.connection->send(encode(FrameKind::request, BodyWriter().text(request).take()));
+}
+
+std::vector<RankOverview> Coordinator::overview() const {
+  std::vector<RankOverview> all;
+  for (const Peer& peer : peers_) all.push_back({peer.host, peer.status});
+  return all;
 }
 
 void Coordinator::send_to_all(const std::string& frame) {

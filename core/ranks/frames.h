@@ -24,9 +24,10 @@ enum class FrameKind : uint8_t {
   gathered,
   exiting,
   request,
-  answer
+  answer,
+  line
 };
-constexpr uint8_t kFrameKinds = 12;
+constexpr uint8_t kFrameKinds = 13;
 
 struct Frame {
   FrameKind kind;

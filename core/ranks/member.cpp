@@ -132,6 +132,10 @@ void Member::contribute(int64_t round, const std::string& text) {
       encode(FrameKind::contribution, BodyWriter().number(static_cast<uint64_t>(round)).text(text).take()));
 }
 
+void Member::send_line(const std::string& text) {
+  if (!closed_) connection_->send(encode(FrameKind::line, BodyWriter().text(text).take()));
+}
+
 void Member::ask(int64_t, const std::string&) {
   throw std::logic_error("only rank 0 asks other ranks");
 }

@@ -55,6 +55,10 @@ class Participant {
   virtual void contribute(int64_t round, const std::string& text) = 0;
   /// Sends a request to another rank.
   virtual void ask(int64_t rank, const std::string& request) = 0;
+  /// Sends a line of this rank's log to rank 0.
+  virtual void send_line(const std::string& text) = 0;
+  /// All ranks, on rank 0.
+  virtual std::vector<RankOverview> overview() const = 0;
   /// Answers the requests of rank 0 from now on.
   void answer_with(std::function<std::string(const std::string&)> answer) { answers_ = std::move(answer); }
 
@@ -93,6 +97,8 @@ class Coordinator final : public Participant {
   bool has_closed() const override;
   void contribute(int64_t round, const std::string& text) override { collect(0, round, text); }
   void ask(int64_t rank, const std::string& request) override;
+  void send_line(const std::string&) override {}
+  std::vector<RankOverview> overview() const override;
 
  private:
   /// A connection that has not proven the secret yet.
@@ -149,6 +155,8 @@ class Member final : public Participant {
   bool has_closed() const override;
   void contribute(int64_t round, const std::string& text) override;
   void ask(int64_t rank, const std::string& request) override;
+  void send_line(const std::string& text) override;
+  std::vector<RankOverview> overview() const override { return {}; }
 
  private:
   bool join(const Endpoint& rank_0, Connection::Clock::time_point end);

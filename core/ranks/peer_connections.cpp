@@ -115,6 +115,17 @@ void PeerConnections::answer_with(std::function<std::string(const std::string&)>
   participant_->answer_with(std::move(answer));
 }
 
+void PeerConnections::send_line(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  participant_->send_line(text);
+  wake();  // the thread sends what did not fit
+}
+
+std::vector<RankOverview> PeerConnections::overview() const {
+  const std::lock_guard lock(mutex_);
+  return participant_->overview();
+}
+
 std::string PeerConnections::straggler() const {
   const std::lock_guard lock(mutex_);
   return participant_->straggler();

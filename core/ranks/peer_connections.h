@@ -28,6 +28,14 @@ struct PeerConnectionsRequest {
   /// Called once, by a thread of its own, if another rank is lost or has announced its exit: with the exit
   /// code for this rank, and the reason.
   std::function<void(ExitCode code, const std::string& text)> on_lost;
+  /// On rank 0: called for each line that another rank's send_line has sent, by a thread of the connections.
+  std::function<void(int64_t rank, const std::string& text)> on_line = nullptr;
+};
+
+/// A rank as rank 0 last heard of it.
+struct RankOverview {
+  std::string host;
+  RankStatus status;
 };
 
 /// The connections of a run: one between rank 0 and each other rank. They carry heartbeats, gather texts, let
@@ -55,6 +63,11 @@ class PeerConnections {
   /// connections, which heartbeats wait for, and no longer once this is called with another one. Without one
   /// requests stay unanswered.
   void answer_with(std::function<std::string(const std::string&)> answer);
+
+  /// On another rank: sends a line of its log to rank 0. Does not wait. Any thread may call it.
+  void send_line(const std::string& text);
+  /// On rank 0: all ranks.
+  std::vector<RankOverview> overview() const;
 
   /// The rank that the others wait for, with its host and status: "rank 1 on HOST, at step 17: computing". ""
   /// if there is none.

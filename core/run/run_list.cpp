@@ -212,6 +212,7 @@ std::optional<RunOverview> look_at_run(const fs::path& directory) {
   if (status) {
     run.step = std::max(run.step, status->step);
     run.steps = status->steps;
+    run.rank_states = status->ranks;
     run.updated = std::max(run.updated, status->updated);
     // The end of an earlier process says nothing about the one that runs now.
     const bool ended = run.state != RunCondition::running && run.state != RunCondition::lost;

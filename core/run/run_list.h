@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/run/status.h"
+
 namespace trainer {
 
 /// A run's state as seen from outside.
@@ -34,6 +36,7 @@ struct RunOverview {
   std::optional<double> loss;           ///< of the last interval of training
   std::optional<double> samples_per_s;  ///< of all ranks; median of the last intervals
   int64_t ranks = 1;                    ///< in the last interval
+  std::vector<RankState> rank_states;   ///< what each last did; empty for one process
   bool on_gpu = false;                  ///< likewise
   int64_t updated = 0;                  ///< when the run last wrote, in Unix seconds
   std::optional<int64_t> exit_code;

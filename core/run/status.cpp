@@ -40,12 +40,33 @@ class StatusReader {
     valid_ = valid_ && value != nullptr && value->is_text();
     return valid_ ? value->text() : "";
   }
+  bool truth(const char* key) {
+    const Json* value = object_.find(key);
+    valid_ = valid_ && value != nullptr && value->is_boolean();
+    return valid_ && value->boolean();
+  }
   bool has(const char* key) const { return object_.contains(key); }
 
  private:
   const Json& object_;
   bool valid_;
 };
+
+/// Nothing if it is not a list of ranks.
+std::optional<std::vector<RankState>> ranks_in(const Json& list) {
+  std::vector<RankState> ranks;
+  if (!list.is_array()) return std::nullopt;
+  for (const Json& each : list.items()) {
+    StatusReader reader(each);
+    ranks.push_back({.host = reader.text("host"),
+                     .activity = reader.text("activity"),
+                     .step = reader.integer("step"),
+                     .waits = reader.truth("waits"),
+                     .bytes = reader.integer("bytes")});
+    if (!reader.valid()) return std::nullopt;
+  }
+  return ranks;
+}
 
 }  // namespace
 
@@ -60,6 +81,15 @@ void write_status(const std::filesystem::path& path, RunStatus status) {
   if (status.pause_after) json["pause_after"] = *status.pause_after;
   if (status.began_at) json["began_at"] = *status.began_at;
   if (status.exit_code) json["exit_code"] = *status.exit_code;
+  if (!status.ranks.empty()) {
+    Json& ranks = json["ranks"] = Json::array();
+    for (const RankState& rank : status.ranks)
+      ranks.push_back({{"host", rank.host},
+                       {"activity", rank.activity},
+                       {"step", rank.step},
+                       {"waits", rank.waits},
+                       {"bytes", rank.bytes}});
+  }
   if (!status.message.empty()) json["message"] = std::move(status.message);
   // A message may quote a file's name, which need not be UTF-8.
   write_atomically(path, json.dump(2, Json::NotUtf8::replace) + "\n");
@@ -79,6 +109,11 @@ std::optional<RunStatus> parse_status(std::string_view text) {
   if (reader.has("began_at")) status.began_at = reader.integer("began_at");
   if (reader.has("exit_code")) status.exit_code = reader.integer("exit_code");
   if (reader.has("message")) status.message = reader.text("message");
+  if (reader.has("ranks")) {
+    auto ranks = ranks_in(*json.find("ranks"));
+    if (!ranks) return std::nullopt;
+    status.ranks = *std::move(ranks);
+  }
   return reader.valid() ? std::optional(status) : std::nullopt;
 }
 
@@ -88,11 +123,12 @@ std::optional<RunStatus> read_status(const std::filesystem::path& path) {
 }
 
 void StatusKeeper::running(int64_t step) {
-  constexpr double kSeconds = 10;
+  const double kSeconds = ranks_ ? 2 : 10;  // `trainer watch` shows what each does
   now_.step = step;
   const double now = steady_seconds();
   if (now < next_) return;
   next_ = now + kSeconds;
+  if (ranks_) now_.ranks = ranks_();
   write();
 }
 
@@ -101,6 +137,7 @@ ExitCode StatusKeeper::end(RunStatus::State state, int64_t step, ExitCode code, 
   now_.step = step;
   now_.exit_code = static_cast<int64_t>(code);
   now_.message = message;
+  if (ranks_) now_.ranks = ranks_();
   write();
   return code;
 }

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -14,6 +16,15 @@ namespace trainer {
 
 /// The name of the file in a run's directory.
 constexpr const char* kStatusFile = "status.json";
+
+/// One of several ranks, in the run's report.
+struct RankState {
+  std::string host;
+  std::string activity;  ///< "computing"
+  int64_t step = 0;
+  bool waits = false;  ///< for other ranks
+  int64_t bytes = 0;   ///< of the host's memory
+};
 
 /// A run's own report of its state.
 struct RunStatus {
@@ -30,6 +41,7 @@ struct RunStatus {
   std::optional<int64_t> began_at;     ///< the step after which the writer started or resumed
   std::optional<int64_t> exit_code;    ///< of a process that has ended
   std::string message;                 ///< why it ended; empty if there is nothing to say
+  std::vector<RankState> ranks;        ///< empty if there is one process
   int64_t pid = 0;                     ///< of the writer
   std::string host;                    ///< of the writer
   int64_t updated = 0;                 ///< when it was written, in Unix seconds
@@ -57,6 +69,8 @@ class StatusKeeper {
     if (pause_after > 0) now_.pause_after = pause_after;
   }
 
+  /// Asks for the ranks whenever it writes that the run goes on.
+  void ask_ranks(std::function<std::vector<RankState>()> ranks) { ranks_ = std::move(ranks); }
   /// Writes from time to time.
   void running(int64_t step);
   /// Returns `code`.
@@ -67,6 +81,7 @@ class StatusKeeper {
 
   std::filesystem::path path_;
   RunStatus now_;
+  std::function<std::vector<RankState>()> ranks_;
   double next_ = 0;  ///< when it is due
 };
 

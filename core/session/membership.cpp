@@ -107,8 +107,14 @@ PeerConnectionsRequest Membership::connections_request(const Secret& secret, std
           .host = host_name(),
           .secret = secret,
           .timeout = timeout,
-          .status = [this] { return group_->status(); },
-          .on_lost = [this](ExitCode code, const std::string& why) { on_lost(code, why); }};
+          .status =
+              [this] {
+                RankStatus status = group_->status();
+                status.bytes = resident_bytes();
+                return status;
+              },
+          .on_lost = [this](ExitCode code, const std::string& why) { on_lost(code, why); },
+          .on_line = [this](int64_t rank, const std::string& line) { logs_.add(rank, line); }};
 }
 
 /// MPI passes on the address of rank 0, and the secret if the environment has none.
@@ -282,7 +288,23 @@ Failure Membership::failure_of(const std::exception& problem) const {
 }
 
 std::string Membership::prefix() const {
-  return is_rank_0() ? "" : fmt::format("rank {}: ", identity_.rank);
+  return is_rank_0() ? "" : fmt::format("[rank {}, {}] ", identity_.rank, host_name());
+}
+
+void Membership::pass_on(Log& log) const {
+  if (peers_ && !is_rank_0()) log.pass_on([this](const std::string& line) { peers_->send_line(line); });
+}
+
+std::vector<RankState> Membership::ranks() const {
+  std::vector<RankState> all;
+  if (!peers_) return all;
+  for (const RankOverview& rank : peers_->overview())
+    all.push_back({.host = rank.host,
+                   .activity = name_of(rank.status.activity),
+                   .step = rank.status.step,
+                   .waits = rank.status.waits,
+                   .bytes = rank.status.bytes});
+  return all;
 }
 
 void Membership::require_same_plan(const Plan& plan, const Program& program,

@@ -9,15 +9,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/data/source.h"
 #include "core/engine/executable.h"
 #include "core/engine/process_group.h"
 #include "core/host/library_exit.h"
+#include "core/host/log.h"
 #include "core/ranks/identity.h"
 #include "core/ranks/peer_connections.h"
 #include "core/recipe/run_spec.h"
+#include "core/run/rank_logs.h"
+#include "core/run/status.h"
 
 namespace trainer {
 
@@ -49,8 +53,14 @@ class Membership {
   /// The failure that an exception stands for, in the words of the rank that has failed. Waits a few seconds
   /// for these.
   Failure failure_of(const std::exception& problem) const;
-  /// "rank 3: "; "" on rank 0.
+  /// "[rank 3, node2] "; "" on rank 0.
   std::string prefix() const;
+  /// On another rank than 0: from now on rank 0 gets what this log says.
+  void pass_on(Log& log) const;
+  /// On rank 0: from now on what the other ranks say is in this directory of the run.
+  void keep_logs(const std::filesystem::path& run) const { logs_.open(run); }
+  /// On rank 0: all ranks; nothing if it is alone.
+  std::vector<RankState> ranks() const;
 
   /// Throws Error (exit 69) if these ranks cannot train on that type of device, or if rank 0 trains on
   /// another one, `of_rank_0`.
@@ -75,6 +85,7 @@ class Membership {
   std::optional<LibraryExit> mpi_exit_;
   bool has_mpi_ = false, is_finished_ = false;
   mutable std::atomic<bool> leaves_ = false;
+  mutable RankLogs logs_;
   std::promise<std::string> reason_;  ///< of another rank that has failed
   std::shared_future<std::string> reason_of_other_ = reason_.get_future();
   std::unique_ptr<ProcessGroup> group_;

@@ -56,6 +56,7 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
   ProcessGroup& all = membership.group();
   require_same_settings(given, request, all);
   Log log(progress, membership.prefix());
+  membership.pass_on(log);
   TimeLimit limit(given.recipe().run.max_wall_time, log);
   signals.end_after(limit.seconds_left());
   run_on_all(all, [&] { require_data(given.recipe()); });
@@ -124,7 +125,7 @@ ExitCode run_session(std::shared_ptr<const Recipe> recipe, const OpenDevice& ope
   const RankIdentity identity = launched_as();
   // Before anything takes memory, which comes from the NUMA node of the thread that first writes to it.
   const std::optional<std::string> unbound = bind_to_share(identity.local_rank, identity.local_ranks);
-  if (unbound) Log(progress, fmt::format("rank {}: ", identity.rank)).warn(*unbound);
+  if (unbound) Log(progress, fmt::format("[rank {}] ", identity.rank)).warn(*unbound);
   const RunSpec spec = launched_spec(std::move(recipe), identity);
   const Membership membership(spec, identity);
   if (membership.is_finished()) {

@@ -237,6 +237,10 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   warn_of_no_progress(run);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step(),
                       job.settings.pause_after);
+  if (run.membership.has_peers()) {
+    status.ask_ranks([&] { return run.membership.ranks(); });
+    run.membership.keep_logs(directory.path());
+  }
   RankCheckpoints shared(run.membership, executable, &checkpoints, nullptr, job.checkpoints);
   const auto on_evaluation = [&, names = machine.train.source->class_names()](int64_t step,
                                                                               const Evaluation& evaluation) {

@@ -55,6 +55,26 @@ TEST_CASE("two ranks: unreadable samples of both count against one budget, and a
                                                            ContainsSubstring("train/dark/115.png"));
 }
 
+TEST_CASE("two ranks: what rank 1 says is in a file of the run, and watch has a line for each") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  const Outcome outcome = run_ranks(
+      "\"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2 device.threads=1 run.output_dir=run",
+      workspace.path());
+  INFO(outcome.errors);
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(workspace.read("run/ranks/1.log"),
+             Catch::Matchers::Matches("[0-9T:-]+Z device: cpu [^]*Z step [0-9]+ epoch [^]*"));
+  const auto ranks = nlohmann::json::parse(workspace.read("run/status.json"))["ranks"];
+  REQUIRE(ranks.size() == 2);
+  CHECK(ranks[1]["bytes"] > 1'000'000);
+  const std::string view = run_trainer({"watch", "run"}, workspace.path()).output;
+  CHECK_THAT(view, ContainsSubstring("rank  host") && ContainsSubstring("\n   0  ") &&
+                       ContainsSubstring("\n   1  "));
+  CHECK(run_trainer({"runs", "."}, workspace.path()).code == 0);
+}
+
 TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whichever split has them") {
   if (!has_mpi()) return;
   const Workspace workspace;
