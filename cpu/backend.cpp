@@ -168,6 +168,7 @@ class CpuPlanner final : public Planner {
   std::map<std::string, std::string> facts() const override {
     return {{"onednn", onednn_version()},
             {"processor", processor_name()},
+            {"instructions", cpu::instructions_in_use()},
             {fact_name::kThreads, std::to_string(omp_get_max_threads())}};
   }
 
@@ -220,6 +221,10 @@ class CpuDevice final : public Device {
 /// single core since.
 int available_threads() {
   return std::max(1, omp_get_num_procs());
+}
+
+void limit_cpu_instructions(const std::string& name) {
+  cpu::limit_instructions(name);
 }
 
 std::string processor_name() {

@@ -25,6 +25,11 @@ struct HostMemory {
 Backend make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false,
                          ProcessGroup* group = nullptr, bool own_winograd = true, HostMemory memory = {});
 
+/// Keeps CPU backends from vector instructions beyond these: "sse41", "avx2", "avx512", "avx512_vnni" or
+/// "avx512_bf16". Call it before the first backend is made. It takes precedence over ONEDNN_MAX_CPU_ISA.
+/// Throws Error (exit 69) if this processor does not have them.
+void limit_cpu_instructions(const std::string& name);
+
 /// Processors that the process's affinity allows, whatever limits its time on them.
 int available_threads();
 

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 
 #include "cpu/backend.h"
 #include "cpu/parallel.h"
@@ -64,6 +67,21 @@ class PrimitiveKernel final : public Kernel {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
+struct Instructions {
+  std::string_view name;
+  dnnl::cpu_isa isa;
+};
+
+/// Each has those before it.
+constexpr std::array<Instructions, 5> kInstructions = {{{"sse41", dnnl::cpu_isa::sse41},
+                                                        {"avx2", dnnl::cpu_isa::avx2},
+                                                        {"avx512", dnnl::cpu_isa::avx512_core},
+                                                        {"avx512_vnni", dnnl::cpu_isa::avx512_core_vnni},
+                                                        {"avx512_bf16", dnnl::cpu_isa::avx512_core_bf16}}};
+
+/// By limit_instructions.
+bool are_chosen = false;
+
 }  // namespace
 
 dnnl::memory::data_type to_onednn(DType dtype) {
@@ -84,7 +102,29 @@ dnnl::memory::data_type to_onednn(DType dtype) {
   return dnnl::memory::data_type::undef;
 }
 
+void limit_instructions(const std::string& name) {
+  const auto* const row = std::ranges::find(kInstructions, name, &Instructions::name);
+  if (row == kInstructions.end()) throw std::logic_error("unknown instructions: " + name);
+  static const dnnl::status set = dnnl::set_max_cpu_isa(row->isa);
+  if (set != dnnl::status::success && set != dnnl::status::unimplemented)
+    throw std::logic_error("oneDNN was used before its instructions were chosen");
+  are_chosen = true;
+  if (instructions_in_use() == name) return;
+  throw Error(ExitCode::no_device,
+              fmt::format("device.instructions={}: this processor has {} at most; write that, or auto", name,
+                          instructions_in_use()));
+}
+
+std::string instructions_in_use() {
+  std::string best = "none";
+  for (const Instructions& each : kInstructions) {
+    if (may_use(each.isa)) best = each.name;
+  }
+  return best;
+}
+
 void avoid_amx() {
+  if (are_chosen) return;
   if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return;
   static const dnnl::status set = dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
   // Built for another processor, oneDNN has no such choice, and no AMX.

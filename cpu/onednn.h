@@ -30,6 +30,13 @@ struct OneDnn {
 /// the environment variable ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) makes the choice.
 void avoid_amx();
 
+/// The same with a choice of its own: at most these, "avx2". Throws Error (exit 69) if the processor does not
+/// have them.
+void limit_instructions(const std::string& name);
+
+/// The name of those that are used: "avx512_vnni".
+std::string instructions_in_use();
+
 /// Whether oneDNN may use these instructions here. Loops of our own follow it, so that the environment
 /// variable restricts both.
 bool may_use(dnnl::cpu_isa wanted);

@@ -58,6 +58,7 @@ Backend open_device(const RunSpec& spec, Tuning& tuning, const DeviceChoice& dev
     const int64_t threads = device.threads.name.starts_with(kCores)
                                 ? std::min<int64_t>(device.threads.value, available_threads())
                                 : device.threads.value;
+    if (section.instructions != "auto") limit_cpu_instructions(section.instructions);
     return make_cpu_backend(static_cast<int>(threads), tuning.times_all ? &tuning : nullptr,
                             section.emulate_bf16, group, recipe.runtime.winograd != "off",
                             host_memory(spec.ranks_on_host()));

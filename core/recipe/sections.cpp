@@ -108,6 +108,13 @@ void DeviceSection::declare(Fields& fields) {
       .at_most(1024);
   fields.add("memory", &memory,
              "memory limit; default: all of the device's memory that a cgroup, Slurm or ulimit allows");
+  fields
+      .add("instructions", &instructions,
+           "vector instructions that a CPU uses at most; auto: all it has. Ranks on unlike processors need "
+           "those "
+           "that all have, since they must compute the same bits")
+      .one_of({kAuto, "sse41", "avx2", "avx512", "avx512_vnni", "avx512_bf16"})
+      .does_not_affect_results();
   fields.add("emulate_bf16", &emulate_bf16,
              "emulate amp_bf16 on a processor without bf16 instructions; slow, for tests");
 }

@@ -55,6 +55,7 @@ struct DeviceSection {
   FilePath model = "auto";  ///< or the name of a GPU
   int64_t threads = 0;
   std::optional<ByteSize> memory;
+  std::string instructions = "auto";
   bool emulate_bf16 = false;
   void declare(Fields& fields);
 };

@@ -329,13 +329,12 @@ void Membership::require_same_plan(const Plan& plan, const Program& program,
       if (const std::string& here = facts[name]; here != there)
         different += fmt::format("; {} is {} here and {} there", name, here, there);
     }
-    if (different.empty()) {
-      const auto [here, there] = first_difference(own, first);
-      different = fmt::format(": '{}' here and '{}' there", here, there);
-    }
+    const auto [here, there] = first_difference(own, first);
+    different += fmt::format(": '{}' here and '{}' there", here, there);
     throw Error(ExitCode::recipe,
                 fmt::format("rank {} on {} has another plan than {}{}; start the same program on hosts of "
-                            "one kind, with the same device.threads",
+                            "one kind, with the same device.threads, or set device.instructions to what all "
+                            "processors have",
                             identity_.rank, host_name(), program.mesh.stages > 1 ? "other ranks" : "rank 0",
                             different));
   });

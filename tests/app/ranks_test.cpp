@@ -100,7 +100,9 @@ TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whicheve
   CHECK_FALSE(fs::exists(workspace.path() / "one/run/model.safetensors"));
 }
 
-TEST_CASE("two ranks: a rank with another plan is refused, with the first operation that differs") {
+TEST_CASE(
+    "two ranks: a rank with another plan is refused, with its instructions and the first operation that "
+    "differs") {
   if (!has_mpi()) return;
   const Workspace workspace;
   workspace.write(
@@ -113,10 +115,59 @@ TEST_CASE("two ranks: a rank with another plan is refused, with the first operat
       workspace.path());
   INFO(ends.errors);
   CHECK(ends.code == 78);
-  CHECK_THAT(ends.errors, ContainsSubstring("has another plan than rank 0: 'conv2d ") &&
-                              ContainsSubstring("# model.layers[0].conv2d' here and 'conv2d ") &&
-                              ContainsSubstring("there; start the same program on hosts of one kind"));
+  CHECK_THAT(ends.errors,
+             ContainsSubstring("has another plan than rank 0; instructions is sse41 here and ") &&
+                 ContainsSubstring(" there: 'conv2d ") &&
+                 ContainsSubstring("# model.layers[0].conv2d' here and 'conv2d ") &&
+                 ContainsSubstring("there; start the same program on hosts of one kind"));
   CHECK_FALSE(fs::exists(workspace.path() / "run/model.safetensors"));
+}
+
+TEST_CASE("ranks on unlike processors train with the instructions that both have") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  workspace.write(
+      "rank.sh",
+      "[ $OMPI_COMM_WORLD_RANK = 1 ] && export ONEDNN_MAX_CPU_ISA=AVX2\nexec \"$TRAINER\" \"$@\"\n");
+  const auto train = [&](const std::string& words) {
+    return run_ranks(
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe --bind-to none -n "
+        "2 sh "
+        "rank.sh --config r.yaml device.type=cpu device.threads=1 parallelism.timeout=20s " +
+            words,
+        workspace.path());
+  };
+  const Outcome limited = train("run.output_dir=limited device.instructions=avx2");
+  INFO(limited.errors);
+  if (limited.code == 69) return;  // this processor has fewer
+  CHECK(limited.code == 0);
+  const Outcome unlike = train("run.output_dir=unlike");
+  if (unlike.code == 0) return;  // this processor has no more
+  CHECK(unlike.code == 78);
+  CHECK_THAT(unlike.errors, ContainsSubstring("instructions is avx2 here and avx512") &&
+                                ContainsSubstring("or set device.instructions to what all processors have"));
+}
+
+TEST_CASE("instructions are those that are asked for, or the processor's most are named") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  const auto train = [&](const std::string& before, const std::string& words) {
+    return run_shell(before + "\"$TRAINER\" --config r.yaml device.type=cpu device.threads=1 " + words,
+                     workspace.path());
+  };
+  REQUIRE(train("", "run.output_dir=key device.instructions=sse41").code == 0);
+  REQUIRE(train("ONEDNN_MAX_CPU_ISA=SSE41 ", "run.output_dir=variable").code == 0);
+  CHECK(workspace.read("key/model.safetensors").size() ==
+        workspace.read("variable/model.safetensors").size());
+  CHECK(losses_in(workspace.read("key/metrics.jsonl"), "train") ==
+        losses_in(workspace.read("variable/metrics.jsonl"), "train"));
+  const Outcome unknown = train("", "run.output_dir=unknown device.instructions=mmx");
+  CHECK(unknown.code == 78);
+  CHECK_THAT(unknown.errors, ContainsSubstring("device.instructions"));
+  const Outcome most = train("", "run.output_dir=most device.instructions=avx512_bf16");
+  if (most.code != 0)
+    CHECK_THAT(most.errors, ContainsSubstring("device.instructions=avx512_bf16: this processor has "));
 }
 
 TEST_CASE("two ranks: a key that differs is named before anything begins, unless it is of one rank alone") {
