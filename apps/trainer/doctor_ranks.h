@@ -11,8 +11,8 @@
 
 namespace trainer {
 
-/// The placements of all ranks, exchanged by MPI. `gpus`: of this host. Throws Error (exit 69) if MPI does not
-/// join the ranks.
+/// The placements of all ranks, exchanged by MPI. `gpus`: of this host. Throws Error (exit 69) if MPI does
+/// not join the ranks.
 std::vector<RankPlacement> placements_of_ranks(const RankIdentity& identity, const std::vector<Json>& gpus);
 
 /// A heading and a line for each rank.
