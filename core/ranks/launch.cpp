@@ -94,7 +94,16 @@ int code_of_launcher(int status, const Launcher& launcher, const LaunchRequest& 
   if (launcher.kind == Launcher::Kind::hydra && request.hosts.empty()) {
     const std::vector<int> codes = folder.reported_exit_codes();
     // Hydra returns the code of any rank, also the 0 of one that left early.
-    if (const std::optional<int> code = reported_exit_code(codes, request.ranks)) return *code;
+    const std::optional<int> code = reported_exit_code(codes, request.ranks);
+    // After a signal has ended a rank, MPICH's launcher stops the others by TERM.
+    const bool is_cut_short =
+        code == static_cast<int>(ExitCode::requeue) && !asked && std::ssize(codes) < request.ranks;
+    if (is_cut_short)
+      throw Error(ExitCode::peer_lost,
+                  fmt::format("a rank was ended by a signal, and {} has ended the others; "
+                              "start the same command again",
+                              launcher.name()));
+    if (code) return *code;
     if (status == 0 && folder.have_joined())
       throw Error(ExitCode::peer_lost,
                   fmt::format("{} of the {} ranks have ended without a word; start the same command again",

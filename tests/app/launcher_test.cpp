@@ -232,6 +232,12 @@ TEST_CASE("ranks under Hydra: their own exit codes count, and a launcher's 0 onl
   CHECK(run(met + "echo 78 >1; echo 76 >2; exit 76").code == 78);
   CHECK(run(met + "echo 75 >1; echo 75 >2; exit 0").code == 75);
   CHECK(run(met + "echo 0 >1; echo 0 >2; exit 0").code == 0);
+  for (const char* code : {"75", "9"}) {  // of TERM to the others and of the signal, in the same bits or not
+    const Outcome cut = run(met + "echo 75 >1; exit " + code);
+    CHECK(cut.code == 76);
+    CHECK_THAT(cut.errors,
+               ContainsSubstring("a rank was ended by a signal, and mpirun has ended the others"));
+  }
   const Outcome silent = run(met + "echo 0 >1; exit 0");
   CHECK(silent.code == 76);
   CHECK_THAT(silent.errors, ContainsSubstring("1 of the 2 ranks have ended without a word"));
