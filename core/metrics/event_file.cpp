@@ -69,11 +69,6 @@ std::string framed(const std::string& message) {
   return length + masked_sum(length) + message + masked_sum(message);
 }
 
-/// Axes of a plot, not curves.
-bool is_axis(std::string_view key) {
-  return key == "step" || key == "updates" || key == "epoch" || key == "time";
-}
-
 double wall_seconds() {
   return static_cast<double>(std::time(nullptr));
 }
@@ -81,8 +76,7 @@ double wall_seconds() {
 std::string event_of(const MetricsRecord& record) {
   std::string summary, event;
   pbf_writer values(summary), fields(event);
-  for (const auto& [key, number] : numbers_of(record)) {
-    if (is_axis(key)) continue;
+  for (const auto& [key, number] : curves_of(record)) {
     std::string text;
     pbf_writer value(text);
     value.add_string(kTag, record.split + "/" + key);

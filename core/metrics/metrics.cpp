@@ -202,6 +202,15 @@ NamedNumbers numbers_of(const MetricsRecord& record) {
   return numbers;
 }
 
+NamedNumbers curves_of(const MetricsRecord& record) {
+  NamedNumbers curves = numbers_of(record);
+  std::erase_if(curves, [](const auto& named) {
+    const std::string& key = named.first;
+    return key == "step" || key == "updates" || key == "epoch" || key == "time";
+  });
+  return curves;
+}
+
 std::optional<double> number_in(const MetricsRecord& record, std::string_view key) {
   for (const auto& [name, number] : numbers_of(record))
     if (name == key) return to_double(number);

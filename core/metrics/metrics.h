@@ -59,6 +59,9 @@ void read_records(const std::filesystem::path& path, const std::function<void(co
 /// it is when it comes back from a line.
 NamedNumbers numbers_of(const MetricsRecord& record);
 
+/// The same without the axes of a plot: step, updates, epoch and time.
+NamedNumbers curves_of(const MetricsRecord& record);
+
 /// One of them; NaN too. Nothing if the record lacks it.
 std::optional<double> number_in(const MetricsRecord& record, std::string_view key);
 
