@@ -193,6 +193,16 @@ void add_report_commands(CLI::App& app, Arguments& arguments) {
       ->type_name("DIRECTORY");
 }
 
+void add_track_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* track = app.add_subcommand(
+      "track", "send what an MLflow server does not have of a run yet: metrics, parameters, results");
+  track->add_option("run", arguments.path, "the directory of the run")->required()->type_name("DIRECTORY");
+  track
+      ->add_option("overrides", arguments.overrides,
+                   "logging.mlflow.uri=ADDRESS, logging.mlflow.experiment=NAME: in place of the recipe's")
+      ->type_name("KEY=VALUE");
+}
+
 void add_shell_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* completion =
       app.add_subcommand("completion", "print a script that completes trainer's commands in a shell");
@@ -302,6 +312,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   add_import_command(app, arguments);
   add_watching_commands(app, arguments);
   add_report_commands(app, arguments);
+  add_track_command(app, arguments);
   add_shell_commands(app, arguments);
   add_notes(app, "");
 }
@@ -378,6 +389,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   }
   if (app.got_subcommand("report")) arguments.command = Arguments::Command::report;
   if (app.got_subcommand("watch")) arguments.command = Arguments::Command::watch;
+  if (app.got_subcommand("track")) arguments.command = Arguments::Command::track;
   if (app.got_subcommand("completion")) arguments.command = Arguments::Command::completion;
   if (app.got_subcommand("man")) arguments.command = Arguments::Command::man;
   return arguments;

@@ -124,6 +124,7 @@ struct Arguments {
     compare,
     report,
     watch,
+    track,
     completion,
     man
   };
@@ -173,7 +174,8 @@ struct Arguments {
   PruneArguments prune;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead
-  std::string path;       ///< init, inspect, import, layers, runs, watch; doctor: to be read, empty for none
+  std::string
+      path;  ///< init, inspect, import, layers, runs, watch, track; doctor: to be read, empty for none
   std::string network;    ///< init: a network's name or file; empty: a network is chosen by the data
   std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"

@@ -148,6 +148,13 @@ const std::map<std::string, Notes>& all_notes() {
         "once.",
         "trainer watch runs/resnet-1f7b5899",
         {71, 74}}},
+      {"track",
+       {"A run sends its metrics itself while it trains (logging.mlflow in its recipe). This command sends "
+        "what "
+        "is\nmissing, after a server was gone or a run was killed. Nothing is sent twice.",
+        "trainer track runs/resnet-1f7b5899\n"
+        "trainer track runs/resnet-1f7b5899 logging.mlflow.uri=http://localhost:5000",
+        {65, 71, 74, 75}}},
       {"completion",
        {"", "trainer completion bash > ~/.local/share/bash-completion/completions/trainer", {71, 74}}},
       {"man", {"", "trainer man | man -l -", {71, 74}}},

@@ -20,6 +20,9 @@ const std::vector<std::string>& commands() {
       "train",  "init",   "eval",    "predict", "generate", "export", "prune",      "quantize",
       "plan",   "time",   "tune",    "sweep",   "slurm",    "layers", "data",       "schema",
       "doctor", "import", "inspect", "runs",    "report",   "watch",  "completion", "man"};
+      "train",  "init",    "eval", "predict", "generate", "export", "prune",      "quantize",
+      "plan",   "time",    "tune", "sweep",   "layers",   "data",   "schema",     "doctor",
+      "import", "inspect", "runs", "report",  "watch",    "track",  "completion", "man"};
   return names;
 }
 
@@ -65,7 +68,7 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
   const size_t place = words[0] == "data" || words[0] == "tune" ? 2 : 1;
   const bool takes_recipe = words[0] != "init" && words[0] != "inspect" && words[0] != "import" &&
                             words[0] != "runs" && words[0] != "report" && words[0] != "watch" &&
-                            words[0] != "completion";
+                            words[0] != "track" && words[0] != "completion";
   if (takes_recipe && words.size() > place && is_recipe(words[place]))
     words.insert(words.begin() + static_cast<int64_t>(place), "--config");
   return words;

@@ -33,6 +33,7 @@ int runs_command(const Arguments& arguments);
 int compare_command(const Arguments& arguments);
 int report_command(const Arguments& arguments);
 int watch_command(const Arguments& arguments);
+int track_command(const Arguments& arguments);
 int completion_command(const Arguments& arguments);
 int man_command();
 

@@ -82,6 +82,8 @@ int run(int argc, char** argv) {
       return report_command(*arguments);
     case Arguments::Command::watch:
       return watch_command(*arguments);
+    case Arguments::Command::track:
+      return track_command(*arguments);
     case Arguments::Command::completion:
       return completion_command(*arguments);
     case Arguments::Command::man:

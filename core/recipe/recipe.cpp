@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/base/split.h"
 #include "core/config/environment.h"
 #include "core/config/messages.h"
 #include "core/config/networks.h"
@@ -19,6 +20,7 @@
 #include "core/recipe/run_name.h"
 #include "core/recipe/value_path.h"
 #include "core/tasks/metric.h"
+#include "core/track/address.h"
 
 namespace trainer {
 namespace {
@@ -250,6 +252,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_is_name(run.name, origin_of("run.name"), diagnostics);
   output_directory_checked(identity(), diagnostics);
   check_followed_metrics(diagnostics);
+  check_tracker(diagnostics);
   check_bytes(diagnostics);
   if (model.kind() == InputKind::tokens) return;
   for (const char* section :
@@ -271,6 +274,19 @@ void Recipe::check_bytes(Diagnostics& diagnostics) const {
       origin_of("validation.metrics"),
       fmt::format("bits_per_byte needs the text's bytes, and shards have only tokens; name their "
                   "tokenizer in data.tokenizer, or remove it"));
+}
+
+void Recipe::check_tracker(Diagnostics& diagnostics) const {
+  if (!logging.mlflow_uri) {
+    const Value::Entry* given = find_path(given_, "logging.mlflow");
+    if (given != nullptr && !given->value.entries.empty() && given->value.find("uri") == nullptr)
+      diagnostics.error(origin_of("logging.mlflow"), "missing key 'uri'");
+    return;
+  }
+  if (const std::string problem = address_problem(*logging.mlflow_uri); !problem.empty())
+    diagnostics.error(origin_of("logging.mlflow.uri"), problem);
+  if (trimmed(logging.mlflow_experiment).empty())
+    diagnostics.error(origin_of("logging.mlflow.experiment"), "must be a name, got an empty text");
 }
 
 void Recipe::check_data(Diagnostics& diagnostics) const {

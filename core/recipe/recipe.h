@@ -97,6 +97,7 @@ class Recipe {
   void check_metric(const std::string& key, const std::string& metric, Diagnostics& diagnostics) const;
   void check_data(Diagnostics& diagnostics) const;
   void check_bytes(Diagnostics& diagnostics) const;
+  void check_tracker(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
   void check_compression(Diagnostics& diagnostics) const;
   std::string output_directory_checked(const RunIdentity& identity, Diagnostics& diagnostics) const;

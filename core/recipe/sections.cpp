@@ -368,6 +368,12 @@ void LoggingSection::declare(Fields& fields) {
            "files to write besides metrics.jsonl: tensorboard (an event file), csv (metrics.csv), prometheus "
            "(metrics.prom, the last values)")
       .one_of({kTensorboard, kCsv, kPrometheus});
+  fields.section(
+      "mlflow", "an MLflow server that receives parameters, metrics and results", [&](Fields& mlflow) {
+        mlflow.add("uri", &mlflow_uri, "address of the server, such as http://localhost:5000; default: none");
+        mlflow.add("experiment", &mlflow_experiment,
+                   "name of the experiment, which is created if the server does not have it");
+      });
 }
 
 }  // namespace trainer

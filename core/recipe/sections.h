@@ -138,6 +138,8 @@ struct ValidationSection {
 struct LoggingSection {
   Duration interval{50, Duration::Unit::batches};
   std::vector<std::string> formats{kTensorboard, kCsv};
+  std::optional<std::string> mlflow_uri;  ///< absent: no tracker
+  std::string mlflow_experiment = "Default";
   void declare(Fields& fields);
 };
 

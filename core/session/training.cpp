@@ -27,6 +27,7 @@
 #include "core/session/machine.h"
 #include "core/session/rank_checkpoints.h"
 #include "core/session/report.h"
+#include "core/session/tracking.h"
 #include "core/storage/atomic_file.h"
 #include "core/train/device_samples.h"
 #include "core/train/loop.h"
@@ -163,6 +164,17 @@ ExitCode conclude(const RunParts& run, TrainingLoop& loop, const Checkpoints& ch
   throw;
 }
 
+/// Tells the tracker of the run's end, whatever it is.
+template <class Work>
+ExitCode with_tracker(RunTracker& tracker, const Work& work) try {
+  const ExitCode code = work();
+  tracker.finish();
+  return code;
+} catch (const std::exception&) {
+  tracker.finish();
+  throw;
+}
+
 /// Samples that an earlier process could not read count against the budget as well.
 void count_unreadable(Machine& machine, const LoopState& earlier) {
   for (const auto& [split, feed] :
@@ -216,6 +228,7 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   announce_start(run, machine, other_data, loaded);
   MetricsSinks metrics(directory.path(), spec.recipe().logging.formats, validation_metrics(job.settings),
                        [&](const std::string& problem) { run.log.warn(problem); });
+  RunTracker tracker(directory.path(), spec.recipe().logging.mlflow_uri.has_value(), run.log);
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const auto& [split, feed] :
        {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
@@ -260,6 +273,7 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
                              directory.require_in_place();
                            }
                            status.running(step);
+                           tracker.report();
                          },
                      .trace = profiled_steps > 0 ? &trace : nullptr,
                      .on_evaluation = on_evaluation},
@@ -268,7 +282,7 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
                       return run.limit.reason(checkpoints.longest_seconds());
                     });
   run.signals.watch_loop();
-  return conclude(run, loop, checkpoints, unreadable, status);
+  return with_tracker(tracker, [&] { return conclude(run, loop, checkpoints, unreadable, status); });
 }
 
 ExitCode follow(const Backend& backend, const Job& job, const Start& start, const Membership& membership,

@@ -14,7 +14,7 @@ DATA, MEMORY, IO, SAVED, PEER_LOST, RECIPE = 65, 71, 74, 75, 76, 78  # exit code
 KILLED = -signal.SIGKILL
 NO_LOADER = 127  # a limit under which not even the program's libraries can be loaded
 BROKEN_PIPE = 141  # ended by PIPE, as other tools that only print
-WITHOUT_RECIPE = {'--version', '--help', 'schema', 'layers', 'doctor', 'completion', 'man', 'runs', 'inspect', 'import', 'report', 'watch', 'init'}
+WITHOUT_RECIPE = {'--version', '--help', 'schema', 'layers', 'doctor', 'completion', 'man', 'runs', 'inspect', 'import', 'report', 'watch', 'track', 'init'}
 LAST_METRICS = 4096  # bytes, more than any line of metrics
 
 
