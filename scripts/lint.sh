@@ -94,7 +94,7 @@ check_includes() {
       lib["nlohmann/"] = "^(core/base/json[.]cpp|tests/.*[.]cpp)$"
       lib["zlib.h"] = lib["jpeglib.h"] = lib["jerror.h"] = lib["jpegint.h"] = lib["png.h"] = lib["webp/"] = lib["gif_lib.h"] = lib["tiffio.h"] = lib["avif/"] = lib["openjpeg.h"] = lib["xxhash.h"] = "[.]cpp$"
       lib["pcre2.h"] = lib["sentencepiece"] = lib["utf8proc.h"] = "^core/text/.*[.]cpp$"
-      lib["protozero/"] = "^(core/(export|import|metrics|text)|tests/text)/.*[.]cpp$"
+      lib["protozero/"] = "^(core/(export|import|metrics|text|track)|tests/text)/.*[.]cpp$"
       lib["zip.h"] = "^core/import/.*[.]cpp$"
       lib["sodium.h"] = "^core/ranks/.*[.]cpp$"
       lib["curl/"] = "^core/track/.*[.]cpp$"

@@ -15,7 +15,7 @@ usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --package  also install what `cpack -G DEB` and scripts/package.sh need: dpkg-dev, file, MPI's headers (the standard's with
              PyPI's mpich, in build/mpich)
   --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
-             build/bench (5.5 GB), hls4ml in build/hls4ml, OpenVINO in build/openvino, MLflow in build/mlflow; and the text of
+             build/bench (5.5 GB), hls4ml in build/hls4ml, OpenVINO in build/openvino, MLflow in build/mlflow, W&B in build/wandb; and the text of
              configs/gpt_char_bible.yaml
   --dry-run  only print what is missing and the command that installs it
 TEXT
@@ -36,6 +36,7 @@ readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of r
 readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
 readonly kubernetes=kubernetes-validate==1.37.0 # to check the manifests in packaging/kubernetes
 readonly mlflow=mlflow==3.18.0
+readonly mlflow=mlflow==3.18.0 wandb=wandb==0.31.0
 readonly openvino=("${onnx[@]}" openvino==2026.4.1)
 readonly hls4ml=(hls4ml==1.3.0 qonnx==1.0.0 onnx==1.22.0) # to compile exported models as for an FPGA
 readonly disassembler=(nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37) # to read the kernels' machine code
@@ -191,4 +192,5 @@ if [ "$with_newest_torch" = yes ]; then
   install_wheels build/hls4ml "${hls4ml[@]}"
   install_wheels build/openvino "${openvino[@]}"
   install_wheels build/mlflow "$mlflow"
+  install_wheels build/wandb "$wandb"
 fi

@@ -195,7 +195,7 @@ void add_report_commands(CLI::App& app, Arguments& arguments) {
 
 void add_track_command(CLI::App& app, Arguments& arguments) {
   CLI::App* track = app.add_subcommand(
-      "track", "send what an MLflow server does not have of a run yet: metrics, parameters, results");
+      "track", "send what an MLflow server does not have of a run yet; write what `wandb sync` sends");
   track->add_option("run", arguments.path, "the directory of the run")->required()->type_name("DIRECTORY");
   track
       ->add_option("overrides", arguments.overrides,

@@ -39,6 +39,9 @@ int track_command(const Arguments& arguments) {
   apply(arguments.overrides, run.settings);
   const TrackedRun tracked = tracked_run(arguments.path, run.settings);
   const std::string place = one_line(arguments.path);
+  const auto written = write_wandb(arguments.path, run.settings, run.overview.state);
+  if (written) print_text("wrote {0}; `wandb sync {0}` sends it\n", one_line(written->string()));
+  if (written && tracked.uri.empty()) return 0;
   if (tracked.uri.empty()) {
     throw Error(ExitCode::usage,
                 fmt::format("{}: the run's recipe names no tracker; name one: trainer track {} "

@@ -374,6 +374,10 @@ void LoggingSection::declare(Fields& fields) {
         mlflow.add("experiment", &mlflow_experiment,
                    "name of the experiment, which is created if the server does not have it");
       });
+  fields
+      .add("wandb", &wandb,
+           "offline: at its end a run writes a directory for `wandb sync` (Weights & Biases); default: none")
+      .one_of({"offline"});
 }
 
 }  // namespace trainer

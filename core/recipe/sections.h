@@ -140,6 +140,7 @@ struct LoggingSection {
   std::vector<std::string> formats{kTensorboard, kCsv};
   std::optional<std::string> mlflow_uri;  ///< absent: no tracker
   std::string mlflow_experiment = "Default";
+  std::optional<std::string> wandb;  ///< "offline"; absent: nothing is written
   void declare(Fields& fields);
 };
 

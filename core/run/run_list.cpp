@@ -139,19 +139,8 @@ RunCondition state_of(std::optional<bool> held, const std::optional<RunStatus>& 
   // Held: started again, whatever the last process has left.
   if (held == true) return RunCondition::running;
   if (!status) return finished ? RunCondition::finished : RunCondition::lost;
-  switch (status->state) {
-    case RunStatus::State::finished:
-      return RunCondition::finished;
-    case RunStatus::State::saved:
-      return RunCondition::saved;
-    case RunStatus::State::paused:
-      return RunCondition::paused;
-    case RunStatus::State::failed:
-      return RunCondition::failed;
-    case RunStatus::State::running:
-      return held.has_value() ? RunCondition::lost : RunCondition::running;
-  }
-  return RunCondition::lost;
+  const bool may_run = status->state == RunStatus::State::running && !held.has_value();
+  return may_run ? RunCondition::running : ended_condition(*status);
 }
 
 /// Whether it is, or was once, a run's directory.
@@ -175,6 +164,22 @@ void search(const fs::path& directory, int depth, std::vector<RunOverview>& runs
 }
 
 }  // namespace
+
+RunCondition ended_condition(const RunStatus& status) {
+  switch (status.state) {
+    case RunStatus::State::finished:
+      return RunCondition::finished;
+    case RunStatus::State::saved:
+      return RunCondition::saved;
+    case RunStatus::State::paused:
+      return RunCondition::paused;
+    case RunStatus::State::failed:
+      return RunCondition::failed;
+    case RunStatus::State::running:
+      break;
+  }
+  return RunCondition::lost;
+}
 
 std::string_view to_string(RunCondition state) {
   switch (state) {

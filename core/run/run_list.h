@@ -23,6 +23,10 @@ enum class RunCondition {
 };
 std::string_view to_string(RunCondition state);
 
+struct RunStatus;
+/// Of a run that no process holds any more, by its own report.
+RunCondition ended_condition(const RunStatus& status);
+
 /// The contents of a run's directory; unknown values are absent.
 struct RunOverview {
   std::filesystem::path directory;

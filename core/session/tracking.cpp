@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/tracking.h"
 
+#include <fmt/format.h>
+
+#include <exception>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/config/value.h"
 #include "core/recipe/changed.h"
 #include "core/report/run_report.h"
 #include "core/run/status.h"
+#include "core/track/wandb_run.h"
 
 namespace trainer {
 namespace {
@@ -15,27 +20,15 @@ namespace {
 /// A job that must end has more to do with its time.
 constexpr std::chrono::seconds kPatience(5);
 
-/// From the run's own report of it: while this process holds the run, others take it for running.
-RunCondition ended_state(const std::filesystem::path& directory, RunCondition seen) {
+/// While this process holds the run, others take it for running.
+RunCondition ended_state(const std::filesystem::path& directory) {
   const std::optional<RunStatus> status = read_status(directory / kStatusFile);
-  switch (status ? status->state : RunStatus::State::running) {
-    case RunStatus::State::finished:
-      return RunCondition::finished;
-    case RunStatus::State::saved:
-      return RunCondition::saved;
-    case RunStatus::State::paused:
-      return RunCondition::paused;
-    case RunStatus::State::failed:
-      return RunCondition::failed;
-    case RunStatus::State::running:
-      break;
-  }
-  return seen;
+  return status ? ended_condition(*status) : RunCondition::lost;
 }
 
 std::string page_of(const std::filesystem::path& directory) {
   ReportedRun run{.overview = look_at_run(directory).value(), .settings = read_settings(directory)};
-  run.overview.state = ended_state(directory, run.overview.state);
+  if (run.overview.state == RunCondition::running) run.overview.state = ended_state(directory);
   run.changed = changed_settings(run.settings);
   return run_report(run);
 }
@@ -88,9 +81,19 @@ std::string mlflow_status(RunCondition state) {
   return "KILLED";
 }
 
-RunTracker::RunTracker(const std::filesystem::path& directory, bool is_wanted, Log& log)
+std::optional<std::filesystem::path> write_wandb(const std::filesystem::path& directory,
+                                                 const Settings& settings, RunCondition state) {
+  if (value_of(settings, kWandb) != "offline") return std::nullopt;
+  const bool has_failed = state == RunCondition::failed || state == RunCondition::lost;
+  return write_wandb_run({.directory = directory,
+                          .config = tracked_run(directory, settings).parameters,
+                          .exit_code = has_failed ? 1 : 0});
+}
+
+RunTracker::RunTracker(const RunDirectory& directory, const LoggingSection& logging, Log& log)
     : directory_(directory), log_(log) {
-  if (is_wanted) tracker_ = std::make_unique<Tracker>(tracked_run(directory, read_settings(directory)));
+  if (logging.mlflow_uri)
+    tracker_ = std::make_unique<Tracker>(tracked_run(directory.path(), read_settings(directory.path())));
 }
 
 void RunTracker::report() {
@@ -101,10 +104,24 @@ void RunTracker::report() {
   }
 }
 
-void RunTracker::finish() {
+/// A failure costs the directory, not the run.
+void RunTracker::finish_wandb() try {
+  const std::filesystem::path& run = directory_.path();
+  const auto written = write_wandb(run, read_settings(run), ended_state(run));
+  if (written) log_.info("  wandb sync " + one_line(written->string()));
+} catch (const Error& problem) {
+  log_.warn(fmt::format("{}; `trainer track {}` writes the directory for `wandb sync` later", problem.what(),
+                        one_line(directory_.path().string())));
+}
+
+void RunTracker::finish() try {
+  directory_.require_in_place();
+  finish_wandb();
   if (!tracker_) return;
-  tracker_->finish(mlflow_status(ended_state(directory_, RunCondition::failed)), kPatience);
+  tracker_->finish(mlflow_status(ended_state(directory_.path())), kPatience);
   report();
+} catch (const std::exception& problem) {  // the run's own end matters more
+  log_.warn(problem.what());
 }
 
 }  // namespace trainer

@@ -3,9 +3,12 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/host/log.h"
+#include "core/recipe/sections.h"
+#include "core/run/run_directory.h"
 #include "core/run/run_list.h"
 #include "core/run/run_settings.h"
 #include "core/track/mlflow_sender.h"
@@ -16,6 +19,7 @@ namespace trainer {
 /// Keys of a recipe.
 constexpr const char* kMlflowUri = "logging.mlflow.uri";
 constexpr const char* kMlflowExperiment = "logging.mlflow.experiment";
+constexpr const char* kWandb = "logging.wandb";
 
 /// The run in this directory as a tracker has it, with the values of its recipe. The address is empty if the
 /// recipe names none.
@@ -24,19 +28,26 @@ TrackedRun tracked_run(const std::filesystem::path& directory, const Settings& s
 /// A run's state in MLflow's words. One that can be resumed is KILLED.
 std::string mlflow_status(RunCondition state);
 
-/// The tracker of the run that this process trains; nothing without one.
+/// Writes the directory for `wandb sync`, if the recipe wants it; returns where, or nothing. Throws Error
+/// (exit 65, 74).
+std::optional<std::filesystem::path> write_wandb(const std::filesystem::path& directory,
+                                                 const Settings& settings, RunCondition state);
+
+/// The trackers of the run that this process trains, if the recipe names any.
 class RunTracker {
  public:
-  /// Without an address there is none.
-  RunTracker(const std::filesystem::path& directory, bool is_wanted, Log& log);
+  RunTracker(const RunDirectory& directory, const LoggingSection& logging, Log& log);
 
   /// Logs what the tracker has to say.
   void report();
-  /// The run has ended, and its status is written: sends the rest, but for a few seconds only.
+  /// The run has ended, and its status is written: sends the rest, but for a few seconds only. Nothing is
+  /// written if the directory is no longer the run's.
   void finish();
 
  private:
-  std::filesystem::path directory_;
+  void finish_wandb();
+
+  const RunDirectory& directory_;
   Log& log_;
   std::unique_ptr<Tracker> tracker_;
 };

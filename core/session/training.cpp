@@ -228,7 +228,7 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   announce_start(run, machine, other_data, loaded);
   MetricsSinks metrics(directory.path(), spec.recipe().logging.formats, validation_metrics(job.settings),
                        [&](const std::string& problem) { run.log.warn(problem); });
-  RunTracker tracker(directory.path(), spec.recipe().logging.mlflow_uri.has_value(), run.log);
+  RunTracker tracker(directory, spec.recipe().logging, run.log);
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const auto& [split, feed] :
        {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {

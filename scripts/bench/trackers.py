@@ -3,6 +3,7 @@
 """A run with MLflow's own server (scripts/setup.sh --bench), and what a server that hangs costs.
 
   python3 scripts/bench/trackers.py curves    # a run, a kill, a resume, a server that hangs and comes back: curves as in metrics.jsonl
+  python3 scripts/bench/trackers.py wandb     # what `wandb sync` sends of an offline run to a stand-in for W&B's server: rows as in metrics.jsonl
   python3 scripts/bench/trackers.py step      # the median step of one training thread, without a tracker and while its server hangs
 
 MLflow and its files live in a temporary directory. Between it and the program stands a proxy, which can hold all bytes back.
@@ -22,6 +23,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+
+from wandb_standin import WandbServer
 
 ROOT = Path(__file__).resolve().parents[2]
 AXES = {'step', 'updates', 'epoch', 'time', 'split', 'event', 'reason', 'non_finite'}
@@ -144,7 +147,7 @@ def compare(mlflow, folder, experiment):
     for key, values in expected.items():
         found = sorted(mlflow.history(run['info']['run_id'], key))
         is_time = any(part in key for part in TIMES)
-        same = [step for step, _ in found] == [step for step, _ in values] if is_time else found == values
+        same = len(found) == len(dict(found)) if is_time else found == values
         points += len(values)
         if not same:
             different.append(key)
@@ -167,11 +170,11 @@ def try_curves(options, work):
             folder = work / name.split()[0].strip(',')
             folder.mkdir()
             (folder / 'r.yaml').write_text(RECIPE)
-            words = [f'logging.mlflow.uri={proxy.uri}', f'logging.mlflow.experiment={name}', 'training.max_duration=6000ba']
+            words = [f'logging.mlflow.uri={proxy.uri}', f'logging.mlflow.experiment={name}', 'training.max_duration=12000ba', 'logging.interval=3ba']
             if name == 'a run':
                 train(options, folder, *words[:2])
             else:
-                for lines in (900, 1700):
+                for lines in (300, 600):
                     process = train(options, folder, *words, background=True)
                     while len(records(folder)) < lines and process.poll() is None:
                         time.sleep(0.1)
@@ -184,7 +187,7 @@ def try_curves(options, work):
                 begin, before = time.monotonic(), len(records(folder))
                 while time.monotonic() < begin + 30 and process.poll() is None:
                     time.sleep(0.1)
-                print(f'{len(records(folder)) - before} steps in {time.monotonic() - begin:.1f} s without an answer')
+                print(f'{3 * (len(records(folder)) - before)} steps in {time.monotonic() - begin:.1f} s without an answer')
                 proxy.flows.set()
                 code = process.wait()
                 print(f'exit code {code}\n{(folder / "errors").read_text()[-1500:]}')
@@ -195,6 +198,27 @@ def try_curves(options, work):
     finally:
         mlflow.close()
     return failed
+
+
+def try_wandb(options, work):
+    (work / 'r.yaml').write_text(RECIPE)
+    train(options, work, 'logging.wandb=offline')
+    server = WandbServer()
+    environment = {**os.environ, 'WANDB_BASE_URL': server.uri, 'WANDB_API_KEY': 'a' * 40, 'no_proxy': '127.0.0.1', 'NO_PROXY': '127.0.0.1'}
+    directory, = (work / 'run/wandb').iterdir()
+    done = subprocess.run([ROOT / 'build/wandb/bin/wandb', 'sync', directory], cwd=work, env=environment, capture_output=True, text=True)
+    print(done.stdout + done.stderr)
+    expected = {}
+    for line in records(work):
+        row = expected.setdefault(line['step'], {'_step': line['step']})
+        row.update({f'{line["split"]}/{key}': value for key, value in line.items() if key not in AXES})
+    found = {row['_step']: {key: value for key, value in row.items() if key not in ('_timestamp', '_runtime')} for row in server.rows}
+    different = [step for step in sorted(found.keys() | expected.keys()) if found.get(step) != expected.get(step)]
+    print(f'wandb sync ended with {done.returncode}; {len(server.rows)} rows of {len(expected)}, {len(different)} differ {different[:5]}; '
+          f'exit code {server.exit_code}, files {sorted(server.files)}, {len(json.loads(server.config or "{}"))} keys')
+    for step in different[:2]:
+        print(found.get(step), expected.get(step))
+    return done.returncode or len(different) or len(server.rows) != len(expected)
 
 
 def median_step(options, folder, *words):
@@ -220,11 +244,12 @@ def try_step(options, work):
     return ratio > 1.02
 
 
+PARTS = {'curves': try_curves, 'wandb': try_wandb, 'step': try_step}
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument('part', choices=['curves', 'step'])
+parser.add_argument('part', choices=list(PARTS))
 parser.add_argument('--trainer', type=Path, default=ROOT / 'build/release/bin/trainer')
 parser.add_argument('--turns', type=int, default=10)
 arguments = parser.parse_args()
 arguments.trainer = arguments.trainer.resolve()
 with tempfile.TemporaryDirectory(prefix='trackers-') as directory:
-    sys.exit(1 if (try_curves if arguments.part == 'curves' else try_step)(arguments, Path(directory).resolve()) else 0)
+    sys.exit(1 if PARTS[arguments.part](arguments, Path(directory).resolve()) else 0)
