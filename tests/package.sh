@@ -14,7 +14,7 @@ tar -xzf trainer-*.tar.gz -C unpacked --strip-components=1
 
 outside=$(env -u LD_LIBRARY_PATH ldd unpacked/bin/trainer | sed -nE 's/^\s*(\S+) => (\S+).*/\1 \2/p' | sort -u |
   grep -v " $workspace/unpacked/" |
-  grep -vE '^(ld-linux|linux-vdso|libc|libm|libdl|librt|libpthread|libcuda|libcudart|libcudnn|libcublas|libnvrtc|libnvidia)[^ ]*\.so' || true)
+  grep -vE '^(ld-linux|linux-vdso|libc|libm|libdl|librt|libpthread|libresolv|libcuda|libcudart|libcudnn|libcublas|libnvrtc|libnvidia)[^ ]*\.so' || true)
 if [ -n "$outside" ]; then
   echo "package: taken from outside:" >&2
   echo "$outside" >&2

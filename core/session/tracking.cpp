@@ -34,21 +34,21 @@ std::string page_of(const std::filesystem::path& directory) {
 }
 
 /// Of a setting, which is YAML on one line.
-Value parsed(const std::string& setting) {
+Value setting_value(const std::string& setting) {
   Diagnostics ignored;
   return parse_yaml(setting, "a setting", ignored);
 }
 
 /// Without quotation marks. A value from the environment may be a secret, and stays the variable's name.
 std::string as_written(const std::string& setting) {
-  const Value value = parsed(setting);
+  const Value value = setting_value(setting);
   if (value.kind != Value::Kind::scalar) return setting;
   return value.raw.empty() ? value.text : value.raw;
 }
 
 std::string value_of(const Settings& settings, const char* key) {
   const auto found = settings.find(key);
-  return found == settings.end() ? "" : parsed(found->second).text;
+  return found == settings.end() ? "" : setting_value(found->second).text;
 }
 
 }  // namespace

@@ -62,7 +62,9 @@ struct HttpClient::Answer {
 Credentials credentials_from_environment() {
   Credentials found{.token = variable("MLFLOW_TRACKING_TOKEN"),
                     .user = variable("MLFLOW_TRACKING_USERNAME"),
-                    .password = variable("MLFLOW_TRACKING_PASSWORD")};
+                    .password = variable("MLFLOW_TRACKING_PASSWORD"),
+                    .authorities = variable("MLFLOW_TRACKING_SERVER_CERT_PATH")};
+  if (found.authorities.empty()) found.authorities = variable("SSL_CERT_FILE");
   require_printable(found.token, "MLFLOW_TRACKING_TOKEN");
   require_printable(found.user, "MLFLOW_TRACKING_USERNAME");
   require_printable(found.password, "MLFLOW_TRACKING_PASSWORD");
@@ -115,6 +117,7 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
   set(curl, CURLOPT_NOPROGRESS, 0L);
   set(curl, CURLOPT_XFERINFOFUNCTION, &HttpClient::ask_cancelled);
   set(curl, CURLOPT_XFERINFODATA, static_cast<void*>(this));
+  if (!credentials_.authorities.empty()) set(curl, CURLOPT_CAINFO, credentials_.authorities.c_str());
   if (!credentials_.token.empty()) {
     set(curl, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BEARER));
     set(curl, CURLOPT_XOAUTH2_BEARER, credentials_.token.c_str());

@@ -26,6 +26,7 @@ struct HttpResponse {
 struct Credentials {
   std::string token;           ///< MLFLOW_TRACKING_TOKEN
   std::string user, password;  ///< MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD
+  std::string authorities;     ///< a file of certificates: MLFLOW_TRACKING_SERVER_CERT_PATH, or SSL_CERT_FILE
 };
 
 /// Throws Error (exit 64) if a token has characters that no header may have.
@@ -33,8 +34,8 @@ Credentials credentials_from_environment();
 
 /// Requests by HTTP and HTTPS, one after another, over a connection that is kept. Without credentials those
 /// of
-/// ~/.netrc are used. Certificates are the system's, proxies those of the environment (https_proxy), and
-/// redirects are not followed. For one thread.
+/// ~/.netrc are used. Certificates are the system's unless given, proxies those of the environment
+/// (https_proxy), and redirects are not followed. For one thread.
 class HttpClient {
  public:
   /// `is_cancelled` is asked several times a second while a request is under way, and ends it.

@@ -68,7 +68,7 @@ void require_success(const std::string& uri, const HttpResponse& response) {
 
 /// A value that an answer must have.
 std::string required(const std::string& uri, const Json& object, std::string_view key) {
-  const std::string text = text_in(object, key);
+  std::string text = text_in(object, key);
   if (text.empty())
     throw TrackerError(Remedy::stop, fmt::format("{} answers without {}: it is not the address of an MLflow "
                                                  "server; correct logging.mlflow.uri",

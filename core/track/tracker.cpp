@@ -30,9 +30,15 @@ Tracker::Tracker(TrackedRun run) : run_(std::move(run)) {
 }
 
 Tracker::~Tracker() {
+  cancel();
+  if (thread_.joinable()) thread_.join();
+}
+
+/// Under the lock, so that a pause that begins now does not miss it.
+void Tracker::cancel() {
+  const std::lock_guard lock(mutex_);
   is_cancelled_ = true;
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
 }
 
 std::string Tracker::later() const {
@@ -60,8 +66,7 @@ void Tracker::finish(const std::string& status, milliseconds patience) {
     changed_.notify_all();
     changed_.wait_for(lock, patience, [this] { return ending_ == Ending::done; });
   }
-  is_cancelled_ = true;
-  changed_.notify_all();
+  cancel();
   thread_.join();
   if (!is_complete_ && !has_given_up_)
     say(true, fmt::format("{} does not have everything of this run; {}", one_line(run_.uri), later()));

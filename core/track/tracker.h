@@ -37,6 +37,7 @@ class Tracker {
 
   void run();
   bool send_all(MlflowSender& sender);
+  void cancel();
   void say(bool is_warning, const std::string& text);
   void pause(std::chrono::milliseconds time);
   std::string later() const;
