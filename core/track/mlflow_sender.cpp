@@ -83,7 +83,13 @@ MlflowSender::MlflowSender(TrackedRun run, HttpClient& http, std::function<void(
       lines_(run_.directory / "metrics.jsonl", [this] { return state_->sent_lines(); }) {}
 
 bool MlflowSender::advance() {
-  if (!state_) state_.emplace(run_.directory, without_slash(run_.uri), run_.experiment);
+  if (!state_) {
+    state_.emplace(run_.directory, without_slash(run_.uri), run_.experiment);
+    for (MetricsRecord& record : state_->being_sent()) {
+      const int64_t form = short_form(record);
+      batch_.push_back({std::move(record), form});
+    }
+  }
   if (!state_->run()) {
     state_->note_run(
         server_.open_run({run_.experiment, state_->key(),
@@ -99,9 +105,18 @@ bool MlflowSender::advance() {
     send_parameters();
     return true;
   }
-  const std::vector<PendingLines::Line> lines = lines_.next(MlflowServer::kMostMetrics);
-  if (!lines.empty()) send_lines(lines);
-  return !lines.empty();
+  if (batch_.empty()) choose_lines();
+  if (batch_.empty()) return false;
+  send_lines();
+  return true;
+}
+
+void MlflowSender::choose_lines() {
+  std::vector<PendingLines::Line> lines = lines_.next(MlflowServer::kMostMetrics);
+  std::string text;
+  for (const PendingLines::Line& line : lines) text += to_json(line.record) + "\n";
+  if (!lines.empty()) state_->note_being_sent(text);
+  batch_ = std::move(lines);
 }
 
 void MlflowSender::send_parameters() {
@@ -115,16 +130,18 @@ void MlflowSender::send_parameters() {
   state_->note_parameters();
 }
 
-void MlflowSender::send_lines(const std::vector<PendingLines::Line>& lines) {
+void MlflowSender::send_lines() {
   std::vector<Json> metrics;
   std::vector<int64_t> sent;
-  for (const PendingLines::Line& line : lines) {
+  for (const PendingLines::Line& line : batch_) {
     std::ranges::move(mlflow_metrics(line.record), std::back_inserter(metrics));
-    sent.push_back(line.short_form);
+    sent.push_back(line.form);
   }
   in_groups(metrics, MlflowServer::kMostMetrics, [&](const std::vector<Json>& some) { log(some, {}, {}); });
   state_->note_lines(sent);
   lines_.accept();
+  batch_.clear();
+  state_->note_being_sent("");
 }
 
 /// Values that the server refuses are left out, so that others follow.

@@ -41,7 +41,8 @@ class MlflowSender {
 
  private:
   void send_parameters();
-  void send_lines(const std::vector<PendingLines::Line>& lines);
+  void choose_lines();
+  void send_lines();
   void log(const std::vector<Json>& metrics, const MlflowServer::Pairs& parameters,
            const MlflowServer::Pairs& tags);
   void upload(const std::string& name, const std::function<std::optional<std::string>()>& content);
@@ -51,6 +52,7 @@ class MlflowSender {
   std::function<void(const std::string&)> note_;
   std::optional<MlflowState> state_;
   PendingLines lines_;
+  std::vector<PendingLines::Line> batch_;  ///< sent until the server confirms it
   bool must_set_running_ = false, has_noted_refusal_ = false;
 };
 

@@ -38,7 +38,9 @@ std::string random_name() {
 
 MlflowState::MlflowState(const std::filesystem::path& run, const std::string& uri,
                          const std::string& experiment)
-    : path_(run / "mlflow.jsonl"), file_(open_regular(path_, O_RDWR | O_CREAT | O_APPEND, Links::refuse)) {
+    : path_(run / "mlflow.jsonl"),
+      sending_path_(run / "mlflow.sending"),
+      file_(open_regular(path_, O_RDWR | O_CREAT | O_APPEND, Links::refuse)) {
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw Error(ExitCode::io, fmt::format("{}: another process sends this run's metrics; wait for its end",
                                           one_line(path_.string())));
@@ -48,6 +50,7 @@ MlflowState::MlflowState(const std::filesystem::path& run, const std::string& ur
     return;
   }
   if (::ftruncate(file_.get(), 0) != 0) throw io_error(path_, "ftruncate", errno);
+  note_being_sent("");
   if (key_.empty()) key_ = random_name();
   run_.reset();
   has_parameters_ = false;
@@ -97,6 +100,20 @@ void MlflowState::note_parameters() {
 
 void MlflowState::note_lines(const std::vector<int64_t>& lines) {
   append(Json{{kLines, lines}});
+}
+
+std::vector<MetricsRecord> MlflowState::being_sent() const {
+  std::vector<MetricsRecord> records;
+  read_lines(sending_path_, Links::refuse, [&](const std::string& line, bool) {
+    if (auto record = parse_record(line)) records.push_back(std::move(*record));
+  });
+  return records;
+}
+
+void MlflowState::note_being_sent(const std::string& lines) {
+  const FileDescriptor file = open_regular(sending_path_, O_WRONLY | O_CREAT | O_TRUNC, Links::refuse);
+  const int error = write_all(file.get(), lines);
+  if (error != 0) throw io_error(sending_path_, "write", error);
 }
 
 /// Null becomes an empty line.

@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/metrics/metrics.h"
 #include "core/track/mlflow_server.h"
 
 namespace trainer {
 
 /// What an MLflow server has of a run: the file mlflow.jsonl in the run's directory, one JSON object for each
-/// request that the server has confirmed. A line that is lost costs a request that is sent twice, which the
-/// server ignores. Locked until destroyed, since two senders would send everything twice.
+/// request that the server has confirmed. A request without an answer may have been done: its lines are kept
+/// in mlflow.sending until they are confirmed, since the server ignores only what is exactly the same. Locked
+/// until destroyed, since two senders would send everything twice.
 class MlflowState {
  public:
   /// Of a run with that address and experiment; what is known of another server is removed. Throws Error
@@ -34,11 +36,15 @@ class MlflowState {
   void note_parameters();
   void note_lines(const std::vector<int64_t>& lines);
 
+  /// The lines that were being sent when the last process ended.
+  std::vector<MetricsRecord> being_sent() const;
+  void note_being_sent(const std::string& lines);
+
  private:
   bool read(const std::string& uri, const std::string& experiment);
   void append(const Json& object);
 
-  std::filesystem::path path_;
+  std::filesystem::path path_, sending_path_;
   FileDescriptor file_;
   std::string key_;
   std::optional<MlflowServer::Run> run_;

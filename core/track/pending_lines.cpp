@@ -18,13 +18,13 @@ namespace {
 /// More than a thousand numbers take. A longer line is read in a larger block.
 constexpr size_t kBlockBytes = size_t{256} << 10, kMostLineBytes = size_t{64} << 20;
 
+}  // namespace
+
 int64_t short_form(const MetricsRecord& record) {
   const std::string text =
       fmt::format("{} {} {} {}", record.split, record.step, record.event.value_or(""), record.loss);
   return static_cast<int64_t>(checksum(std::as_bytes(std::span(text))));
 }
-
-}  // namespace
 
 /// Opens the file that is at the path now. False if there is none.
 bool PendingLines::open() {

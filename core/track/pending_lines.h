@@ -13,6 +13,9 @@
 
 namespace trainer {
 
+/// A checksum of a line's split, step, event and loss.
+int64_t short_form(const MetricsRecord& record);
+
 /// The lines of a metrics.jsonl that a tracker does not have yet, while the file grows. A run that resumes or
 /// rolls back cuts the file and writes steps again. A line with the results of one that was sent is not
 /// pending, though its times differ: trackers cannot remove values.
@@ -20,7 +23,7 @@ class PendingLines {
  public:
   struct Line {
     MetricsRecord record;
-    int64_t short_form = 0;  ///< a checksum of its split, step, event and loss
+    int64_t form = 0;  ///< its short form
   };
 
   /// `sent`: the short forms of all lines that were sent so far.

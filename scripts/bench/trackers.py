@@ -170,7 +170,7 @@ def try_curves(options, work):
             folder = work / name.split()[0].strip(',')
             folder.mkdir()
             (folder / 'r.yaml').write_text(RECIPE)
-            words = [f'logging.mlflow.uri={proxy.uri}', f'logging.mlflow.experiment={name}', 'training.max_duration=12000ba', 'logging.interval=3ba']
+            words = [f'logging.mlflow.uri={proxy.uri}', f'logging.mlflow.experiment={name}', 'training.max_duration=20000ba', 'logging.interval=3ba']
             if name == 'a run':
                 train(options, folder, *words[:2])
             else:

@@ -93,7 +93,7 @@ TEST_CASE("pending lines: after a cut only steps with other results are sent aga
   const auto send = [&] {
     std::vector<int64_t> steps;
     for (const PendingLines::Line& line : lines.next(1000)) {
-      sent.insert(line.short_form);
+      sent.insert(line.form);
       steps.push_back(line.record.step);
     }
     lines.accept();
@@ -144,11 +144,16 @@ TEST_CASE("the state of a tracker outlives its process, and a line cut by a kill
     state.note_parameters();
     state.note_lines({1, -2});
     state.note_lines({int64_t{1} << 62});
+    CHECK(state.being_sent().empty());
+    state.note_being_sent(to_json(training(5, 0.1)) + "\n" + to_json(training(6, std::nan(""))) + "\n");
   }
   test::put(run / "mlflow.jsonl", contents(run / "mlflow.jsonl") + R"({"lines":[7,)");
   {
     MlflowState state(run, "http://a", "x");
     state.note_lines({8});
+    REQUIRE(state.being_sent().size() == 2);
+    CHECK(to_json(state.being_sent()[0]) == to_json(training(5, 0.1)));
+    CHECK(std::isnan(state.being_sent()[1].loss));
     CHECK(state.key() == key);
     REQUIRE(state.run());
     CHECK(state.run()->id == "r1");
@@ -161,6 +166,7 @@ TEST_CASE("the state of a tracker outlives its process, and a line cut by a kill
     CHECK(!elsewhere.run());
     CHECK(!elsewhere.has_parameters());
     CHECK(elsewhere.sent_lines().empty());
+    CHECK(elsewhere.being_sent().empty());
   }
   std::filesystem::remove(run / "mlflow.jsonl");
   std::filesystem::create_symlink("elsewhere", run / "mlflow.jsonl");

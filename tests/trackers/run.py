@@ -165,6 +165,24 @@ def killed(folder):
     compare_files(run, store)
 
 
+def killed_in_a_request(folder):
+    """The server has done a request that the killed run knows no answer to. The steps are repeated, with other times."""
+    store = Store()
+    with Server(store) as server:
+        run = Run(folder, server.uri, steps=20000)
+        words = ('r.yaml', 'checkpoint.interval=1000000ba')  # so that all steps are repeated
+        process = run.start(*words)
+        run.wait_for(process, lambda: store.runs and next(iter(store.runs.values()))['metrics'], 'metrics on the server')
+        server.hang(late=True)
+        before = len(next(iter(store.runs.values()))['metrics'])
+        run.wait_for(process, lambda: len(next(iter(store.runs.values()))['metrics']) > before, 'a request while it hangs')
+        process.kill()
+        process.wait()
+        server.come_back()
+        run.train(*words)
+    compare(run, store, with_times=False)
+
+
 def stopped(folder):
     """A run that is asked to stop is KILLED on the server until it goes on."""
     store = Store()
@@ -338,7 +356,7 @@ def bad_input(folder):
     expect('http:// or https://' in run.track('logging.mlflow.uri=host', code=64), run.errors)
 
 
-CASES = [well, killed, stopped, hanging, comes_back, gone, lost_answers, refused, passwords, hostile, offline, bad_input]
+CASES = [well, killed, killed_in_a_request, stopped, hanging, comes_back, gone, lost_answers, refused, passwords, hostile, offline, bad_input]
 
 
 def try_case(case, work):

@@ -115,6 +115,8 @@ class Handler(BaseHTTPRequestHandler):
                 answer = self.answer(store, body)
         except Refused as refused:
             return self.reply(refused.status, {'error_code': refused.code, 'message': str(refused)})
+        if server.hangs_late.is_set():
+            server.comes_back.wait()
         if server.loses and number % server.loses == 0:  # done, but the client never learns it
             self.close_connection = True
             return
@@ -144,17 +146,19 @@ class Server(ThreadingHTTPServer):
     def __init__(self, store, port=0, needs=(), loses=0, redirects=False):
         super().__init__(('127.0.0.1', port), Handler)
         self.store, self.needs, self.loses, self.redirects, self.ended = store, needs, loses, redirects, False
-        self.hangs, self.comes_back = threading.Event(), threading.Event()
+        self.hangs, self.hangs_late, self.comes_back = threading.Event(), threading.Event(), threading.Event()
         self.port = self.server_address[1]
         self.uri = f'http://127.0.0.1:{self.port}'
         threading.Thread(target=self.serve_forever, kwargs={'poll_interval': 0.05}, daemon=True).start()
 
-    def hang(self):
+    def hang(self, late=False):
+        """Late: it still does what is asked, but does not say so."""
         self.comes_back.clear()
-        self.hangs.set()
+        (self.hangs_late if late else self.hangs).set()
 
     def come_back(self):
         self.hangs.clear()
+        self.hangs_late.clear()
         self.comes_back.set()
 
     def handle_error(self, *_):
