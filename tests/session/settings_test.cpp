@@ -49,6 +49,7 @@ const Words kTaught = {"loss={name: distillation, teacher: {recipe: big.yaml, we
 
 /// Keys that are allowed beside others only.
 const std::map<std::string, Words> kBeside = {
+    {"logging.mlflow.experiment", {"logging.mlflow.uri=http://host"}},
     {"compression.quantize.activation_bits", {"compression.quantize.weight_bits=7"}},
     {"compression.quantize.begin", {"compression.quantize.weight_bits=7"}},
     {"compression.quantize.except", {"compression.quantize.weight_bits=7"}},
@@ -154,6 +155,7 @@ std::vector<Difference> change(const RecipeKey& key, const std::vector<RecipeKey
                             "[csv]",
                             "[bias]",
                             "x.json",
+                            "http://host",
                             "[horizontal_flip]",
                             "[gaussian_noise]",
                             "[1, 9, 9]",
