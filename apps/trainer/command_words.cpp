@@ -17,12 +17,9 @@ namespace {
 
 const std::vector<std::string>& commands() {
   static const std::vector<std::string> names = {
-      "train",  "init",   "eval",    "predict", "generate", "export", "prune",      "quantize",
-      "plan",   "time",   "tune",    "sweep",   "slurm",    "layers", "data",       "schema",
-      "doctor", "import", "inspect", "runs",    "report",   "watch",  "completion", "man"};
-      "train",  "init",    "eval", "predict", "generate", "export", "prune",      "quantize",
-      "plan",   "time",    "tune", "sweep",   "layers",   "data",   "schema",     "doctor",
-      "import", "inspect", "runs", "report",  "watch",    "track",  "completion", "man"};
+      "train",   "init", "eval",   "predict", "generate", "export",     "prune",  "quantize", "plan",
+      "time",    "tune", "sweep",  "slurm",   "layers",   "data",       "schema", "doctor",   "import",
+      "inspect", "runs", "report", "watch",   "track",    "completion", "man"};
   return names;
 }
 
