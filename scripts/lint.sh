@@ -97,7 +97,7 @@ check_includes() {
       lib["protozero/"] = "^(core/(export|import|metrics|text|track)|tests/text)/.*[.]cpp$"
       lib["zip.h"] = "^core/import/.*[.]cpp$"
       lib["sodium.h"] = "^core/ranks/.*[.]cpp$"
-      lib["curl/"] = "^core/track/.*[.]cpp$"
+      lib["curl/"] = "^core/track/"
       lib["catch2/"] = "^tests/"
       lib["mpi.h"] = "^mpi/"
       lib["cuda"] = lib["cublas"] = lib["cudnn"] = lib["nccl"] = "^(cuda|tests/cuda_emulation|tests/cuda_standin)/"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/track/http.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -13,6 +12,7 @@
 
 #include "core/base/printable.h"
 #include "core/base/version.h"
+#include "core/track/curl_library.h"
 
 namespace trainer {
 namespace {
@@ -44,12 +44,12 @@ curl_socket_t open_socket(void* /*unused*/, curlsocktype /*purpose*/, curl_socka
 
 template <class Value>
 void set(CURL* curl, CURLoption option, Value value) {
-  if (curl_easy_setopt(curl, option, value) != CURLE_OK)
+  if (curl_library().easy_setopt(curl, option, value) != CURLE_OK)
     throw std::logic_error(fmt::format("libcurl does not take option {}", static_cast<int>(option)));
 }
 
 struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(curl_slist* list) const { curl_library().slist_free_all(list); }
 };
 
 }  // namespace
@@ -75,9 +75,9 @@ HttpClient::HttpClient(Credentials credentials, std::function<bool()> is_cancell
     : credentials_(std::move(credentials)),
       is_cancelled_(std::move(is_cancelled)),
       curl_(nullptr, [](void*) {}) {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
+  static const CURLcode started = curl_library().global_init(CURL_GLOBAL_DEFAULT);
   if (started != CURLE_OK) throw std::bad_alloc();
-  curl_ = {curl_easy_init(), curl_easy_cleanup};
+  curl_ = {curl_library().easy_init(), curl_library().easy_cleanup};
   if (!curl_) throw std::bad_alloc();
 }
 
@@ -98,7 +98,7 @@ int HttpClient::ask_cancelled(void* client, int64_t /*unused*/, int64_t /*unused
 
 HttpResponse HttpClient::send(const HttpRequest& request) {
   CURL* curl = curl_.get();
-  curl_easy_reset(curl);  // the connection stays
+  curl_library().easy_reset(curl);  // the connection stays
   std::array<char, CURL_ERROR_SIZE> problem{};
   Answer answer;
   set(curl, CURLOPT_ERRORBUFFER, problem.data());
@@ -131,20 +131,21 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
   std::unique_ptr<curl_slist, FreeList> headers;
   if (!request.content_type.empty()) {
     // `Expect: 100-continue` would cost a second with servers that do not know it.
-    headers.reset(curl_slist_append(nullptr, "Expect:"));
-    headers.reset(
-        curl_slist_append(headers.release(), fmt::format("Content-Type: {}", request.content_type).c_str()));
+    headers.reset(curl_library().slist_append(nullptr, "Expect:"));
+    headers.reset(curl_library().slist_append(headers.release(),
+                                              fmt::format("Content-Type: {}", request.content_type).c_str()));
     set(curl, CURLOPT_HTTPHEADER, headers.get());
     set(curl, CURLOPT_POSTFIELDS, request.body.data());
     set(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
   }
-  const CURLcode code = curl_easy_perform(curl);
+  const CURLcode code = curl_library().easy_perform(curl);
   if (answer.is_too_long) throw Error(ExitCode::io, "its answer has more than 8 MiB");
   if (code == CURLE_ABORTED_BY_CALLBACK) throw Error(ExitCode::io, "it did not answer in time");
   if (code != CURLE_OK)
-    throw Error(ExitCode::io, one_line(problem[0] != '\0' ? problem.data() : curl_easy_strerror(code)));
+    throw Error(ExitCode::io,
+                one_line(problem[0] != '\0' ? problem.data() : curl_library().easy_strerror(code)));
   long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_library().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   return {status, std::move(answer.body)};
 }
 
