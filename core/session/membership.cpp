@@ -133,7 +133,8 @@ void Membership::join_by_mpi(std::chrono::seconds timeout) {
                          .on_lost = [this](const std::string& text) { leave(ExitCode::peer_lost, text); }});
   mpi_exit_.emplace(
       ExitCode::peer_lost,
-      fmt::format("{}: MPI ({}) has ended the process; start the same command again", self, library.path));
+      fmt::format("{}: a library, perhaps MPI ({}), has ended the process; start the same command again",
+                  self, library.path));
   std::optional<Listener> listener;
   const std::string text = broadcast_from_rank_0(*group_, [&] {
     listener.emplace(listening_address(identity_), 0);

@@ -37,8 +37,11 @@ HANGS = 'waiting for data', 'computing', 'evaluation'  # of the thread that comp
 STEP = 5  # in which a rank is struck, or soon after it
 
 
-# MPICH's launcher ends the others at once when a signal has ended a rank, before they can name it.
-ENDED_BY_HYDRA = r'a rank was ended by signal \d+ \([\w ]+\), and \S+ has ended the others|\d of the \d+ ranks have ended without a word'
+# MPICH's launcher ends the others at once when a signal has ended a rank, before they can name it. Open MPI 5 does so too
+# after an exit code that is not 0, which a rank has when a library has called exit().
+ENDED_BY_LAUNCHER = (r'a rank was ended by (?:a signal|signal \d+ \([\w ]+\)), and \S+ has ended the others|'
+                     r'\d of the \d+ ranks have ended without a word|'
+                     r'rank \d+ on \S+: a library, perhaps MPI \(\S+\), has ended the process')
 
 
 class Phases:
@@ -122,7 +125,7 @@ class Phases:
             # mpirun 4.1 may kill the others before they speak, and then wait for itself. Seen at the start and in a step.
             found = re.search(r'the \d+ ranks have ended, but \S+ has not', run.errors)
         if not found:
-            found = re.search(ENDED_BY_HYDRA, run.errors)
+            found = re.search(ENDED_BY_LAUNCHER, run.errors)
         if not found and phase == END:
             # MPI lets some ranks go before all have come.
             found = re.search(r'some of the \d+ ranks have ended, but \S+ has not ended the others', run.errors)
