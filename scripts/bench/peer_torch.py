@@ -4,7 +4,7 @@
 
 A step is: take the next batch, zero gradients, forward, cross entropy, backward, SGD with momentum (transformers: AdamW). The
 images are normalised once beforehand and kept in memory, which costs PyTorch less than our pipeline costs us. Two warm-up
-windows are not counted.
+windows are not counted. Under torchrun its processes share each batch (DistributedDataParallel over Gloo), and the first one prints.
 """
 import argparse
 import gzip
@@ -40,6 +40,10 @@ from peer_networks import NETWORKS  # noqa: E402
 
 torch.set_num_threads(options.threads)
 torch.manual_seed(0)
+ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+options.batch //= ranks
+if ranks > 1:
+    torch.distributed.init_process_group("gloo")
 
 
 def read_idx(name, header):
@@ -68,12 +72,12 @@ else:
 if options.layout == "nhwc":
     model = model.to(memory_format=torch.channels_last)
     images = images.contiguous(memory_format=torch.channels_last)
-compute = model
+compute = nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
 if options.compile:
     import torch._inductor.config
     if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
         torch._inductor.config.cpp.simdlen = 256
-    compute = torch.compile(model)
+    compute = torch.compile(compute)
 position = 0
 
 
@@ -101,8 +105,11 @@ for window in range(options.windows + 2):
         loss = step()
     float(loss)
     windows.append((time.perf_counter() - began) / options.steps * 1e3)
-print(json.dumps({
-    "version": torch.__version__, "network": options.network, "layout": options.layout, "compiled": options.compile,
-    "ms_per_step": windows[2:], "data": options.data, "first_step_s": first_step_s,
-    "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-}))
+if rank == 0:
+    print(json.dumps({
+        "version": torch.__version__, "network": options.network, "layout": options.layout, "compiled": options.compile,
+        "ms_per_step": windows[2:], "data": options.data, "first_step_s": first_step_s,
+        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }))
+if ranks > 1:
+    torch.distributed.destroy_process_group()

@@ -7,10 +7,14 @@
                                                           # whole ones, shared operations and stages of 8 micro-batches against one rank
                                                           # with two threads
 
+  scripts/bench/ranks.py --ddp PYTHON [--launcher PATH] [cnn | resnet18 | gpt]...  # and PyTorch's DistributedDataParallel over Gloo in the
+                                                          # same way; each side's ratio, and ours to theirs
+
 The two alternate, each turn a fresh process. A ratio above 1 means that the ranks are faster. Refuses to measure while other
 processes use the machine.
 """
 import argparse
+import json
 import os
 import statistics
 import sys
@@ -35,7 +39,11 @@ SPLITS = {"shards": {"2 ranks with parts of the parameters": [*TWO, "parallelism
           "interleaved": {"2 ranks with 2 stages each": [*STAGES, "parallelism.schedule.name=interleaved"], **ONE}}
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-arguments.add_argument("networks", nargs="*", choices=[*NETWORKS, []], help="default: all")
+# PyTorch's network, and steps of one window.
+DDP = {"cnn": ("lenet", 30), "resnet18": ("resnet18", 1), SPLIT: ("gpt_char", 1)}
+arguments.add_argument("networks", nargs="*", choices=[*NETWORKS, SPLIT, []], help="default: all")
+arguments.add_argument("--ddp", metavar="PYTHON", help="also measure PyTorch with this interpreter")
+arguments.add_argument("--launcher", help="the mpirun or mpiexec that starts our ranks; default: the one in PATH")
 arguments.add_argument("--splits", nargs="*", choices=[*SPLITS, []], help="compare divisions of one network; default: all")
 arguments.add_argument("--pairs", type=int, default=7, help=f"turns of each, at least {LEAST_PAIRS}")
 arguments.add_argument("--steps", type=int, help="steps of one window; default: about a second's worth")
@@ -46,6 +54,8 @@ arguments.add_argument("--most-foreign", type=float, default=MOST_FOREIGN_CPU, m
                        help="cores that the rest of the machine may use; more only to try this script")
 options = arguments.parse_args()
 options.batch = options.batch or (128 if options.splits is None else 16)
+if options.launcher:
+    options.set.append(f"parallelism.launcher={options.launcher}")
 if options.pairs < LEAST_PAIRS:
     arguments.error(f"--pairs must be at least {LEAST_PAIRS}: a median of fewer says little")
 
@@ -85,6 +95,32 @@ def compare(network, sides):
         print(f"  communication that is not hidden: {spread(shares)} % of a step")
 
 
+def measure_ddp(network, ranks):
+    """Milliseconds of a step of PyTorch, and the cores that others used."""
+    peer, steps = DDP[network]
+    script = [os.path.join(ROOT, "scripts/bench/peer_torch.py"), peer, "--data", "synthetic", "--threads", str(3 - ranks),
+              "--batch", str(options.batch), "--steps", str(steps), "--windows", str(WINDOWS)]
+    torchrun = [options.ddp, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else [options.ddp]
+    text, foreign = timed([*torchrun, *script], {**os.environ, "OMP_NUM_THREADS": str(3 - ranks)})
+    return {"step_ms": statistics.median(json.loads(text.splitlines()[-1])["ms_per_step"])}, foreign
+
+
+def compare_with_ddp(network):
+    """How much faster two ranks with a thread each are than one with two threads: ours, PyTorch's, and the ratio of both."""
+    sides = {"ours, 2 ranks": lambda: measure(network, TWO), "ours, 1 rank": lambda: measure(network, ONE["1 rank x 2 threads"]),
+             "DDP, 2 ranks": lambda: measure_ddp(network, 2), "PyTorch, 1 process": lambda: measure_ddp(network, 1)}
+    ours, theirs, ratios, speeds = [], [], [], []
+    for number in range(1, options.pairs + 1):
+        turn = {name: until_clean(side, options.most_foreign)["step_ms"] for name, side in sides.items()}
+        print(f"  {network}, turn {number}: " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in turn.items()), flush=True)
+        ours.append(turn["ours, 1 rank"] / turn["ours, 2 ranks"])
+        theirs.append(turn["PyTorch, 1 process"] / turn["DDP, 2 ranks"])
+        ratios.append(ours[-1] / theirs[-1])
+        speeds.append(turn["DDP, 2 ranks"] / turn["ours, 2 ranks"])
+    print(f"{network}: 2 ranks x 1 thread against 1 x 2: ours {spread(ours)}, DDP {spread(theirs)}; ours to DDP's {spread(ratios)}; "
+          f"our ranks are {spread(speeds)} times as fast as DDP's, {len(ratios)} turns")
+
+
 def main():
     _, foreign = timed(["sleep", "1"], os.environ)
     if foreign > options.most_foreign:
@@ -92,6 +128,10 @@ def main():
     if options.splits is not None:
         for split in options.splits or SPLITS:
             compare(SPLIT, SPLITS[split])
+        return
+    if options.ddp:
+        for network in options.networks or DDP:
+            compare_with_ddp(network)
         return
     for network in options.networks or NETWORKS:
         compare(network, {"2 ranks x 1 thread": TWO, **ONE})

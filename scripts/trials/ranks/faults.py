@@ -8,7 +8,7 @@ from functools import partial
 
 from run import PEER_LOST, SAVED
 
-from ranks.phases import DEADLINE, ENDED_BY_HYDRA, phases
+from ranks.phases import DEADLINE, ENDED_BY_LAUNCHER, phases
 from ranks.processes import Ranks
 
 WORDS = ['training.max_duration=20000ba', 'checkpoint.interval=20ba', 'validation.interval=100ba', 'logging.formats=[]']
@@ -33,7 +33,7 @@ def check(trials, ranks, victim, blow, code, moment):
     run = Ranks(trials, name, words=[*WORDS, 'training.global_batch_size=48'])
     strike(run, ranks, victim, blow, moment, {code}, f'parallelism.timeout={DEADLINE}s')
     run.require(not run.processes(), 'processes are left')
-    named = re.search(rf'rank {victim} on \S+ (is gone|has not been heard of|.*not heard of).*|' + ENDED_BY_HYDRA, run.errors)
+    named = re.search(rf'rank {victim} on \S+ (is gone|has not been heard of|.*not heard of).*|' + ENDED_BY_LAUNCHER, run.errors)
     # Before the ranks have met, nobody knows where the other one is.
     run.require(code != PEER_LOST or named or not (run.output / 'status.json').exists(), 'nobody names it')
     return f'{name}: exit code {code} after {run.waited:.1f} s, nothing is left; {named[0] if named else "nobody is named"}'
