@@ -120,11 +120,12 @@ class RotaryLayer final : public Layer {
 
   /// One for all layers that turn alike.
   TensorId table(LayerContext& context, int64_t features, int64_t positions) const {
-    Initial values{
-        .kind = Initial::Kind::table, .a = 0, .b = 0, .table = rotary_table(theta_, features, positions)};
-    return context.build.program().persistent(fmt::format("rotary.{}.{}.{}", theta_, features, positions),
-                                              {{positions, features}, DType::f32}, Role::constant,
-                                              std::move(values));
+    Program& all = context.build.program();
+    const std::string of_table = fmt::format("rotary.{}.{}.{}", theta_, features, positions);
+    Initial values{.kind = Initial::Kind::table, .a = 0, .b = 0, .table = {}};
+    // A long table takes as long to compute as the rest of the network to build.
+    if (all.find(of_table) == kNone) values.table = rotary_table(theta_, features, positions);
+    return all.persistent(of_table, {{positions, features}, DType::f32}, Role::constant, std::move(values));
   }
 
   int64_t heads_ = 0;

@@ -65,15 +65,14 @@ double Rotary::flops(std::span<const TensorSpec> inputs, std::span<const TensorS
 }
 
 std::vector<double> rotary_table(double theta, int64_t features, int64_t positions) {
-  std::vector<double> table;
+  const int64_t pairs = features / 2;
+  std::vector<double> slowness, table;  // of each pair: positions for an angle of 1
+  for (int64_t pair = 0; pair < pairs; ++pair)
+    slowness.push_back(std::pow(theta, 2 * static_cast<double>(pair) / static_cast<double>(features)));
   table.reserve(static_cast<size_t>(positions * features));
   for (int64_t p = 0; p < positions; ++p) {
-    for (int64_t i = 0; i < features; ++i) {
-      const int64_t pair = i % (features / 2);
-      const double exponent = 2 * static_cast<double>(pair) / static_cast<double>(features);
-      const double angle = static_cast<double>(p) / std::pow(theta, exponent);
-      table.push_back(i < features / 2 ? std::cos(angle) : std::sin(angle));
-    }
+    for (const double each : slowness) table.push_back(std::cos(static_cast<double>(p) / each));
+    for (const double each : slowness) table.push_back(std::sin(static_cast<double>(p) / each));
   }
   return table;
 }
