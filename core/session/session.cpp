@@ -107,6 +107,7 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
     return directory ? "" : "finished";
   });
   if (!finished.empty()) {
+    signals.ignore();  // MPICH's launcher may end the last rank by TERM
     if (request.profiled_steps > 0 && membership.is_rank_0())
       log.warn("a finished run has no steps left to profile; train another one: run.output_dir=PATH");
     return ExitCode::done;
