@@ -15,6 +15,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
+#include "core/engine/group_operations.h"
 #include "core/host/stop.h"
 #include "core/recipe/tokenizer.h"
 #include "core/session/membership.h"
@@ -48,9 +49,11 @@ std::string text_of_prompts(const std::string& path) try {
   throw Error(ExitCode::usage, fmt::format("{}; name a file of prompts", problem.what()));
 }
 
-std::vector<Prompt> read_prompts(const GenerateArguments& wanted, const RecipeTokenizer& tokenizer) {
+/// Rank 0 reads the file, which may be a stream.
+std::vector<Prompt> read_prompts(const GenerateArguments& wanted, const RecipeTokenizer& tokenizer,
+                                 ProcessGroup& group) {
   if (wanted.prompts.empty()) return {make_prompt(wanted.prompt, "the prompt", tokenizer)};
-  const std::string text = text_of_prompts(wanted.prompts);
+  const std::string text = broadcast_from_rank_0(group, [&] { return text_of_prompts(wanted.prompts); });
   std::vector<Prompt> prompts;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -189,7 +192,7 @@ int generate(const std::shared_ptr<const Recipe>& recipe, const Membership& memb
   const GenerateArguments& wanted = arguments.generate;
   if (wanted.prompts.empty()) require_alone(membership, "the continuation of one prompt");
   const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
-  const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer);
+  const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer, membership.group());
   const GenerationSize size{.sequences = wanted.samples,
                             .positions = positions_for(prompts, wanted.tokens, *recipe)};
   const RunSpec spec(recipe, {}, identity.local_ranks);

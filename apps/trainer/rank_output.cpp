@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/trainer/rank_output.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -25,17 +27,23 @@ struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-[[noreturn]] void fail_to_keep() {
-  throw Error(ExitCode::io,
-              fmt::format("what this rank has to write cannot be kept in a temporary file: {}; make "
-                          "room in the folder for temporary files",
-                          std::strerror(errno)));
+/// The folder for temporary files, as mktemp finds it.
+std::string folder_of_kept() {
+  const char* const folder = std::getenv("TMPDIR");
+  return folder == nullptr || *folder == '\0' ? "/tmp" : folder;
 }
 
-/// The bytes of a rank until rank 0 asks for them.
+[[noreturn]] void fail_to_keep() {
+  throw Error(
+      ExitCode::io,
+      fmt::format("what this rank has to write cannot be kept in {}: {}; make room there, or set TMPDIR",
+                  folder_of_kept(), std::strerror(errno)));
+}
+
+/// The bytes of a rank until rank 0 asks for them, in a file without a name.
 class Kept {
  public:
-  Kept() : file_(std::tmpfile()) {
+  Kept() : file_(open()) {
     if (file_ == nullptr) fail_to_keep();
   }
   void add(std::span<const std::byte> bytes) {
@@ -54,6 +62,13 @@ class Kept {
   }
 
  private:
+  static std::FILE* open() {
+    const int file = ::open(folder_of_kept().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    // Some file systems have no files without a name.
+    if (file < 0) return errno == EOPNOTSUPP || errno == EISDIR ? std::tmpfile() : nullptr;
+    return ::fdopen(file, "w+");
+  }
+
   std::unique_ptr<std::FILE, Close> file_;
 };
 
@@ -70,40 +85,30 @@ void write_in_order(const Membership& membership, const ByteSink& sink,
                     const std::function<void(const ByteSink&)>& produce) {
   if (!membership.has_peers()) return produce(sink);
   ProcessGroup& group = membership.group();
-  if (!membership.is_rank_0()) {
-    const auto kept = std::make_shared<Kept>();
-    run_on_all(group, [&] {
-      produce([&](std::span<const std::byte> bytes) {
-        kept->add(bytes);
-        group.note_progress();
-      });
-      kept->rewind();
-    });
-    membership.answer_with([&membership, kept](const std::string&) {
-      try {
-        return kept->next();
-      } catch (const Error& problem) {
-        membership.leave_with(problem);
-        throw;
-      }
-    });
-    barrier(group);  // it can be asked
-    barrier(group);  // all has been asked for
-    return;
-  }
-  run_on_all(group, [&] {
+  const auto pass_on = [&](const ByteSink& next) {
     produce([&](std::span<const std::byte> bytes) {
-      sink(bytes);
+      next(bytes);
       group.note_progress();
     });
-  });
-  barrier(group);
+  };
+  if (!membership.is_rank_0()) {
+    const auto kept = std::make_shared<Kept>();
+    pass_on([&](std::span<const std::byte> bytes) { kept->add(bytes); });
+    kept->rewind();
+    // An exception ends this rank, and the others learn of it.
+    membership.answer_with([kept](const std::string&) { return kept->next(); });
+    membership.await_all();  // it can be asked
+    membership.await_all();  // all has been asked for
+    return;
+  }
+  pass_on(sink);
+  membership.await_all();
   for (int64_t rank = 1; rank < group.size(); ++rank) {
     for (std::string piece = membership.ask(rank, "next"); !piece.empty();
          piece = membership.ask(rank, "next"))
       sink(std::as_bytes(std::span(piece)));
   }
-  barrier(group);
+  membership.await_all();
 }
 
 int64_t sum_over_ranks(const Membership& membership, int64_t number) {

@@ -77,6 +77,11 @@ int64_t seconds_of(const std::string& time) {
 /// How long before the limit Slurm asks for a save: a long step and three saves must fit, and a short job
 /// must not spend its time on them.
 int64_t warning_seconds(int64_t limit) {
+  constexpr int64_t kShortest = 300;
+  if (limit < kShortest)
+    throw Error(ExitCode::usage,
+                "--time: a job needs at least 5 minutes, of which Slurm may take one or two for the "
+                "signal to save");
   constexpr int64_t kUsual = 180, kLeast = 70;  // Slurm may be a minute early
   return std::clamp(limit / 10, kLeast, kUsual);
 }

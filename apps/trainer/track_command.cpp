@@ -27,7 +27,10 @@ void apply(const std::vector<std::string>& overrides, Settings& settings) {
     if (sign == std::string::npos || (key != kMlflowUri && key != kMlflowExperiment))
       throw Error(ExitCode::usage, fmt::format("'{}': expected {}=ADDRESS or {}=NAME", one_line(word),
                                                kMlflowUri, kMlflowExperiment));
-    settings[key] = word.substr(sign + 1);
+    const std::string value = word.substr(sign + 1);
+    if (value.find_first_not_of(" \t") == std::string::npos)
+      throw Error(ExitCode::usage, fmt::format("{}: expected a value after the equals sign", key));
+    settings[key] = Json(value).dump();  // YAML in quotation marks
   }
 }
 

@@ -34,8 +34,9 @@ LibraryExit::LibraryExit(ExitCode code, const std::string& text) {
   if (registered == 0) awaited = new End{code, text};
 }
 
+// Not freed: another thread may be in an exit() that reads it.
 LibraryExit::~LibraryExit() {
-  delete awaited.exchange(nullptr);
+  awaited = nullptr;
 }
 
 }  // namespace trainer

@@ -203,7 +203,7 @@ std::vector<int64_t> share_of_processors(const std::vector<int64_t>& processors,
 
 std::optional<std::string> bind_to_share(int64_t place, int64_t processes) {
   const std::vector<int64_t> allowed = allowed_processors();
-  const bool is_bound = std::ssize(allowed) <= std::ssize(online_processors()) / processes;
+  const bool is_bound = allowed.size() < online_processors().size();
   if (processes == 1 || is_bound || may_be_bound() || numa_nodes_of(allowed).size() < 2) return std::nullopt;
   const std::vector<int64_t> share = share_of_processors(allowed, place, processes);
   ProcessorSet set;

@@ -49,7 +49,8 @@ std::vector<int64_t> share_of_processors(const std::vector<int64_t>& processors,
 
 /// Restricts this thread, and those that it starts from now on, to its share of the processors that this
 /// process may use, so that its memory is near. Does nothing on a machine with one NUMA node, and where a
-/// launcher or OpenMP's variables have bound it. Returns a warning if the system binds it to others.
+/// launcher, a cgroup or OpenMP's variables have left it some processors only. Returns a warning if the
+/// system binds it to others.
 std::optional<std::string> bind_to_share(int64_t place, int64_t processes);
 
 }  // namespace trainer

@@ -98,7 +98,8 @@ bool LauncherReport::read_some(int timeout_ms) {
 
 /// `line`: with its end.
 void LauncherReport::take(const std::string& line) {
-  if (line == kRanksMetLine) {
+  // A launcher may have put its own words before it.
+  if (line.ends_with(kRanksMetLine)) {
     have_joined_ = true;
     return;
   }

@@ -33,8 +33,10 @@ constexpr const char* kBindNone =
 
 /// Two ranks that may not use all processors of their host, and share some.
 void find_shared_cores(const std::vector<RankPlacement>& here, std::vector<Finding>& findings) {
+  const auto is_bound = [](const RankPlacement& rank) { return rank.cores < rank.online_cores; };
   for (size_t a = 0; a < here.size(); ++a) {
     for (size_t b = a + 1; b < here.size(); ++b) {
+      if (!is_bound(here[a]) || !is_bound(here[b])) continue;
       if (here[a].processors == here[b].processors && here[a].cores >= std::ssize(here)) continue;
       const std::vector<int64_t> both = common(here[a].processors, here[b].processors);
       if (both.empty()) continue;

@@ -10,29 +10,33 @@ namespace trainer {
 
 void RankLogs::add(int64_t rank, const std::string& line) {
   const std::lock_guard lock(mutex_);
-  if (!folder_.empty()) return write(rank, line);
   if (kept_.size() < kMostKept) kept_.emplace_back(rank, line);
 }
 
 void RankLogs::open(const std::filesystem::path& run) {
-  const std::lock_guard lock(mutex_);
   folder_ = run / "ranks";
   std::error_code failed;
   std::filesystem::create_directory(folder_, failed);
-  for (const auto& [rank, line] : kept_) write(rank, line);
-  kept_.clear();
 }
 
-void RankLogs::write(int64_t rank, const std::string& line) {
-  if (!files_.contains(rank)) {
-    try {
-      files_[rank] = open_regular(folder_ / (std::to_string(rank) + ".log"), O_WRONLY | O_CREAT | O_APPEND,
-                                  Links::refuse);
-    } catch (const Error&) {
-      files_[rank] = FileDescriptor();
-    }
+void RankLogs::write() {
+  if (folder_.empty()) return;
+  std::vector<std::pair<int64_t, std::string>> come;
+  {
+    const std::lock_guard lock(mutex_);
+    come.swap(kept_);
   }
-  if (files_[rank].get() >= 0 && write_all(files_[rank].get(), line) != 0) files_[rank].reset();
+  for (const auto& [rank, line] : come) {
+    if (!files_.contains(rank)) {
+      try {
+        files_[rank] = open_regular(folder_ / (std::to_string(rank) + ".log"), O_WRONLY | O_CREAT | O_APPEND,
+                                    Links::refuse);
+      } catch (const Error&) {
+        files_[rank] = FileDescriptor();
+      }
+    }
+    if (files_[rank].get() >= 0 && write_all(files_[rank].get(), line) != 0) files_[rank].reset();
+  }
 }
 
 }  // namespace trainer

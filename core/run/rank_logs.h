@@ -15,21 +15,22 @@
 namespace trainer {
 
 /// What the other ranks say, in files of rank 0's run: ranks/1.log and so on. A full disk costs these lines,
-/// not the run. Any thread may call it.
+/// not the run.
 class RankLogs {
  public:
-  /// Before the directory is known, some lines are kept.
+  /// Any thread may call it. Does not wait for a file; while too many lines wait to be written, further ones
+  /// are lost.
   void add(int64_t rank, const std::string& line);
-  /// From now on lines are appended below this directory of a run.
+  /// From now on write() appends below this directory of a run. For one thread, as write() is.
   void open(const std::filesystem::path& run);
+  /// Writes what has come.
+  void write();
 
  private:
-  void write(int64_t rank, const std::string& line);
-
   static constexpr size_t kMostKept = 10'000;
   std::mutex mutex_;
-  std::filesystem::path folder_;
   std::vector<std::pair<int64_t, std::string>> kept_;
+  std::filesystem::path folder_;
   std::map<int64_t, FileDescriptor> files_;
 };
 

@@ -160,7 +160,7 @@ void Membership::join_by_address(const RunSpec& spec, std::chrono::seconds timeo
   if (!secret && !trains) {
     throw Error(ExitCode::usage,
                 "ranks that do not train, and are not started by mpirun, need a common TRAINER_SECRET; set "
-                "it to 64 random hexadecimal digits (openssl rand -hex 32)");
+                "it to 32 random hexadecimal digits (openssl rand -hex 16)");
   }
   if (!secret) {
     const std::filesystem::path directory = recipe.output_directory();
@@ -183,6 +183,10 @@ std::string Membership::ask(int64_t rank, const std::string& request) const {
   const Activity activity = group_->status().activity;
   if (activity != Activity::awaiting_data && activity != Activity::computing) group_->note_progress();
   return answer;
+}
+
+void Membership::await_all() const {
+  if (peers_) peers_->wait_all_gather(peers_->start_all_gather(""));
 }
 
 void Membership::answer_with(std::function<std::string(const std::string&)> answer) const {

@@ -46,7 +46,11 @@ class Membership {
   /// As PeerConnections' of several ranks. Outside of steps an answer counts as progress of this rank; within
   /// them a thread in the background gets it.
   std::string ask(int64_t rank, const std::string& request) const;
+  /// The answer may throw, which ends this rank; it must not call leave_with.
   void answer_with(std::function<std::string(const std::string&)> answer) const;
+  /// Waits until every rank has called it, however long one works: a rank that hangs is still found. Not
+  /// within steps.
+  void await_all() const;
   /// Among several ranks: prints what went wrong and ends the process with its exit code, which ends the
   /// others. Does not wait for them, as MPI_Finalize would. Returns if this process is alone.
   void leave_with(const std::exception& problem) const;
@@ -59,6 +63,8 @@ class Membership {
   void pass_on(Log& log) const;
   /// On rank 0: from now on what the other ranks say is in this directory of the run.
   void keep_logs(const std::filesystem::path& run) const { logs_.open(run); }
+  /// On rank 0: writes what has come since.
+  void write_logs() const { logs_.write(); }
   /// On rank 0: all ranks; nothing if it is alone.
   std::vector<RankState> ranks() const;
 

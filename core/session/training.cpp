@@ -251,7 +251,10 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step(),
                       job.settings.pause_after);
   if (run.membership.has_peers()) {
-    status.ask_ranks([&] { return run.membership.ranks(); });
+    status.ask_ranks([&] {
+      run.membership.write_logs();
+      return run.membership.ranks();
+    });
     run.membership.keep_logs(directory.path());
   }
   RankCheckpoints shared(run.membership, executable, &checkpoints, nullptr, job.checkpoints);

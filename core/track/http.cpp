@@ -139,13 +139,14 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
     set(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
   }
   const CURLcode code = curl_library().easy_perform(curl);
+  long status = 0;
+  curl_library().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_library().easy_reset(curl);  // it must not keep what ends with this function
   if (answer.is_too_long) throw Error(ExitCode::io, "its answer has more than 8 MiB");
   if (code == CURLE_ABORTED_BY_CALLBACK) throw Error(ExitCode::io, "it did not answer in time");
   if (code != CURLE_OK)
     throw Error(ExitCode::io,
                 one_line(problem[0] != '\0' ? problem.data() : curl_library().easy_strerror(code)));
-  long status = 0;
-  curl_library().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   return {status, std::move(answer.body)};
 }
 

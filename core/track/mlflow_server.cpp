@@ -97,7 +97,14 @@ Json MlflowServer::call(const std::string& method, std::string_view path, const 
     throw TrackerError(Remedy::retry, fmt::format("{} does not answer: {}", uri_, problem.what()));
   }
   require_success(uri_, response);
-  return Json::parse_or_null(response.body);
+  Json answer = Json::parse_or_null(response.body);
+  // A page to log in has this status as well.
+  if (!answer.is_object())
+    throw TrackerError(Remedy::retry,
+                       fmt::format("{} answers HTTP {} with something else than JSON: a proxy may want "
+                                   "a login",
+                                   uri_, response.status));
+  return answer;
 }
 
 std::string MlflowServer::experiment_id(const std::string& name) {

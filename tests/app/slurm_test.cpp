@@ -52,6 +52,7 @@ TEST_CASE("a job that cannot be is refused") {
   const auto [options, code, told] = GENERATE(table<Strings, int, const char*>(
       {{{"--time", "soon"}, 64, "--time soon: expected a limit such as 4:00:00"},
        {{"--time", "0"}, 64, "--time 0"},
+       {{"--time", "4:59"}, 64, "--time: a job needs at least 5 minutes"},
        {{"--partition", "a\n#SBATCH --nodes=9"}, 64, "--partition"},
        {{"--nodes", "7"}, 78, "cannot be shared by 7 ranks evenly"},
        {{"device.type=cuda"}, 78, "device.type: cuda needs GPUs in the job: give --gpus-per-node"}}));

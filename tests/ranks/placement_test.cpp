@@ -32,6 +32,10 @@ TEST_CASE("ranks that have the cores of their host, together or divided, are wel
   CHECK(texts({placed(0, all, 2), placed(1, all, 2)}).empty());
   CHECK(texts({placed(0, {0, 1}, 2), placed(1, {2, 3}, 2)}).empty());
   CHECK(texts({placed(0, {0, 1}, 2), placed(1, {0, 1}, 2, "b")}).empty());  // a job may have a part of a host
+  // More ranks than cores, of which none is bound.
+  std::vector<RankPlacement> five;
+  for (int64_t rank = 0; rank < 5; ++rank) five.push_back(placed(rank, all, 1));
+  CHECK(texts(five) == "the 5 ranks on a have 5 threads on 4 cores\n");
 }
 
 TEST_CASE("ranks on the same cores, on few cores, with many threads and far from their memory are named") {
