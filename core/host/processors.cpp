@@ -161,10 +161,10 @@ int64_t physical_cores(const std::vector<int64_t>& processors, const fs::path& r
 
 std::vector<int64_t> numa_nodes_of(const std::vector<int64_t>& processors, const fs::path& root) {
   std::vector<int64_t> nodes;
-  for (const auto& [node, own] : numa_nodes(root)) {
+  for (const auto& node : numa_nodes(root)) {
     const bool has_any = std::ranges::any_of(
-        processors, [&](int64_t number) { return std::ranges::binary_search(own, number); });
-    if (has_any) nodes.push_back(node);
+        processors, [&](int64_t number) { return std::ranges::binary_search(node.second, number); });
+    if (has_any) nodes.push_back(node.first);
   }
   return nodes;
 }
