@@ -304,7 +304,8 @@ double seconds_until_gone(std::chrono::milliseconds after) {
     REQUIRE(welcome);
     CHECK(welcome->kind == FrameKind::welcome);
     manual.connection.send(
-        encode(FrameKind::heartbeat, BodyWriter().number(9).number(4).number(0).number(1).number(1).take()));
+        encode(FrameKind::heartbeat,
+               BodyWriter().number(9).number(4).number(0).number(1).number(1).number(0).take()));
     coordinator.wait();
     std::this_thread::sleep_for(after);
   }
