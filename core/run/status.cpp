@@ -123,11 +123,11 @@ std::optional<RunStatus> read_status(const std::filesystem::path& path) {
 }
 
 void StatusKeeper::running(int64_t step) {
-  const double kSeconds = ranks_ ? 2 : 10;  // `trainer watch` shows what each does
+  const double interval = ranks_ ? 2 : 10;  // `trainer watch` shows what each does
   now_.step = step;
   const double now = steady_seconds();
   if (now < next_) return;
-  next_ = now + kSeconds;
+  next_ = now + interval;
   if (ranks_) now_.ranks = ranks_();
   write();
 }
