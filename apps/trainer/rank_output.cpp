@@ -8,11 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "core/base/error.h"
 #include "core/engine/group_operations.h"
@@ -27,10 +28,9 @@ struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-/// The folder for temporary files, as mktemp finds it.
 std::string folder_of_kept() {
-  const char* const folder = std::getenv("TMPDIR");
-  return folder == nullptr || *folder == '\0' ? "/tmp" : folder;
+  std::error_code none;
+  return std::filesystem::temp_directory_path(none).string();
 }
 
 [[noreturn]] void fail_to_keep() {

@@ -210,7 +210,7 @@ def check_container_files():
     recipe = read("packaging/apptainer.def")
     for command in ("scripts/setup.sh --package", "scripts/build.sh -DTRAINER_CUDA=off",
                     "cpack -G DEB --config build/release/CPackConfig.cmake -B /package",
-                    "apt-get install -y --no-install-recommends /package/trainer_*.deb openmpi-bin openssh-client"):
+                    "apt-get install -y --no-install-recommends /package/trainer_*.deb libcurl4t64 ca-certificates openmpi-bin openssh-client"):
         for name, text in {"Containerfile": image, "apptainer.def": recipe}.items():
             if command not in text:
                 yield f"{name}: no `{command}`"
