@@ -95,9 +95,11 @@ int code_of_launcher(int status, const Launcher& launcher, const LaunchRequest& 
     const std::vector<int> codes = folder.reported_exit_codes();
     // Hydra returns the code of any rank, also the 0 of one that left early.
     const std::optional<int> code = reported_exit_code(codes, request.ranks);
-    // After a signal has ended a rank, MPICH's launcher stops the others by TERM.
-    const bool is_cut_short =
-        code == static_cast<int>(ExitCode::requeue) && !asked && std::ssize(codes) < request.ranks;
+    // After a signal has ended a rank, MPICH's launcher stops the others by TERM, and while they start, MPI
+    // may fail in them.
+    const bool follows = code == static_cast<int>(ExitCode::requeue) ||
+                         (code == static_cast<int>(ExitCode::no_device) && !folder.have_joined());
+    const bool is_cut_short = follows && !asked && std::ssize(codes) < request.ranks;
     if (is_cut_short)
       throw Error(ExitCode::peer_lost,
                   fmt::format("a rank was ended by a signal, and {} has ended the others; "

@@ -238,6 +238,10 @@ TEST_CASE("ranks under Hydra: their own exit codes count, and a launcher's 0 onl
     CHECK_THAT(cut.errors,
                ContainsSubstring("a rank was ended by a signal, and mpirun has ended the others"));
   }
+  // MPI fails in a rank that starts while another is killed; if it fails in all, that is no loss.
+  const std::string ended = "cd \"$TRAINER_RANKS_ENDED\"; ";
+  CHECK(run(ended + "echo 69 >1; exit 69").code == 76);
+  CHECK(run(ended + "echo 69 >1; echo 69 >2; exit 69").code == 69);
   const Outcome silent = run(met + "echo 0 >1; exit 0");
   CHECK(silent.code == 76);
   CHECK_THAT(silent.errors, ContainsSubstring("1 of the 2 ranks have ended without a word"));
