@@ -190,7 +190,6 @@ class Writer {
 int generate(const std::shared_ptr<const Recipe>& recipe, const Membership& membership,
              const RankIdentity& identity, const Arguments& arguments, StopSignals& signals) {
   const GenerateArguments& wanted = arguments.generate;
-  if (wanted.prompts.empty()) require_alone(membership, "the continuation of one prompt");
   const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
   const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer, membership.group());
   const GenerationSize size{.sequences = wanted.samples,
@@ -229,6 +228,7 @@ int generate_command(const Arguments& arguments) {
   const std::shared_ptr<const Recipe> recipe = named_recipe(arguments);
   forward_program(recipe,
                   {.purpose = Purpose::generate});  // refuses an unsuitable network before anything is read
+  if (arguments.generate.prompts.empty()) require_one_process("the continuation of one prompt");
   const RankIdentity identity = launched_as();
   const Membership membership(recipe, identity, false);
   return run_as_rank(membership, [&] { return generate(recipe, membership, identity, arguments, signals); });

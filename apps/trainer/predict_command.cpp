@@ -90,17 +90,16 @@ BatchRows rows_of(const PredictSamples& samples, int64_t wanted) {
 }
 
 /// Options for which all samples must be in one process.
-void require_alone_for_options(const Membership& membership, const PredictArguments& wanted) {
-  if (!wanted.gallery.empty()) require_alone(membership, "--gallery");
-  if (wanted.errors_only) require_alone(membership, "--errors-only");
-  if (wanted.reads_paths) require_alone(membership, "the prediction of paths that come (-)");
-  if (wanted.part.parts > 1) require_alone(membership, "--part");
+void require_one_process_for(const PredictArguments& wanted) {
+  if (!wanted.gallery.empty()) require_one_process("--gallery");
+  if (wanted.errors_only) require_one_process("--errors-only");
+  if (wanted.reads_paths) require_one_process("the prediction of paths that come (-)");
+  if (wanted.part.parts > 1) require_one_process("--part");
 }
 
 /// Each rank predicts a part of the samples.
 int predict(const std::shared_ptr<const Recipe>& named, const Membership& membership,
             const RankIdentity& identity, const Arguments& arguments, StopSignals& signals) {
-  require_alone_for_options(membership, arguments.predict);
   const Task& task = task_of(named);
   const TrainedRecipe trained = with_weights(named, arguments);
   PredictSamples samples = open_samples(trained, task, arguments);
@@ -154,6 +153,7 @@ int predict_command(const Arguments& arguments) {
   check_prediction(named);
   check_options(task_of(named), arguments);
   if (!arguments.inputs.empty()) check_channels(*named);
+  require_one_process_for(arguments.predict);
   const RankIdentity identity = launched_as();
   const Membership membership(named, identity, false);
   return run_as_rank(membership, [&] { return predict(named, membership, identity, arguments, signals); });

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -16,7 +15,6 @@
 #include <system_error>
 
 #include "core/base/error.h"
-#include "core/engine/group_operations.h"
 
 namespace trainer {
 namespace {
@@ -115,14 +113,6 @@ int64_t sum_over_ranks(const Membership& membership, int64_t number) {
   std::array<double, 1> sum = {static_cast<double>(number)};
   membership.group().all_reduce(sum);
   return static_cast<int64_t>(sum[0]);
-}
-
-void require_alone(const Membership& membership, const std::string& what) {
-  if (!membership.has_peers()) return;
-  throw Error(ExitCode::usage,
-              fmt::format("{} is done by one process, and a launcher has started {}; start it "
-                          "without the launcher",
-                          what, membership.group().size()));
 }
 
 }  // namespace trainer

@@ -22,7 +22,4 @@ void write_in_order(const Membership& membership, const ByteSink& sink,
 /// The sum of a number over all ranks.
 int64_t sum_over_ranks(const Membership& membership, int64_t number);
 
-/// Throws Error (exit 64) if there are several ranks: `what` is done by one process.
-void require_alone(const Membership& membership, const std::string& what);
-
 }  // namespace trainer

@@ -80,8 +80,8 @@ int64_t warning_seconds(int64_t limit) {
   constexpr int64_t kShortest = 300;
   if (limit < kShortest)
     throw Error(ExitCode::usage,
-                "--time: a job needs at least 5 minutes, of which Slurm may take one or two for the "
-                "signal to save");
+                "--time: a job needs at least 5 minutes: Slurm sends its signal to save up to two minutes "
+                "before the end");
   constexpr int64_t kUsual = 180, kLeast = 70;  // Slurm may be a minute early
   return std::clamp(limit / 10, kLeast, kUsual);
 }

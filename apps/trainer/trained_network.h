@@ -20,8 +20,8 @@ struct BatchRows {
 /// A recipe's network with the weights of these files, on its device, ready to be run forward.
 class TrainedNetwork {
  public:
-  /// In 8 bits if the weights are. With an observation, products are observed in f32. `local_rank`: among the
-  /// spec's ranks on this host, which divide its cores, and of which each has a GPU. Throws Error.
+  /// In 8 bits if the weights are. With an observation, products are observed in f32. `local_rank`: the
+  /// number of this process among those on this host; it chooses the GPU. Throws Error.
   TrainedNetwork(const RunSpec& given, TrainedFiles files, Purpose purpose, const BatchRows& rows = {},
                  std::shared_ptr<const RangeObservation> observation = nullptr, int64_t local_rank = 0);
   /// One that generates (core/step/generation.h).

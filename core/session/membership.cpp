@@ -271,8 +271,10 @@ RunSpec planned_spec(std::shared_ptr<const Recipe> recipe) {
 void require_one_process(const std::string& what) {
   const RankIdentity identity = launched_as();
   if (identity.is_alone()) return;
-  throw Error(ExitCode::usage, fmt::format("{} is done by one process, but the launcher started {} ({})",
-                                           what, identity.ranks, identity.source));
+  throw Error(ExitCode::usage,
+              fmt::format("{} is done by one process, but the launcher started {} ({}); start "
+                          "it without the launcher",
+                          what, identity.ranks, identity.source));
 }
 
 void Membership::leave_with(const std::exception& problem) const {

@@ -263,7 +263,7 @@ TEST_CASE("predict on several ranks: a file and images are written, and what one
     const Outcome refused =
         run_ranks(under_mpirun(2, std::string("predict run shown ") + option), shown.workspace.path());
     CHECK(refused.code == 64);
-    CHECK_THAT(refused.errors, ContainsSubstring("is done by one process, and a launcher has started 2"));
+    CHECK_THAT(refused.errors, ContainsSubstring("is done by one process, but the launcher started 2"));
   }
   const Outcome full =
       run_ranks(under_mpirun(2, "predict run shown --output /dev/full"), shown.workspace.path());
