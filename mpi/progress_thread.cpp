@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/base/kept_handlers.h"
+
 namespace trainer::mpi {
 namespace {
 
@@ -36,23 +38,13 @@ void block_signals() {
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-/// The handlers of signals that ask the program to stop, which the start of MPI must not replace. MPICH takes
-/// USR1 for news of lost processes, which ends the rank if Slurm's PMI has no such news. Intel MPI ends the
-/// process at TERM.
-class OwnHandlers {
- public:
-  OwnHandlers() {
-    for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &handlers_[i]);
-  }
-  void restore() const {
-    for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &handlers_[i], nullptr);
-  }
-
- private:
-  static constexpr std::array kSignals = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2,
-                                          SIGALRM, SIGTERM, SIGXCPU, SIGPWR};
-  std::array<struct sigaction, kSignals.size()> handlers_{};
-};
+/// MPI_Init, which must not replace handlers: MPICH takes USR1 for news of lost processes, which ends the
+/// rank if Slurm's PMI has no such news. Intel MPI ends the process at TERM.
+int start_mpi() {
+  const KeptHandlers handlers;
+  int thread_level = 0;
+  return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &thread_level);
+}
 
 }  // namespace
 
@@ -108,18 +100,14 @@ void ProgressThread::wait(const Work& work) {
 
 void ProgressThread::run() {
   block_signals();
-  const OwnHandlers own;
-  int thread_level = 0;
   Position position;
-  if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &thread_level);
-      code != MPI_SUCCESS) {
+  if (const int code = start_mpi(); code != MPI_SUCCESS) {
     position.problem = text_of(code);
   } else {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &position.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &position.ranks);
   }
-  own.restore();
   const bool runs = position.problem.empty();
   {
     const std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/kept_handlers.h"
 #include "core/ranks/launcher.h"
 #include "core/ranks/launcher_processes.h"
 
@@ -203,6 +204,7 @@ std::string MpiLibrary::plugin() const {
 }
 
 MpiLibrary open_mpi_library() {
+  const KeptHandlers handlers;  // UCX, which some MPIs bring, takes HUP when it is loaded
   const MpiLauncher launcher = mpi_launcher();
   if (is_given("TRAINER_MPI")) return named_library(launcher);
   const std::vector<Place> all = places();

@@ -3,9 +3,12 @@
 #include "tests/catch.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,10 +21,35 @@
 namespace trainer {
 namespace {
 
+void handle_stop(int /*signal*/) {}
+
+/// The numbers of signals that ask to stop whose handlers MPI's start has replaced.
+std::string replaced;
+
+/// For these signals, while it exists.
+class StopHandlers {
+ public:
+  StopHandlers() {
+    for (size_t i = 0; i < kSignals.size(); ++i) earlier_[i] = std::signal(kSignals[i], handle_stop);
+  }
+  ~StopHandlers() {
+    for (size_t i = 0; i < kSignals.size(); ++i)
+      if (std::signal(kSignals[i], earlier_[i]) != handle_stop) replaced += std::to_string(kSignals[i]) + " ";
+  }
+  StopHandlers(const StopHandlers&) = delete;
+  StopHandlers& operator=(const StopHandlers&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2,
+                                          SIGALRM, SIGTERM, SIGXCPU, SIGPWR};
+  std::array<void (*)(int), kSignals.size()> earlier_{};
+};
+
 /// One for the whole process: MPI starts once.
 ProcessGroup& group() {
   static const std::unique_ptr<ProcessGroup> only = [] {
     const RankIdentity identity = launched_as();
+    const StopHandlers handlers;
     return load_process_group(
         open_mpi_library().plugin(),
         {.rank = identity.rank, .ranks = identity.ranks, .on_lost = [](const auto& text) {
@@ -58,6 +86,11 @@ TEST_CASE("rank and size are those of the launcher") {
   const RankIdentity identity = launched_as();
   CHECK(group().rank() == identity.rank);
   CHECK(group().size() == identity.ranks);
+}
+
+TEST_CASE("the start of MPI replaces no handler of a signal that asks to stop") {
+  group();
+  CHECK(replaced == std::string());
 }
 
 TEST_CASE("sums of any size are right, and bitwise identical on every rank") {
