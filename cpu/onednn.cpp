@@ -105,7 +105,9 @@ dnnl::memory::data_type to_onednn(DType dtype) {
 void limit_instructions(const std::string& name) {
   const auto* const row = std::ranges::find(kInstructions, name, &Instructions::name);
   if (row == kInstructions.end()) throw std::logic_error("unknown instructions: " + name);
+  static const std::string chosen = name;  // oneDNN takes the first only
   static const dnnl::status set = dnnl::set_max_cpu_isa(row->isa);
+  if (chosen != name) throw std::logic_error("other instructions were chosen before: " + chosen);
   if (set != dnnl::status::success && set != dnnl::status::unimplemented)
     throw std::logic_error("oneDNN was used before its instructions were chosen");
   are_chosen = true;

@@ -24,6 +24,12 @@ int64_t ranks_to_start(const std::shared_ptr<const Recipe>& recipe) {
   return spec.ranks();
 }
 
+/// GPUs of this host need no launcher.
+bool needs_launcher(const Recipe& recipe) {
+  const ParallelismSection& how = recipe.parallelism;
+  return how.hosts || how.launcher != "auto" || choose_device(recipe.device).type != "cuda";
+}
+
 }  // namespace
 
 int train_command(const Arguments& arguments) {
@@ -35,11 +41,12 @@ int train_command(const Arguments& arguments) {
   }
   if (const int64_t ranks = ranks_to_start(recipe); ranks > 1) {
     std::vector<std::string> command = arguments.command_line;
-    if (choose_device(recipe->device).type == "cuda") {
+    if (!needs_launcher(*recipe)) {
       recipe.reset();
       return launch_on_gpus(ranks, command);
     }
-    if (recipe->device.threads == 0)
+    // Ranks on several hosts divide the cores of their own.
+    if (recipe->device.threads == 0 && !recipe->parallelism.hosts)
       command.push_back(fmt::format("device.threads={}", shared_by(ranks, thread_limit(1)).value));
     const LaunchRequest request{
         .ranks = ranks,

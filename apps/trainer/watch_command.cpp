@@ -119,14 +119,15 @@ std::string rank_table(const RunOverview& run, const RunHistory& history) {
   };
   size_t host = 4;
   for (const RankState& rank : run.rank_states) host = std::max(host, rank.host.size());
-  std::string text = fmt::format("rank  {:<{}}  {:<24} {:>9}  computing ms  data wait ms      memory\n",
+  std::string text = fmt::format("rank  {:<{}}  {:<24} {:>9}  computing ms  data wait ms      memory  GPU\n",
                                  "host", host, "state", "step");
   for (size_t i = 0; i < std::min(run.rank_states.size(), kMostRanks); ++i) {
     const RankState& rank = run.rank_states[i];
     const std::string state = rank.activity + (rank.waits ? ", waiting" : "");
-    text += fmt::format("{:>4}  {:<{}}  {:<24} {:>9}  {:>12}  {:>12}  {:>10}\n", i, one_line(rank.host), host,
-                        state, rank.step, time_of(i, "compute_ms"), time_of(i, "data_wait_ms"),
-                        human_bytes(rank.bytes));
+    text +=
+        fmt::format("{:>4}  {:<{}}  {:<24} {:>9}  {:>12}  {:>12}  {:>10}  {:>3}\n", i, one_line(rank.host),
+                    host, state, rank.step, time_of(i, "compute_ms"), time_of(i, "data_wait_ms"),
+                    human_bytes(rank.bytes), rank.gpu ? std::to_string(*rank.gpu) : "-");
   }
   if (run.rank_states.size() > kMostRanks)
     text += fmt::format("and {} more ranks\n", run.rank_states.size() - kMostRanks);

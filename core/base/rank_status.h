@@ -20,6 +20,7 @@ struct RankStatus {
   int64_t changes = 0;     ///< of its status so far: a rank that hangs has no more of them
   int64_t first_step = 0;  ///< of this process, which may take longer; 0: not yet
   int64_t bytes = 0;       ///< that the process holds in the host's memory
+  int64_t gpu = -1;        ///< the number of its GPU on the host; -1: it uses none
   bool operator==(const RankStatus&) const = default;
 };
 

@@ -81,7 +81,7 @@ class ProcessGroup {
   /// status never changes is taken to hang.
   void note_progress() { ++changes_; }
   /// Any thread may call it.
-  RankStatus status() const { return {step_, activity_, waits_, changes_, first_step_, 0}; }
+  RankStatus status() const { return {step_, activity_, waits_, changes_, first_step_}; }
   /// Seconds that this rank has waited for others so far. For the thread that waits.
   double seconds_waited() const { return seconds_waited_; }
 

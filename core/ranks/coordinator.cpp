@@ -45,6 +45,7 @@ std::string encode_status(const RankStatus& status) {
       .number(static_cast<uint64_t>(status.changes))
       .number(static_cast<uint64_t>(status.first_step))
       .number(static_cast<uint64_t>(status.bytes))
+      .number(static_cast<uint64_t>(status.gpu + 1))
       .take();
 }
 
@@ -55,6 +56,7 @@ RankStatus decode_status(BodyReader& body) {
   status.changes = static_cast<int64_t>(body.number());
   status.first_step = static_cast<int64_t>(body.number());
   status.bytes = static_cast<int64_t>(body.number());
+  status.gpu = static_cast<int64_t>(body.number()) - 1;
   return status;
 }
 

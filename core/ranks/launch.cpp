@@ -160,6 +160,14 @@ int launch(const Launcher& launcher, const LaunchRequest& request, Children& chi
     return code_of_launcher(*status, launcher, request, children.were_asked(), folder, report);
   if (const std::optional<int> code = reported_exit_code(folder.reported_exit_codes(), request.ranks))
     return *code;
+  const bool have_met = folder.have_joined() || report.have_joined();
+  // MPICH 4 waits on if ssh has failed.
+  if (!request.hosts.empty() && !have_met && !children.were_asked()) {
+    throw Error(ExitCode::no_device,
+                fmt::format("{} could not start the {} ranks on their hosts, and is killed; correct what is "
+                            "named above",
+                            launcher.path, request.ranks));
+  }
   const std::string what =
       std::get<Late>(end) == Late::launcher
           ? fmt::format("the {} ranks have ended, but {} has not, and is killed", request.ranks,

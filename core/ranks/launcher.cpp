@@ -20,6 +20,9 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kVersionPatience(10);
 
+/// Variables of ssh, from release 8.4.
+constexpr const char *kAskPassProgram = "SSH_ASKPASS", *kAskPassRequire = "SSH_ASKPASS_REQUIRE";
+
 bool is_program(const fs::path& file) {
   std::error_code unreadable;
   return fs::is_regular_file(file, unreadable) && ::access(file.c_str(), X_OK) == 0;
@@ -92,9 +95,15 @@ ChildStart::Variables launch_variables(const Launcher& launcher, const LaunchReq
   const auto add = [&](const char* name, const char* value) {
     if (std::getenv(name) == nullptr) variables.emplace_back(name, value);
   };
-  if (launcher.kind != Launcher::Kind::hydra) return variables;
-  add("I_MPI_PIN", "off");
-  if (!request.hosts.empty()) return variables;
+  const bool is_hydra = launcher.kind == Launcher::Kind::hydra;
+  if (is_hydra) add("I_MPI_PIN", "off");
+  if (!request.hosts.empty()) {
+    // ssh asks a program for the password, which fails, in place of a terminal, where nobody may be.
+    if (std::getenv(kAskPassRequire) == nullptr) variables.emplace_back(kAskPassProgram, "/bin/false");
+    add(kAskPassRequire, "force");
+    return variables;
+  }
+  if (!is_hydra) return variables;
   // On one host Hydra needs neither the nodes of a job nor a network.
   add("HYDRA_LAUNCHER", "fork");
   add("I_MPI_HYDRA_BOOTSTRAP", "fork");

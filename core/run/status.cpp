@@ -63,6 +63,7 @@ std::optional<std::vector<RankState>> ranks_in(const Json& list) {
                      .step = reader.integer("step"),
                      .waits = reader.truth("waits"),
                      .bytes = reader.integer("bytes")});
+    if (reader.has("gpu")) ranks.back().gpu = reader.integer("gpu");
     if (!reader.valid()) return std::nullopt;
   }
   return ranks;
@@ -83,12 +84,15 @@ void write_status(const std::filesystem::path& path, RunStatus status) {
   if (status.exit_code) json["exit_code"] = *status.exit_code;
   if (!status.ranks.empty()) {
     Json& ranks = json["ranks"] = Json::array();
-    for (const RankState& rank : status.ranks)
-      ranks.push_back({{"host", rank.host},
-                       {"activity", rank.activity},
-                       {"step", rank.step},
-                       {"waits", rank.waits},
-                       {"bytes", rank.bytes}});
+    for (const RankState& rank : status.ranks) {
+      Json each{{"host", rank.host},
+                {"activity", rank.activity},
+                {"step", rank.step},
+                {"waits", rank.waits},
+                {"bytes", rank.bytes}};
+      if (rank.gpu) each["gpu"] = *rank.gpu;
+      ranks.push_back(std::move(each));
+    }
   }
   if (!status.message.empty()) json["message"] = std::move(status.message);
   // A message may quote a file's name, which need not be UTF-8.

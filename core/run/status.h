@@ -22,8 +22,9 @@ struct RankState {
   std::string host;
   std::string activity;  ///< "computing"
   int64_t step = 0;
-  bool waits = false;  ///< for other ranks
-  int64_t bytes = 0;   ///< of the host's memory
+  bool waits = false;                         ///< for other ranks
+  int64_t bytes = 0;                          ///< of the host's memory
+  std::optional<int64_t> gpu = std::nullopt;  ///< its number on the host
 };
 
 /// A run's own report of its state.

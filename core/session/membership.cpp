@@ -111,6 +111,7 @@ PeerConnectionsRequest Membership::connections_request(const Secret& secret, std
               [this] {
                 RankStatus status = group_->status();
                 status.bytes = resident_bytes();
+                status.gpu = gpu_;
                 return status;
               },
           .on_lost = [this](ExitCode code, const std::string& why) { on_lost(code, why); },
@@ -203,6 +204,7 @@ void Membership::require_device(const std::string& type, const std::string& of_r
   if (type == "cpu" && !has_mpi_)
     refuse(
         "was not started by MPI, which adds up the steps of CPUs; set device.type=cpu, or start with mpirun");
+  if (type == "cuda") gpu_ = local_rank();
 }
 
 /// The ranks watch each other until all have reached the end. The group outlives the connections, which ask
@@ -305,12 +307,14 @@ void Membership::pass_on(Log& log) const {
 std::vector<RankState> Membership::ranks() const {
   std::vector<RankState> all;
   if (!peers_) return all;
-  for (const RankOverview& rank : peers_->overview())
-    all.push_back({.host = rank.host,
-                   .activity = name_of(rank.status.activity),
-                   .step = rank.status.step,
-                   .waits = rank.status.waits,
-                   .bytes = rank.status.bytes});
+  for (const auto& [host, status] : peers_->overview()) {
+    all.push_back({.host = host,
+                   .activity = name_of(status.activity),
+                   .step = status.step,
+                   .waits = status.waits,
+                   .bytes = status.bytes});
+    if (status.gpu >= 0) all.back().gpu = status.gpu;
+  }
   return all;
 }
 

@@ -69,7 +69,7 @@ class Membership {
   std::vector<RankState> ranks() const;
 
   /// Throws Error (exit 69) if these ranks cannot train on that type of device, or if rank 0 trains on
-  /// another one, `of_rank_0`.
+  /// another one, `of_rank_0`. From now on this rank's heartbeats name its GPU.
   void require_device(const std::string& type, const std::string& of_rank_0) const;
   /// Throws Error (exit 78) on a rank whose plan differs from that of the first rank of its stage, or whose
   /// program from that of rank 0, with the facts of the planner that differ, or else the first node.
@@ -91,6 +91,7 @@ class Membership {
   std::optional<LibraryExit> mpi_exit_;
   bool has_mpi_ = false, is_finished_ = false;
   mutable std::atomic<bool> leaves_ = false;
+  mutable std::atomic<int64_t> gpu_ = -1;
   mutable RankLogs logs_;
   std::promise<std::string> reason_;  ///< of another rank that has failed
   std::shared_future<std::string> reason_of_other_ = reason_.get_future();

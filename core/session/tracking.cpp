@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -18,7 +19,7 @@ namespace trainer {
 namespace {
 
 /// A job that must end has more to do with its time.
-constexpr std::chrono::seconds kPatience(5);
+constexpr std::chrono::milliseconds kPatience(5000);
 
 /// While this process holds the run, others take it for running.
 RunCondition ended_state(const std::filesystem::path& directory) {
@@ -90,10 +91,13 @@ std::optional<std::filesystem::path> write_wandb(const std::filesystem::path& di
                           .exit_code = has_failed ? 1 : 0});
 }
 
-RunTracker::RunTracker(const RunDirectory& directory, const LoggingSection& logging, Log& log)
-    : directory_(directory), log_(log) {
-  if (logging.mlflow_uri)
-    tracker_ = std::make_unique<Tracker>(tracked_run(directory.path(), read_settings(directory.path())));
+RunTracker::RunTracker(const RunDirectory& directory, const LoggingSection& logging,
+                       std::chrono::milliseconds patience, Log& log)
+    : directory_(directory), logging_(logging), patience_(std::min(patience, kPatience)), log_(log) {}
+
+void RunTracker::begin() {
+  if (logging_.mlflow_uri)
+    tracker_ = std::make_unique<Tracker>(tracked_run(directory_.path(), read_settings(directory_.path())));
 }
 
 void RunTracker::report() {
@@ -118,7 +122,7 @@ void RunTracker::finish() try {
   directory_.require_in_place();
   finish_wandb();
   if (!tracker_) return;
-  tracker_->finish(mlflow_status(ended_state(directory_.path())), kPatience);
+  tracker_->finish(mlflow_status(ended_state(directory_.path())), patience_);
   report();
 } catch (const std::exception& problem) {  // the run's own end matters more
   log_.warn(problem.what());

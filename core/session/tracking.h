@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -36,11 +37,15 @@ std::optional<std::filesystem::path> write_wandb(const std::filesystem::path& di
 /// The trackers of the run that this process trains, if the recipe names any.
 class RunTracker {
  public:
-  RunTracker(const RunDirectory& directory, const LoggingSection& logging, Log& log);
+  /// `patience`: the longest that an end may take, since the other ranks wait for this one.
+  RunTracker(const RunDirectory& directory, const LoggingSection& logging, std::chrono::milliseconds patience,
+             Log& log);
 
+  /// From now on the server shows the run as running. finish() must follow.
+  void begin();
   /// Logs what the tracker has to say.
   void report();
-  /// The run has ended, and its status is written: sends the rest, but for a few seconds only. Nothing is
+  /// The run has ended, and its status is written: sends the rest, but for a few seconds at most. Nothing is
   /// written if the directory is no longer the run's.
   void finish();
 
@@ -48,6 +53,8 @@ class RunTracker {
   void finish_wandb();
 
   const RunDirectory& directory_;
+  const LoggingSection& logging_;
+  std::chrono::milliseconds patience_;
   Log& log_;
   std::unique_ptr<Tracker> tracker_;
 };

@@ -167,6 +167,7 @@ ExitCode conclude(const RunParts& run, TrainingLoop& loop, const Checkpoints& ch
 /// Tells the tracker of the run's end, whatever it is.
 template <class Work>
 ExitCode with_tracker(RunTracker& tracker, const Work& work) try {
+  tracker.begin();
   const ExitCode code = work();
   tracker.finish();
   return code;
@@ -228,7 +229,8 @@ ExitCode train(const RunParts& run, int64_t profiled_steps) {
   announce_start(run, machine, other_data, loaded);
   MetricsSinks metrics(directory.path(), spec.recipe().logging.formats, validation_metrics(job.settings),
                        [&](const std::string& problem) { run.log.warn(problem); });
-  RunTracker tracker(directory, spec.recipe().logging, run.log);
+  RunTracker tracker(directory, spec.recipe().logging,
+                     std::chrono::seconds(spec.recipe().parallelism.timeout.seconds) / 2, run.log);
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const auto& [split, feed] :
        {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {

@@ -33,8 +33,7 @@ struct Credentials {
 Credentials credentials_from_environment();
 
 /// Requests by HTTP and HTTPS, one after another, over a connection that is kept. Without credentials those
-/// of
-/// ~/.netrc are used. Certificates are the system's unless given, proxies those of the environment
+/// of ~/.netrc are used. Certificates are the system's unless given, proxies those of the environment
 /// (https_proxy), and redirects are not followed. For one thread.
 class HttpClient {
  public:

@@ -157,13 +157,31 @@ MlflowServer::Run MlflowServer::open_run(const NewRun& wanted) try {
   throw TrackerError(Remedy::stop, refusal.what());
 }
 
+/// Restored, or made anew: both need a hand.
+std::string MlflowServer::gone(const std::string& refusal) {
+  return refusal +
+         "; if the run was deleted there, restore it, or remove mlflow.jsonl from the run's "
+         "directory to send all again";
+}
+
+/// A server gives the same code for a value and for a run that it refuses, so ask it about the run.
+bool MlflowServer::takes_values(const std::string& run) try {
+  const Json found = call("GET", "runs/get?run_id=" + percent_encoded(run), Json());
+  return text_in(member(member(found, "run"), "info"), "lifecycle_stage") != "deleted";
+} catch (const Refusal&) {
+  return false;
+}
+
 void MlflowServer::log(const std::string& run, const std::vector<Json>& metrics, const Pairs& parameters,
-                       const Pairs& tags) {
+                       const Pairs& tags) try {
   Json body{{"run_id", run}};
   if (!metrics.empty()) body["metrics"] = metrics;
   if (!parameters.empty()) body["params"] = pairs_json(parameters);
   if (!tags.empty()) body["tags"] = pairs_json(tags);
   post("runs/log-batch", body);
+} catch (const Refusal& refusal) {
+  if (!takes_values(run)) throw TrackerError(Remedy::stop, gone(refusal.what()));
+  throw;
 }
 
 void MlflowServer::set_status(const std::string& run, const std::string& status, int64_t end_ms) try {
@@ -171,9 +189,7 @@ void MlflowServer::set_status(const std::string& run, const std::string& status,
   if (status != "RUNNING") body["end_time"] = end_ms;
   post("runs/update", body);
 } catch (const Refusal& refusal) {
-  throw TrackerError(Remedy::stop, fmt::format("{}; if the run was deleted there, restore it, or remove "
-                                               "mlflow.jsonl from the run's directory to send all again",
-                                               refusal.what()));
+  throw TrackerError(Remedy::stop, gone(refusal.what()));
 }
 
 bool MlflowServer::takes_files(const Run& run) {

@@ -58,6 +58,8 @@ class MlflowServer {
 
  private:
   std::string experiment_id(const std::string& name);
+  bool takes_values(const std::string& run);
+  static std::string gone(const std::string& refusal);
   Json call(const std::string& method, std::string_view path, const Json& body);
   Json post(std::string_view path, const Json& body) { return call("POST", path, body); }
 

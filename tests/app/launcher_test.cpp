@@ -158,12 +158,16 @@ TEST_CASE("ranks on other hosts report by a line that they have joined, which is
   const Workspace workspace;
   workspace.write("hosts", "node1\n");
   const auto run = [&](const std::string& script) {
-    return run_with_mpirun("echo \"$@\" $TRAINER_RANKS_MET >words.txt\n" + script + "exit 14\n", workspace,
-                           "parallelism.hosts=hosts");
+    return run_with_mpirun(
+        "echo \"$@\" $TRAINER_RANKS_MET by $SSH_ASKPASS $SSH_ASKPASS_REQUIRE >words.txt\n" + script +
+            "exit 14\n",
+        workspace, "parallelism.hosts=hosts");
   };
   CHECK(run("").code == 69);
-  CHECK_THAT(workspace.read("words.txt"),
-             ContainsSubstring(" -x TRAINER_RANKS_MET ") && ContainsSubstring(" stderr\n"));
+  // A terminal is not asked for a password, and each host's cores are its own ranks'.
+  CHECK_THAT(workspace.read("words.txt"), ContainsSubstring(" -x TRAINER_RANKS_MET ") &&
+                                              ContainsSubstring(" stderr by /bin/false force\n") &&
+                                              !ContainsSubstring("device.threads"));
   const Outcome joined = run("echo 'trainer: all ranks have joined' >&2; echo 'rank 1 is gone' >&2\n");
   CHECK(joined.code == 76);
   CHECK(joined.errors == "rank 1 is gone\n");

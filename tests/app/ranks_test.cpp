@@ -70,8 +70,8 @@ TEST_CASE("two ranks: what rank 1 says is in a file of the run, and watch has a 
   REQUIRE(ranks.size() == 2);
   CHECK(ranks[1]["bytes"] > 1'000'000);
   const std::string view = run_trainer({"watch", "run"}, workspace.path()).output;
-  CHECK_THAT(view, ContainsSubstring("rank  host") && ContainsSubstring("\n   0  ") &&
-                       ContainsSubstring("\n   1  "));
+  CHECK_THAT(view, ContainsSubstring("rank  host") && ContainsSubstring("memory  GPU\n") &&
+                       ContainsSubstring("\n   0  ") && ContainsSubstring("\n   1  "));
   CHECK(run_trainer({"runs", "."}, workspace.path()).code == 0);
 }
 

@@ -305,7 +305,7 @@ double seconds_until_gone(std::chrono::milliseconds after) {
     CHECK(welcome->kind == FrameKind::welcome);
     manual.connection.send(
         encode(FrameKind::heartbeat,
-               BodyWriter().number(9).number(4).number(0).number(1).number(1).number(0).take()));
+               BodyWriter().number(9).number(4).number(0).number(1).number(1).number(0).number(0).take()));
     coordinator.wait();
     std::this_thread::sleep_for(after);
   }

@@ -237,6 +237,22 @@ def comes_back(folder):
     compare(run, store)
 
 
+def deleted(folder):
+    """A run that somebody deleted on the server loses nothing: once it is restored, everything is sent."""
+    store = Store()
+    with Server(store) as server:
+        run = Run(folder, server.uri, steps=12000)
+        process = run.start()
+        run.wait_for(process, lambda: store.runs and next(iter(store.runs.values()))['metrics'], 'metrics on the server')
+        store.delete_runs()
+        errors = run.end(process)
+        expect(errors.count('warning') == 1 and 'restore it' in errors and '`trainer track run`' in errors, errors)
+        expect('restore it' in run.track(code=74), run.errors)
+        next(iter(store.runs.values()))['info']['lifecycle_stage'] = 'active'
+        run.track()
+    compare(run, store)
+
+
 def gone(folder):
     """Without a server there is one warning while the run trains, and one at its end."""
     with Server(Store()) as server:
@@ -356,7 +372,7 @@ def bad_input(folder):
     expect('http:// or https://' in run.track('logging.mlflow.uri=host', code=64), run.errors)
 
 
-CASES = [well, killed, killed_in_a_request, stopped, hanging, comes_back, gone, lost_answers, refused, passwords, hostile, offline, bad_input]
+CASES = [well, killed, killed_in_a_request, stopped, hanging, comes_back, deleted, gone, lost_answers, refused, passwords, hostile, offline, bad_input]
 
 
 def try_case(case, work):

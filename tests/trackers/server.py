@@ -30,6 +30,18 @@ class Store:
             raise Refused(404, 'RESOURCE_DOES_NOT_EXIST', 'no such run')
         return self.runs[body['run_id']]
 
+    def get_run(self, query):
+        return {'run': {'info': self.run({'run_id': query['run_id'][0]})['info'], 'data': {}}}
+
+    def delete_runs(self):
+        for run in self.runs.values():
+            run['info']['lifecycle_stage'] = 'deleted'
+
+    def active_run(self, body):
+        if self.run(body)['info']['lifecycle_stage'] != 'active':
+            raise Refused(400, 'INVALID_PARAMETER_VALUE', "The run must be in the 'active' state")
+        return self.run(body)
+
     def experiment_of_name(self, query):
         name = query['experiment_name'][0]
         if name not in self.experiments:
@@ -49,17 +61,17 @@ class Store:
 
     def create_run(self, body):
         run_id = f'{len(self.runs):032x}'
-        info = {'run_id': run_id, 'experiment_id': body['experiment_id'], 'run_name': body['run_name'], 'status': 'RUNNING',
+        info = {'run_id': run_id, 'experiment_id': body['experiment_id'], 'run_name': body['run_name'], 'status': 'RUNNING', 'lifecycle_stage': 'active',
                 'artifact_uri': f'{self.artifacts}{body["experiment_id"]}/{run_id}/artifacts'}
         self.runs[run_id] = {'info': info, 'params': {}, 'tags': {tag['key']: tag['value'] for tag in body['tags']}, 'metrics': set()}
         return {'run': {'info': info, 'data': {}}}
 
     def update(self, body):
-        self.run(body)['info'].update(body)
+        self.active_run(body)['info'].update(body)
         return {'run_info': self.run(body)['info']}
 
     def log_batch(self, body):
-        run, metrics, params, tags = self.run(body), body.get('metrics', []), body.get('params', []), body.get('tags', [])
+        run, metrics, params, tags = self.active_run(body), body.get('metrics', []), body.get('params', []), body.get('tags', [])
         if len(metrics) > MOST_METRICS or len(params) > MOST_PAIRS or len(tags) > MOST_PAIRS:
             raise Refused(400, 'INVALID_PARAMETER_VALUE', 'too many of them')
         for item in metrics + params + tags:
@@ -129,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
             store.files[urllib.parse.unquote(path.path[len(files):])] = body
             return {}
         call = {('GET', 'experiments/get-by-name'): store.experiment_of_name, ('POST', 'experiments/create'): store.create_experiment,
-                ('POST', 'runs/search'): store.search, ('POST', 'runs/create'): store.create_run, ('POST', 'runs/update'): store.update,
+                ('POST', 'runs/search'): store.search, ('GET', 'runs/get'): store.get_run, ('POST', 'runs/create'): store.create_run, ('POST', 'runs/update'): store.update,
                 ('POST', 'runs/log-batch'): store.log_batch}.get((self.command, path.path.removeprefix('/api/2.0/mlflow/')))
         if call is None:
             raise Refused(404, '')
