@@ -115,12 +115,14 @@ void add_time_command(CLI::App& app, Arguments& arguments) {
 
 void add_init_command(CLI::App& app, Arguments& arguments) {
   CLI::App* init = app.add_subcommand("init", "write a first recipe for the samples in a folder or file");
-  init->add_option("path", arguments.path, "folders of images, the files of CIFAR or MNIST, or a record file")
+  init->add_option("path", arguments.path,
+                   "folders of images, the files of CIFAR or MNIST, a record file, or a table (CSV or TSV)")
       ->required()
       ->type_name("PATH");
   init->add_option("--output,-o", arguments.out,
                    "the recipe to write (default: the path's name and .yaml in the working directory)")
       ->type_name("FILE");
+  init->add_option("--target", arguments.target, "of a table: the column to predict")->type_name("COLUMN");
   CLI::Option* network = init->add_option(
       "--network", arguments.network,
       "an included network, such as resnet18, or a network's file (default: a small network for the "

@@ -39,6 +39,7 @@ struct PredictArguments {
   std::string part_text;     ///< --part as it is given, or empty
   InputPart part;            ///< of the samples
   bool reads_paths = false;  ///< from the standard input, in place of images
+  std::string id;            ///< a column that names the rows of a table, or empty
 };
 
 /// Options of `time` besides the recipe.
@@ -176,6 +177,7 @@ struct Arguments {
   bool list = false;                 ///< import: print the tensors instead
   std::string
       path;  ///< init, inspect, import, layers, runs, watch, track; doctor: to be read, empty for none
+  std::string target;     ///< init: a table's column to predict, or empty
   std::string network;    ///< init: a network's name or file; empty: a network is chosen by the data
   std::string sort;       ///< runs: a column or a key; empty: newest first
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"

@@ -7,6 +7,7 @@
 #include "apps/trainer/decode_rate.h"
 #include "apps/trainer/inputs.h"
 #include "apps/trainer/standard_streams.h"
+#include "apps/trainer/table_report.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/data/images/class_counts.h"
@@ -159,6 +160,11 @@ int data_stats_command(const Arguments& arguments) {
       continue;
     }
     const std::unique_ptr<DataSource> source = open_split(recipe, split);
+    if (const auto* table = dynamic_cast<const TableSource*>(source.get())) {
+      report[name] = column_json(*table);
+      if (!arguments.json) print_to_output(column_text(name, *table));
+      continue;
+    }
     const SplitStatistics found = measure(as_images(*source), recipe->data.worker_count(1),
                                           pixel_window(recipe->data.images.transform_list(split)));
     (split == Split::train ? trained : validated) = found;
@@ -172,7 +178,7 @@ int data_stats_command(const Arguments& arguments) {
       if (split == Split::val && !without.empty()) print_text("  {}\n", without);
     }
   }
-  if (recipe->model.kind() != InputKind::tokens)
+  if (recipe->model.kind() == InputKind::pixels)
     report["classes_without_validation"] =
         classes_without_validation(counted(trained), counted(validated), trained.class_names);
   // A path need not be UTF-8, JSON must.
@@ -183,6 +189,8 @@ int data_stats_command(const Arguments& arguments) {
 int data_pack_command(const Arguments& arguments) {
   StopSignals signals(StopSignals::kPass);
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  if (recipe->model.kind() == InputKind::features)
+    fail_at(recipe->origin_of("data.format"), "pack copies images, and a table has none; it is read once");
   if (recipe->model.kind() == InputKind::tokens) {
     fail_at(
         recipe->origin_of("data.format"),

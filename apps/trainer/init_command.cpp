@@ -27,6 +27,7 @@
 #include "core/recipe/initial_weights.h"
 #include "core/recipe/recipe.h"
 #include "core/recipe/starter.h"
+#include "core/recipe/starter_table.h"
 #include "core/run/trained_files.h"
 #include "core/run/weights.h"
 
@@ -219,12 +220,51 @@ StarterNetwork written_in(const fs::path& folder, StarterNetwork network) {
   return network;
 }
 
+void write_recipe(const std::string& text, const fs::path& recipe, const OutputFile& output) {
+  Recipe::parse(text, recipe.string(), {});  // checks that the written file can be read
+  output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+  print_note(output, fmt::format("wrote {}; look at it, then train:\n  trainer --config {}",
+                                 one_line(recipe.string()), shell_word(recipe.string())));
+}
+
+/// By its name.
+bool is_table(fs::path path) {
+  if (path.extension() == ".gz") path = path.stem();
+  return path.extension() == ".csv" || path.extension() == ".tsv";
+}
+
+int init_table(const fs::path& path, const fs::path& recipe, const Arguments& arguments) {
+  if (arguments.target.empty())
+    throw Error(ExitCode::usage, fmt::format("{}: a table; name the column to predict with --target",
+                                             one_line(path.string())));
+  if (!arguments.network.empty())
+    throw Error(ExitCode::usage,
+                "--network is for images with classes; without it `init` chooses a network "
+                "for the table");
+  TableStarter starter = measure_table(path, arguments.target, thread_limit(1).value);
+  const OutputFile output(recipe);
+  std::string found = fmt::format(
+      "{}: {} rows, {} columns of numbers and {} of categories; {} has {}", one_line(path.string()),
+      starter.samples, starter.numbers, starter.categories, one_line(arguments.target),
+      starter.classes > 0 ? fmt::format("{} classes", starter.classes) : "numbers");
+  if (!starter.ignored.empty())
+    found += fmt::format("\n  left out, as they tell rows apart: {}", fmt::join(starter.ignored, ", "));
+  if (starter.without_target > 0)
+    found += fmt::format("\n  {} rows have no target and are left out", starter.without_target);
+  print_note(output, found);
+  starter.train = written_in(recipe.parent_path(), path);
+  require_literal(starter.train, false);
+  write_recipe(table_starter_recipe(starter), recipe, output);
+  return 0;
+}
+
 }  // namespace
 
 int init_command(const Arguments& arguments) {
   const fs::path path = (fs::path(arguments.path) / "").parent_path();  // without a slash at its end
   const fs::path full = fs::weakly_canonical(path);
-  const fs::path name = fs::is_directory(full) ? full.filename() : full.stem();
+  fs::path name = fs::is_directory(full) ? full.filename() : full.stem();
+  if (is_table(name)) name = name.stem();  // of data.csv.gz
   const fs::path recipe = arguments.out.empty() ? name.string() + ".yaml" : arguments.out;
   const fs::file_status status = fs::status(recipe);
   if (fs::is_regular_file(status) || fs::is_directory(status)) {
@@ -232,6 +272,7 @@ int init_command(const Arguments& arguments) {
                 fmt::format("{}: the file exists already; remove it, or name another with --output",
                             one_line(recipe.string())));
   }
+  if (is_table(path) || !arguments.target.empty()) return init_table(path, recipe, arguments);
   Starter starter = measure_found(find_data(path));
   if (starter.statistics.mean.empty()) {
     const UnreadableSample& first = starter.statistics.unreadable.at(0);
@@ -255,11 +296,7 @@ int init_command(const Arguments& arguments) {
     require_literal(*each, takes_lists);
   }
   require_literal(data.labels, false);
-  const std::string text = starter_recipe(starter);
-  Recipe::parse(text, recipe.string(), {});  // checks that the written file can be read
-  output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
-  print_note(output, fmt::format("wrote {}; look at it, then train:\n  trainer --config {}",
-                                 one_line(recipe.string()), shell_word(recipe.string())));
+  write_recipe(starter_recipe(starter), recipe, output);
   return 0;
 }
 

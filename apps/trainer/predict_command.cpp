@@ -57,6 +57,13 @@ void check_options(const Task& task, const Arguments& arguments) {
                     task.name()));
 }
 
+/// Of the rows of a table.
+void check_table_options(const PredictArguments& wanted) {
+  if (wanted.reads_paths) refuse("- reads paths of images, and the network reads tables; name their files");
+  if (!wanted.gallery.empty()) refuse("--gallery shows images, and the network reads tables; leave it out");
+  if (!wanted.tta.empty()) refuse("--tta mirrors images, and the network reads tables; leave it out");
+}
+
 void require_labels(const PredictSamples& samples) {
   if (samples.has_labels()) return;
   const std::string known = samples.class_names.empty()
@@ -152,7 +159,13 @@ int predict_command(const Arguments& arguments) {
   const std::shared_ptr<const Recipe> named = named_recipe(arguments);
   check_prediction(named);
   check_options(task_of(named), arguments);
-  if (!arguments.inputs.empty()) check_channels(*named);
+  if (named->model.kind() == InputKind::features) {
+    check_table_options(arguments.predict);
+  } else if (!arguments.predict.id.empty()) {
+    refuse("--id names a column, and the network reads no table");
+  } else if (!arguments.inputs.empty()) {
+    check_channels(*named);
+  }
   require_one_process_for(arguments.predict);
   const RankIdentity identity = launched_as();
   const Membership membership(named, identity, false);

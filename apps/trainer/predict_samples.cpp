@@ -82,6 +82,17 @@ PredictSamples open_files(const Recipe& recipe, const std::vector<std::string>& 
   return samples;
 }
 
+/// Files of tables, whose rows are samples.
+PredictSamples open_tables(const TrainedRecipe& trained, const Arguments& arguments) {
+  const RunSpec spec = trained.recipe;
+  const DataSection& data = spec.recipe().data;
+  PredictSamples samples;
+  samples.id = arguments.predict.id;
+  samples.source =
+      data.chosen_format().open_named({arguments.inputs, samples.id}, data, source_request(spec, Split::val));
+  return samples;
+}
+
 PredictSamples open_split(const TrainedRecipe& trained, const Task& task, const Arguments& arguments) {
   const RunSpec spec = trained.recipe;
   const Recipe& recipe = spec.recipe();
@@ -98,7 +109,8 @@ PredictSamples open_split(const TrainedRecipe& trained, const Task& task, const 
                          .folder_labels = {},
                          .unlabelled = {}};
   if (task.classes(spec.output()) == 0) return samples;  // it has no use for labels
-  require_labelling(spec, split, as_images(*samples.source).has_label_sets());
+  if (const auto* images = dynamic_cast<const ImageSource*>(samples.source.get()))
+    require_labelling(spec, split, images->has_label_sets());
   require_trained_classes(trained, *samples.source, arguments);
   return samples;
 }
@@ -127,8 +139,9 @@ PredictSamples open_samples(const TrainedRecipe& trained, const Task& task, cons
     if (names.empty()) names = known_class_names(trained.recipe->data);
     if (arguments.predict.reads_paths) return open_arriving(*trained.recipe, std::move(names));
   }
-  PredictSamples samples = arguments.inputs.empty()
-                               ? open_split(trained, task, arguments)
+  PredictSamples samples = arguments.inputs.empty() ? open_split(trained, task, arguments)
+                           : trained.recipe->model.kind() == InputKind::features
+                               ? open_tables(trained, arguments)
                                : open_files(*trained.recipe, arguments.inputs, task, names);
   samples.class_names = names.empty() ? samples.source->class_names() : std::move(names);
   samples.part = arguments.predict.part.of(samples.source->size());

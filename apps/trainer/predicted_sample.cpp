@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/data/images/transform.h"
+#include "core/data/tables/source.h"
 #include "core/graph/names.h"
 
 namespace trainer {
@@ -33,6 +34,8 @@ SampleReader::SampleReader(const Job& job, const PredictSamples& samples, const 
       shape_(job.spec.recipe().model.input),
       rows_(job.spec.batch().micro_batch),
       input_(static_cast<size_t>(numel(shape_))) {
+  table_ = dynamic_cast<const TableSource*>(samples.source.get());
+  if (job.spec.recipe().model.kind() != InputKind::pixels) return;
   PixelMap map = pixel_map(job.spec.recipe().data.images.eval_transform, shape_[0]);
   numbers_ = {.scale = std::move(map.scale), .offset = std::move(map.offset)};
   request_.input = input_;
@@ -52,8 +55,9 @@ PredictedSample SampleReader::read(const Batch& batch, int64_t row, std::span<co
     ++not_finite_;
     return sample;
   }
-  read_input(batch, row);
+  if (!numbers_.scale.empty()) read_input(batch, row);
   sample.fields = task_.predict(output, request_);
+  if (!samples_.id.empty()) sample.fields.insert(sample.fields.begin(), {kId, table_->id(index)});
   if (sample.labels) sample.judgement = task_.judge(output, *sample.labels);
   return sample;
 }

@@ -16,6 +16,11 @@
 
 namespace trainer {
 
+class TableSource;
+
+/// The field with a row's text in the column of --id.
+constexpr const char* kId = "id";
+
 /// A sample with what the network says about it.
 struct PredictedSample {
   int64_t number = 0;  ///< from 0 on
@@ -70,7 +75,8 @@ class SampleReader {
   int64_t rows_;
   PixelNumbers numbers_;
   std::vector<float> input_;
-  bool is_bytes_;  ///< what the batches hold
+  const TableSource* table_ = nullptr;  ///< if the samples are rows of a table
+  bool is_bytes_ = false;               ///< what the batches hold
   int64_t not_finite_ = 0;
 };
 

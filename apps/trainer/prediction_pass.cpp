@@ -8,6 +8,7 @@
 #include "apps/trainer/rank_output.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/printable.h"
+#include "core/data/tables/source.h"
 #include "core/recipe/feed.h"
 
 namespace trainer {
@@ -19,6 +20,10 @@ PredictionRequest request_of(const Task& task, const Job& job, const PredictSamp
   const Shape& output = job.spec.output();
   request.output = Shape(output.begin() + 1, output.end());
   constexpr size_t kTableClasses = 3;
+  if (const auto* table = dynamic_cast<const TableSource*>(samples.source.get())) {
+    for (const auto& [name, mean, deviation] : table->how().targets)
+      request.targets.push_back({name, mean, deviation});
+  }
   if (arguments.top > 0) request.top = static_cast<size_t>(arguments.top);
   if (request.top || request.all || task.has_label_sets()) return request;
   if (arguments.predict.format == "csv" && task.judges()) request.top = 1;  // one class for each image
@@ -27,10 +32,12 @@ PredictionRequest request_of(const Task& task, const Job& job, const PredictSamp
 }
 
 /// The fields of any sample, of an output that is zero.
-std::vector<PredictedField> fields_of(const Task& task, PredictionRequest request, bool has_images) {
+std::vector<PredictedField> fields_of(const Task& task, PredictionRequest request, bool has_ids,
+                                      bool has_images) {
   const std::vector<float> zeros(static_cast<size_t>(numel(request.output)));
   request.input = zeros;
   std::vector<PredictedField> fields = task.predict(zeros, request);
+  if (has_ids) fields.insert(fields.begin(), {kId, ""});
   if (has_images && task.drawing() == Drawing::image) fields.push_back({"image", ""});
   if (has_images && task.drawing() == Drawing::masks)
     fields.insert(fields.end(), {{"mask", ""}, {"overlay", ""}});
@@ -57,7 +64,7 @@ std::unique_ptr<PredictionFormat> format_of(const Task& task, const PredictSampl
                    (samples.source->size() > 0 && !samples.source->sample_file(0).empty()),
       .has_labels = samples.has_labels(),
       .has_label_sets = task.has_label_sets(),
-      .fields = fields_of(task, request, !arguments.predict.images.empty()),
+      .fields = fields_of(task, request, !samples.id.empty(), !arguments.predict.images.empty()),
       .top = std::min(request.top.value_or(classes), classes),
       .classes = classes};
   if (name == "csv") return csv_format(std::move(columns));

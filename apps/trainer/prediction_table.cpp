@@ -47,9 +47,9 @@ std::string padded(const std::string& text, size_t width) {
 }
 
 /// The file, its label, and the prediction.
-class Table final : public PredictionFormat {
+class TextTable final : public PredictionFormat {
  public:
-  explicit Table(PredictionColumns columns) : columns_(std::move(columns)) {
+  explicit TextTable(PredictionColumns columns) : columns_(std::move(columns)) {
     if (columns_.has_labels) {
       label_width_ = std::string("label").size();
       for (const std::string& name : columns_.class_names)
@@ -85,7 +85,7 @@ class Table final : public PredictionFormat {
 }  // namespace
 
 std::unique_ptr<PredictionFormat> table_format(PredictionColumns columns) {
-  return std::make_unique<Table>(std::move(columns));
+  return std::make_unique<TextTable>(std::move(columns));
 }
 
 }  // namespace trainer

@@ -73,6 +73,12 @@ void add_prediction_results(CLI::App& predict, PredictArguments& wanted) {
       ->type_name("DIRECTORY");
 }
 
+void add_prediction_of_tables(CLI::App& predict, PredictArguments& wanted) {
+  predict
+      .add_option("--id", wanted.id, "of tables: a column whose values are printed beside the predictions")
+      ->type_name("COLUMN");
+}
+
 void add_prediction_batches(CLI::App& predict, PredictArguments& wanted) {
   make_count(
       *predict.add_option("--batch", wanted.batch,
@@ -150,13 +156,15 @@ void add_eval_command(CLI::App& app, Arguments& arguments) {
 
 void add_predict_command(CLI::App& app, Arguments& arguments) {
   CLI::App* predict = app.add_subcommand(
-      "predict", "apply a run's network to images: classes, labels, masks, reconstructions");
+      "predict",
+      "apply a run's network to images or tables: classes, labels, numbers, masks, reconstructions");
   add_trained(*predict, arguments);
   predict
-      ->add_option("words", arguments.inputs,
-                   "a run's directory (without --config), then images and folders of images, or - to read "
-                   "paths of images from the standard input, a path in each line; "
-                   "section.key=value overrides a key of the recipe")
+      ->add_option(
+          "words", arguments.inputs,
+          "a run's directory (without --config), then images and folders of images, tables, or - to read "
+          "paths of images from the standard input, a path in each line; "
+          "section.key=value overrides a key of the recipe")
       ->type_name("FILE|KEY=VALUE");
   CLI::Option* split =
       predict
@@ -172,6 +180,7 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
   predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)")
       ->type_name("FILE");
   add_prediction_results(*predict, arguments.predict);
+  add_prediction_of_tables(*predict, arguments.predict);
   add_prediction_batches(*predict, arguments.predict);
 }
 

@@ -103,6 +103,7 @@ TrainedRecipe with_weights(std::shared_ptr<const Recipe> recipe, const Arguments
       print_warning(fmt::format("{}: {}", value.key, difference_text(trained, value)));
   }
   if (arguments.as_trained && as.recipe) trained.recipe = std::move(as.recipe);
+  use_preparation(*trained.recipe, trained.about);
   return trained;
 }
 

@@ -88,6 +88,11 @@ Field& Field::path_where(bool (*tells)(const std::string& text)) {
   return *this;
 }
 
+Field& Field::or_one() {
+  takes_one = true;
+  return *this;
+}
+
 Field& Field::does_not_affect_results() {
   is_mathematics = false;
   return *this;
@@ -104,7 +109,7 @@ Field& Field::left_to_samples() {
 }
 
 std::string Field::type_text() const {
-  return std::visit(TypeName{}, target);
+  return (takes_one ? "text or " : "") + std::visit(TypeName{}, target);
 }
 
 std::string Field::bound_text() const {

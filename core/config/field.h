@@ -43,6 +43,7 @@ class Field {
   Field& required();
   Field& bare();  ///< of a component or a section: `key: value` may be short for `key: {this: value}`
   Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
+  Field& or_one();                                            ///< of texts: one alone is a list of one
   Field& does_not_affect_results();                           ///< not part of a run's identity
   /// A key that came later: an identity leaves it out while it has this value, which stands for the results
   /// of before, so that earlier runs are found and resume.
@@ -60,6 +61,7 @@ class Field {
   std::vector<std::string> names;
   bool (*is_path)(const std::string& text) = nullptr;
   std::optional<std::string> absent_value;  ///< see absent_as
+  bool takes_one = false;                   ///< see or_one
   bool is_required = false, is_bare = false, is_mathematics = true, is_left_to_samples = false;
 
   std::string type_text() const;     ///< "integer", "number", "text", "duration", "list of integers", …

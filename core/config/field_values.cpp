@@ -47,6 +47,13 @@ class FieldReader {
 
   template <class T>
   void operator()(std::vector<T>* target) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      T one;
+      if (field_.takes_one && value_.kind == Value::Kind::scalar) {
+        if (read_one(value_, origin_, one)) *target = {std::move(one)};
+        return;
+      }
+    }
     if (value_.kind != Value::Kind::list) return expected(std::string("a list of ") + plural(T{}));
     std::vector<T> fresh(value_.items.size());
     bool right = true;

@@ -33,9 +33,12 @@ char csv_separator(std::string_view text) {
 }
 
 CsvReader::CsvReader(std::string_view text, std::string file, char separator)
-    : left_(text), file_(std::move(file)), separator_(separator) {
+    : CsvReader(text, std::move(file), separator, 1) {
   if (left_.starts_with(kByteOrderMark)) left_.remove_prefix(kByteOrderMark.size());
 }
+
+CsvReader::CsvReader(std::string_view part, std::string file, char separator, int64_t line)
+    : left_(part), file_(std::move(file)), separator_(separator), line_(line) {}
 
 void CsvReader::fail(int64_t line, const std::string& message) const {
   throw Error(ExitCode::data, fmt::format("{}:{}: {}", one_line(file_), line, message));
@@ -44,40 +47,40 @@ void CsvReader::fail(int64_t line, const std::string& message) const {
 bool CsvReader::next(CsvRow& row) {
   if (left_.empty()) return false;
   row.fields.clear();
+  row.unquoted.clear();
   row.line = line_;
   do {
-    std::string& field = row.fields.emplace_back();
-    if (left_.starts_with('"')) {
-      read_quoted(field);
-    } else {
-      read_plain(field);
-    }
+    row.fields.push_back(left_.starts_with('"') ? read_quoted(row) : read_plain());
   } while (!ends_record());
   return true;
 }
 
-void CsvReader::read_quoted(std::string& field) {
+std::string_view CsvReader::read_quoted(CsvRow& row) {
   const int64_t begin = line_;
   left_.remove_prefix(1);
+  std::string* joined = nullptr;  // once there are doubled quotes
   for (;;) {
     const size_t quote = left_.find('"');
     if (quote == std::string_view::npos) fail(begin, "a quoted field that does not end");
-    field += left_.substr(0, quote);
-    line_ += std::count(left_.begin(), left_.begin() + static_cast<std::ptrdiff_t>(quote), '\n');
+    const std::string_view piece = left_.substr(0, quote);
+    line_ += std::ranges::count(piece, '\n');
     left_.remove_prefix(quote + 1);
-    if (!left_.starts_with('"')) return;
-    field += '"';
+    if (joined != nullptr) *joined += piece;
+    if (!left_.starts_with('"')) return joined != nullptr ? *joined : piece;
+    if (joined == nullptr) joined = &row.unquoted.emplace_back(piece);
+    *joined += '"';
     left_.remove_prefix(1);
   }
 }
 
-void CsvReader::read_plain(std::string& field) {
-  const std::array<char, 3> ends = {separator_, '\r', '\n'};
-  const size_t end = std::min(left_.find_first_of({ends.data(), ends.size()}), left_.size());
-  field = left_.substr(0, end);
-  if (field.find('"') != std::string::npos)
+std::string_view CsvReader::read_plain() {
+  const char *const begin = left_.data(), *const end = begin + left_.size(), *at = begin;
+  while (at != end && *at != separator_ && *at != '\n' && *at != '\r' && *at != '"') ++at;
+  if (at != end && *at == '"')
     fail(line_, "a quote within a field; put the whole field in quotes, and double those within");
-  left_.remove_prefix(end);
+  const std::string_view field(begin, static_cast<size_t>(at - begin));
+  left_.remove_prefix(field.size());
+  return field;
 }
 
 /// Takes a field separator or the end of a record.

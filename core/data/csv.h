@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,15 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// A record of a CSV file and the line, from 1, on which it begins.
 struct CsvRow {
-  std::vector<std::string> fields;
+  CsvRow() = default;
+  CsvRow(const CsvRow&) = delete;
+  CsvRow& operator=(const CsvRow&) = delete;
+
+  std::vector<std::string_view> fields;  ///< of the text, or of `unquoted`
   int64_t line = 0;
+  std::deque<std::string> unquoted;  ///< fields with quotes inside, without those that double them
+
+  std::vector<std::string> texts() const { return {fields.begin(), fields.end()}; }
 };
 
 /// The character that separates the fields of a table's first record: the most frequent one of comma,
@@ -26,17 +34,20 @@ char csv_separator(std::string_view text);
 class CsvReader {
  public:
   CsvReader(std::string_view text, std::string file, char separator = ',');
+  /// A part of such a text, from the beginning of a record on this line.
+  CsvReader(std::string_view part, std::string file, char separator, int64_t line);
 
-  /// The next record; false at the end. Throws Error (exit 65) with file and line if a quoted field does
-  /// not end, or if quotes or carriage returns are misplaced.
+  /// The next record, whose fields are valid until the row is used again; false at the end. Throws Error
+  /// (exit 65) with file and line if a quoted field does not end, or if quotes or carriage returns are
+  /// misplaced.
   bool next(CsvRow& row);
 
   /// Throws Error (exit 65): "FILE:LINE: message".
   [[noreturn]] void fail(int64_t line, const std::string& message) const;
 
  private:
-  void read_quoted(std::string& field);
-  void read_plain(std::string& field);
+  std::string_view read_quoted(CsvRow& row);
+  std::string_view read_plain();
   bool ends_record();
 
   std::string_view left_;

@@ -24,6 +24,7 @@ struct SourceRequest {
   int64_t network_classes = 0;                          ///< 0: the network has no use for labels
   std::optional<int64_t> ignored_label = std::nullopt;  ///< that the loss leaves out
   bool wants_label_sets = false;                        ///< made-up samples then have them
+  bool wants_numbers = false;                           ///< as targets, in place of labels
   bool stratifies = false;                              ///< data.val_fraction takes its share of each class
   bool wants_labels = false;                            ///< SourceInfo's labels are wanted, if it knows them
   uint64_t seed = 0;                                    ///< of the run
@@ -32,6 +33,12 @@ struct SourceRequest {
   bool counts_bytes = false;                   ///< SourceInfo::label_bytes is wanted, which reads all samples
   InputKind network_kind = InputKind::pixels;  ///< that the network reads
   int64_t threads = 1;                         ///< that may read files; samples do not depend on it
+};
+
+/// Files that hold several samples each.
+struct NamedFiles {
+  std::vector<std::string> paths;
+  std::string id;  ///< a column whose texts name the samples, or empty
 };
 
 /// The place of a key of the recipe.
@@ -59,8 +66,8 @@ class DataFormat : public Component {
   virtual std::vector<std::string> mask_folders() const { return {}; }
   /// Whether an image may have several labels (see SourceInfo).
   virtual bool gives_label_sets() const { return false; }
-  /// Whether samples have groups, which data.val_fraction does not divide.
-  virtual bool gives_groups() const { return false; }
+  /// Whether samples may have groups by data.split_by, which no split divides.
+  virtual bool takes_groups() const { return false; }
   /// Of a sample, if it is known without a file.
   virtual std::optional<Shape> shape() const { return std::nullopt; }
 
@@ -68,11 +75,17 @@ class DataFormat : public Component {
   virtual void settle(const DataSection& /*section*/) {}
   /// Sets data.labels, if it has this key.
   virtual void use_labels(const std::string& /*name*/) {}
+  /// From now on rows are prepared as for the training of these weights: DataSource::preparation.
+  virtual void use_preparation(const std::string& /*stored*/) const {}
   /// Reports errors in its own keys.
   virtual void check(const OriginOf& /*origin_of*/, Diagnostics& /*diagnostics*/) const {}
   /// Opens a split's samples as they are stored; with data.val_fraction, images of both splits.
   virtual std::unique_ptr<DataSource> open(const DataSection& section,
                                            const SourceRequest& request) const = 0;
+  /// Opens files that `trainer predict` names, of the form of data.train; only if rows are prepared as for
+  /// weights.
+  virtual std::unique_ptr<DataSource> open_named(const NamedFiles& files, const DataSection& section,
+                                                 const SourceRequest& request) const;
   /// Properties of the result of open(), without loading; no file is missing.
   virtual SourceInfo peek(const DataSection& section, const SourceRequest& request) const = 0;
   /// The missing files of a split; by default the path itself.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
 namespace trainer {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 void require_training_classes(const DataSection& section, Split split) {
   const DataFormat& format = section.chosen_format();
   const std::string train = section.path(Split::train), val = section.path(Split::val);
-  const bool are_apart = split == Split::val && section.val_fraction == 0 && !train.empty();
+  const bool are_apart = split == Split::val && !section.divides_train() && !train.empty();
   if (!are_apart || !format.missing(train, Split::train).empty()) return;
   const std::vector<std::string> expected = format.class_names(train), found = format.class_names(val);
   if (expected.empty() || found.empty()) return;
@@ -52,6 +53,11 @@ bool DataFormat::gives(InputKind kind) const {
   return std::ranges::find(all, kind) != all.end();
 }
 
+std::unique_ptr<DataSource> DataFormat::open_named(const NamedFiles&, const DataSection&,
+                                                   const SourceRequest&) const {
+  throw std::logic_error("files of this format are not named for a prediction");
+}
+
 std::vector<std::string> DataFormat::missing(const std::string& path, Split /*split*/) const {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) ? std::vector<std::string>{} : std::vector{path};
@@ -73,12 +79,12 @@ std::vector<std::string> formats_that(const std::function<bool(const DataFormat&
 }
 
 bool has_split(const DataSection& section, Split split) {
-  if (split == Split::val && !section.val && section.val_fraction == 0) return false;
+  if (split == Split::val && !section.val && !section.divides_train()) return false;
   return !section.chosen_format().reads_files() || !section.path(split).empty();
 }
 
 Split stored_in(const DataSection& section, Split split) {
-  return section.val_fraction > 0 ? Split::train : split;
+  return section.divides_train() ? Split::train : split;
 }
 
 std::unique_ptr<DataSource> open_stored(const DataSection& section, const SourceRequest& request) {

@@ -20,6 +20,7 @@
   row(record_format) \
   row(token_shards_format) \
   row(text_format) \
+  row(table_format) \
   row(synthetic_format)
 // clang-format on
 
@@ -37,7 +38,7 @@ std::vector<std::string> formats_that(const std::function<bool(const DataFormat&
 /// False for a split that the recipe leaves out.
 bool has_split(const DataSection& section, Split split);
 
-/// The split whose files store the samples of another: with a validation fraction, those of training.
+/// The split whose files store the samples of another: if training's are divided, those of training.
 Split stored_in(const DataSection& section, Split split);
 
 /// Loads a split's samples as they are stored, whatever the network.

@@ -75,7 +75,22 @@ void DataSection::declare(Fields& fields) {
              "with them");
   images.declare(fields);
   tokens.declare(fields);
+  fields
+      .add("split_by", &split_by,
+           "with val_fraction or fold: a column of the table, or of the file of labels, such as a patient; "
+           "samples with the same value are all for training or all for validation")
+      .absent_as("null");
   for (const auto& each : formats_) each->declare(fields);
+  fields
+      .section(
+          "fold",
+          "k-fold cross-validation: part `index` of `of` parts of the training samples is for "
+          "validation, chosen by run.seed",
+          [this](Fields& section) {
+            section.add("of", &folds, "number of parts; 0: no cross-validation").at_least(0).at_most(1000);
+            section.add("index", &fold, "the part for validation, from 0").at_least(0);
+          })
+      .absent_if_unset();
   // The hash of a run's directory depends on the order of the keys that affect results.
   fields.put_first({"format", "train", "token_type", "tokenizer", "end_of_text", "mask_documents", "val",
                     "val_fraction", "labels", "error_budget", "max_pixels", "workers", "prefetch",
@@ -102,18 +117,28 @@ const DataFormat& DataSection::chosen_format() const {
 }
 
 const RowKind& DataSection::rows(InputKind kind) const {
-  if (kind == InputKind::tokens) return tokens;
-  return images;
+  switch (kind) {
+    case InputKind::pixels:
+      return images;
+    case InputKind::tokens:
+      return tokens;
+    case InputKind::features:
+      return features;
+  }
+  throw std::logic_error("an unknown kind of rows");
 }
 
 void DataSection::check(InputKind kind, const Shape& shape, const Value& resolved, const OriginOf& origin_of,
                         Diagnostics& diagnostics) const {
   ImageKind no_images;
   TokenKind no_tokens;
-  RowKind& other = kind == InputKind::tokens ? static_cast<RowKind&>(no_images) : no_tokens;
-  refuse_keys(other, resolved,
-              fmt::format("is for {}, and the samples are {}; remove it", other.name(), rows(kind).name()),
-              origin_of, diagnostics);
+  for (const auto& [other, its_kind] : {std::pair<RowKind*, InputKind>{&no_images, InputKind::pixels},
+                                        std::pair<RowKind*, InputKind>{&no_tokens, InputKind::tokens}}) {
+    if (its_kind == kind) continue;
+    refuse_keys(*other, resolved,
+                fmt::format("is for {}, and the samples are {}; remove it", other->name(), rows(kind).name()),
+                origin_of, diagnostics);
+  }
   rows(kind).check(*this, shape, origin_of, diagnostics);
   if (!chosen_format().reads_files()) return;  // made-up samples may replace those of any format
   if (train.empty()) diagnostics.error(origin_of("data.train"), "required by data.format " + format);

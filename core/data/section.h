@@ -9,6 +9,8 @@
 
 #include "core/data/format.h"
 #include "core/data/images/kind.h"
+#include "core/data/subset.h"
+#include "core/data/tables/format.h"
 #include "core/data/tokens/kind.h"
 
 namespace trainer {
@@ -21,12 +23,15 @@ struct DataSection {
   FilePath train;
   std::optional<FilePath> val = FilePath();  ///< null: no validation, also of made-up samples
   double val_fraction = 0;                   ///< of the samples of `train`; 0: `val` names them
+  int64_t folds = 0, fold = 0;               ///< of the samples of `train`, one for validation; 0: no folds
+  std::optional<std::string> split_by;       ///< a column: samples with the same value stay together
   double error_budget = 0.1;                 ///< percent of a split's samples
   std::optional<AutoCount> workers = AutoCount{};
   int64_t prefetch = 2;
   bool drop_last = true;
   ImageKind images;
   TokenKind tokens;
+  FeatureKind features;
 
   DataSection();
   /// The recipe's number or, if it is auto, `automatic`.
@@ -50,9 +55,14 @@ struct DataSection {
   /// The common properties of rows for a network that reads `kind`.
   const RowKind& rows(InputKind kind) const;
 
-  /// Where a split's samples are; with val_fraction both are taken from the same.
+  /// Whether validation is a part of the samples of `train`.
+  bool divides_train() const { return val_fraction > 0 || folds > 0; }
+  SplitChoice split_choice(Split split, uint64_t seed) const {
+    return {.split = split, .fraction = val_fraction, .seed = seed, .folds = folds, .fold = fold};
+  }
+  /// Where a split's samples are; if train is divided, both are taken from the same.
   std::string path(Split split) const {
-    return split == Split::train || val_fraction > 0 ? train.resolved : val.value_or("").resolved;
+    return split == Split::train || divides_train() ? train.resolved : val.value_or("").resolved;
   }
 
  private:

@@ -62,6 +62,12 @@ struct SampleLabelSets {
   }
 };
 
+/// The spread of targets that are numbers, for metrics.
+struct TargetSpread {
+  double deviation = 1;  ///< of the only target, in training; 1 if there are several
+  double squares = 0;    ///< sum over samples of the squared differences from the mean, in deviations
+};
+
 /// Facts about a source, known before its samples are loaded.
 struct SourceInfo {
   int64_t size = 0;                ///< samples
@@ -77,7 +83,9 @@ struct SourceInfo {
   SkippedFiles skipped = {};                      ///< beside the samples
   std::vector<int32_t> labels = {}, groups = {};  ///< of all samples; see SourceRequest::wants_labels
   SampleLabelSets label_sets = {};                ///< in place of labels, before val_fraction
-  std::string summary, warning;                   ///< a run's messages about its data at its start, or empty
+  int64_t categories = 0, category_rows = 0;      ///< columns of them; rows of an embedding of all
+  std::optional<TargetSpread> targets = std::nullopt;  ///< of numbers
+  std::string summary, warning;  ///< a run's messages about its data at its start, or empty
 };
 
 /// The allowed labels: those below `classes`, and the one that the loss ignores, whatever it is.
@@ -102,6 +110,9 @@ class DataSource {
   virtual void check_labels(const AllowedLabels& allowed) const = 0;
   /// Names of all classes; none if the format has none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  /// What training samples taught about preparing rows, for weights to keep: text for
+  /// DataFormat::use_preparation. Empty if rows need nothing.
+  virtual std::string preparation() const { return ""; }
   /// Properties that identify these samples, without val_fraction; reads a few of them. Empty if the recipe
   /// alone determines them.
   virtual Fingerprint fingerprint() const { return {}; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/subset.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -111,6 +113,58 @@ class GroupSplit {
   std::vector<ClassCounts> counts_;     // of each group
 };
 
+constexpr const char* kSplitKey = "validation split";
+
+/// The fold of each sample. Classes follow one another in a random order of their samples, dealt in turn.
+std::vector<int64_t> folds_of_samples(int64_t size, const std::vector<int32_t>& labels,
+                                      const SplitChoice& choice) {
+  const uint64_t order = random_key(choice.seed, kSplitKey);
+  std::map<int32_t, std::vector<size_t>> classes;
+  for (int64_t i = 0; i < size; ++i) {
+    const auto sample = static_cast<size_t>(shuffled_index(order, 0, i, size));
+    classes[labels.empty() ? 0 : labels[sample]].push_back(sample);
+  }
+  std::vector<int64_t> folds(static_cast<size_t>(size));
+  int64_t next = 0;
+  for (const auto& [label, samples] : classes) {
+    for (const size_t sample : samples) folds[sample] = next++ % choice.folds;
+  }
+  return folds;
+}
+
+std::vector<int64_t> folds_of_groups(const std::vector<int32_t>& groups, const SplitChoice& choice) {
+  const Places places(groups);
+  std::vector<int64_t> sizes(places.size()), filled(static_cast<size_t>(choice.folds)),
+      fold_of(places.size());
+  for (const int32_t group : groups) ++sizes[places.of(group)];
+  const auto count = static_cast<int64_t>(sizes.size());
+  std::vector<size_t> order;
+  for (int64_t i = 0; i < count; ++i)
+    order.push_back(static_cast<size_t>(shuffled_index(random_key(choice.seed, kSplitKey), 0, i, count)));
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t group) { return sizes[group]; });
+  for (const size_t group : order) {
+    const auto smallest = std::ranges::min_element(filled);
+    *smallest += sizes[group];
+    fold_of[group] = smallest - filled.begin();
+  }
+  std::vector<int64_t> folds;
+  for (const int32_t group : groups) folds.push_back(fold_of[places.of(group)]);
+  return folds;
+}
+
+std::vector<int64_t> fold_samples(int64_t size, const SplitBy& by, const SplitChoice& choice) {
+  const std::vector<int64_t> folds =
+      by.groups.empty() ? folds_of_samples(size, by.labels, choice) : folds_of_groups(by.groups, choice);
+  std::vector<bool> is_set_aside;
+  for (const int64_t fold : folds) is_set_aside.push_back(fold == choice.fold);
+  std::vector<int64_t> samples = side(is_set_aside, choice.split);
+  if (samples.empty() || samples.size() == folds.size())
+    throw Error(ExitCode::data,
+                fmt::format("data.fold: {} {} cannot be divided into {} parts", size,
+                            by.groups.empty() ? "samples" : "samples in groups", choice.folds));
+  return samples;
+}
+
 SampleLabelSets one_label_each(std::span<const int32_t> labels) {
   SampleLabelSets sets;
   for (const int32_t& label : labels) sets.add({&label, 1});
@@ -118,6 +172,18 @@ SampleLabelSets one_label_each(std::span<const int32_t> labels) {
 }
 
 }  // namespace
+
+std::vector<int64_t> chosen_samples(int64_t size, SplitBy by, const SplitChoice& choice) {
+  if (choice.folds > 0) return fold_samples(size, by, choice);
+  const bool has_sets = by.label_sets.size() > 0;
+  if (by.groups.empty()) {
+    if (has_sets) return split_label_sets(by.label_sets, choice);
+    return by.labels.empty() ? split_samples(size, choice) : split_classes(by.labels, choice);
+  }
+  if (has_sets) return split_groups(by.label_sets, by.groups, choice);
+  by.labels.resize(by.groups.size());  // all of one class, if there are none
+  return split_groups(by.labels, by.groups, choice);
+}
 
 int64_t validation_count(int64_t size, double fraction) {
   if (size < 2) throw Error(ExitCode::data, "data.val_fraction: one sample cannot be split");
@@ -127,7 +193,7 @@ int64_t validation_count(int64_t size, double fraction) {
 /// The first samples of a separate shuffled order, so that the choice does not depend on epochs.
 std::vector<int64_t> split_samples(int64_t size, const SplitChoice& choice) {
   const int64_t count = validation_count(size, choice.fraction);
-  const uint64_t order = random_key(choice.seed, "validation split");
+  const uint64_t order = random_key(choice.seed, kSplitKey);
   std::vector<bool> is_set_aside(static_cast<size_t>(size));
   for (int64_t i = 0; i < count; ++i)
     is_set_aside[static_cast<size_t>(shuffled_index(order, 0, i, size))] = true;
@@ -146,7 +212,7 @@ std::vector<int64_t> split_classes(std::span<const int32_t> labels, const SplitC
   }
   std::vector<int64_t> left = class_shares(sizes, choice.fraction);
   const auto size = static_cast<int64_t>(labels.size());
-  const uint64_t order = random_key(choice.seed, "validation split");
+  const uint64_t order = random_key(choice.seed, kSplitKey);
   std::vector<bool> is_set_aside(labels.size());
   for (int64_t i = 0; i < size; ++i) {
     const auto sample = static_cast<size_t>(shuffled_index(order, 0, i, size));
@@ -161,7 +227,7 @@ std::vector<int64_t> split_classes(std::span<const int32_t> labels, const SplitC
 std::vector<int64_t> split_label_sets(const SampleLabelSets& sets, const SplitChoice& choice) {
   const auto wanted =
       static_cast<double>(validation_count(static_cast<int64_t>(sets.size()), choice.fraction));
-  const uint64_t order = random_key(choice.seed, "validation split");
+  const uint64_t order = random_key(choice.seed, kSplitKey);
   return side(iterative_stratification(sets, {choice.fraction, wanted}, order), choice.split);
 }
 
@@ -176,7 +242,7 @@ std::vector<int64_t> split_groups(const SampleLabelSets& sets, std::span<const i
   SampleLabelSets shared;
   for (size_t i = 0; i < sets.size(); ++i) shared.add(sets[i].empty() ? std::span(&kNoClass, 1) : sets[i]);
   GroupSplit all(shared, groups, choice.fraction);
-  const auto is_taken = all.choose(random_key(choice.seed, "validation split"));
+  const auto is_taken = all.choose(random_key(choice.seed, kSplitKey));
   if (!is_taken) {
     throw Error(ExitCode::data,
                 "data.split_by: no value of its column can be set aside for validation: training would lose "

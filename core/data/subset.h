@@ -18,7 +18,20 @@ struct SplitChoice {
   Split split = Split::train;
   double fraction = 0;  ///< of all samples, for validation
   uint64_t seed = 0;
+  int64_t folds = 0, fold = 0;  ///< in place of a fraction: so many parts, one of which is for validation
 };
+
+/// What a split takes account of; each may be empty.
+struct SplitBy {
+  std::vector<int32_t> labels = {};  ///< each class has its share
+  SampleLabelSets label_sets = {};   ///< the same of samples with any number of classes
+  std::vector<int32_t> groups = {};  ///< that no split divides
+};
+
+/// The numbers of the samples of a split; ascending. One of the functions below, or folds: each class is
+/// dealt to all of them in turn, and groups go to the smallest fold, the largest ones first. Throws Error
+/// (exit 65) if a split would be empty.
+std::vector<int64_t> chosen_samples(int64_t size, SplitBy by, const SplitChoice& choice);
 
 /// The numbers of the samples that (fraction, seed) sets aside for validation, or of the rest; ascending.
 std::vector<int64_t> split_samples(int64_t size, const SplitChoice& choice);

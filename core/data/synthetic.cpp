@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/synthetic.h"
 #include "core/data/formats.h"
+#include "core/data/tables/synthetic.h"
 #include "core/data/tokens/synthetic.h"
 
 namespace trainer {
@@ -16,7 +17,9 @@ class SyntheticFormat final : public DataFormat {
     });
   }
 
-  std::vector<InputKind> kinds() const override { return {InputKind::pixels, InputKind::tokens}; }
+  std::vector<InputKind> kinds() const override {
+    return {InputKind::pixels, InputKind::tokens, InputKind::features};
+  }
   bool reads_files() const override { return false; }
   bool gives_label_maps() const override { return true; }
   bool gives_label_sets() const override { return true; }
@@ -26,6 +29,10 @@ class SyntheticFormat final : public DataFormat {
     if (request.network_kind == InputKind::tokens) {
       return make_synthetic_tokens(request.seed, request.split, size, request.network_shape[0],
                                    request.network_classes);
+    }
+    if (request.network_kind == InputKind::features) {
+      return make_synthetic_features(request.seed, request.split, size, request.network_shape[0],
+                                     request.network_classes, request.wants_label_sets);
     }
     return make_synthetic(request.seed, request.split, size, request.network_shape, request.network_classes,
                           request.wants_label_sets);

@@ -5,8 +5,9 @@
 /// N: rows of a micro-batch.
 namespace trainer {
 
-/// A network's input per sample, and a source's output: an image (C, H, W), or T tokens.
-enum class InputKind { pixels, tokens };
+/// A network's input per sample, and a source's output: an image (C, H, W), T tokens, or a table's row of F
+/// numbers and K categories.
+enum class InputKind { pixels, tokens, features };
 
 namespace entry_name {
 constexpr const char* kTrainStep = "train_step";
@@ -33,9 +34,12 @@ constexpr const char* kDocumentStart = "document_start";
 constexpr const char* kNextTokens = "next_tokens";
 /// i32 (1), in generation: place of the first token
 constexpr const char* kFirstPosition = "first_position";
-constexpr const char* kLabels = "labels";                 ///< i32 (N), (N, T) or (N, H, W)
-constexpr const char* kTargets = "targets";               ///< f32 (N, C), 1 for each class that a sample has
-constexpr const char* kWeights = "weights";               ///< f32 (N)
+constexpr const char* kFeatures = "features";  ///< f32 (N, F)
+constexpr const char* kCategories =
+    "categories";                            ///< i32 (N, K), rows of one table of all columns' categories
+constexpr const char* kLabels = "labels";    ///< i32 (N), (N, T) or (N, H, W)
+constexpr const char* kTargets = "targets";  ///< f32 (N, C), 1 for each class that a sample has, or numbers
+constexpr const char* kWeights = "weights";  ///< f32 (N)
 constexpr const char* kSampleIndex = "sample_index";      ///< i32 (N), within the global batch
 constexpr const char* kOtherLabels = "other_labels";      ///< i32 (N), only if samples are mixed
 constexpr const char* kMixWeights = "mix_weights";        ///< f32 (N), of `labels`; only if samples are mixed

@@ -173,16 +173,43 @@ class BinaryCrossEntropyLoss final : public Loss {
   std::vector<double> pos_weight_;
 };
 
-class MeanSquaredErrorLoss final : public Loss {
+/// Of numbers: the mean of a rule's loss over the elements of a sample.
+class NumberLoss : public Loss {
  public:
-  void declare(Fields&) override {}
-  TargetKind target_kind() const override { return TargetKind::input; }
+  void declare(Fields& /*fields*/) override {}
+  TargetKind target_kind() const override { return TargetKind::numbers; }
 
   LossSums build(Builder& build, TensorId output, const Targets& targets) const override {
     build.set_origin(origin);
-    return {.sum = build.emit<ElementLoss>({output, targets.values, targets.weights},
-                                           element_loss::SquaredError{})};
+    return {.sum = build.emit<ElementLoss>({output, targets.values, targets.weights}, rule())};
   }
+
+ protected:
+  virtual element_loss::Rule rule() const = 0;
+};
+
+class SquaredErrorLoss final : public NumberLoss {
+  element_loss::Rule rule() const override { return element_loss::SquaredError{}; }
+};
+
+class AbsoluteErrorLoss final : public NumberLoss {
+  element_loss::Rule rule() const override { return element_loss::AbsoluteError{}; }
+};
+
+class HuberLoss final : public NumberLoss {
+ public:
+  void declare(Fields& fields) override {
+    fields
+        .add("delta", &delta_,
+             "error beyond which the loss grows linearly, as PyTorch's; of a table's target in standard "
+             "deviations")
+        .above(0);
+  }
+
+ private:
+  element_loss::Rule rule() const override { return element_loss::Huber{static_cast<float>(delta_)}; }
+
+  double delta_ = 1;
 };
 
 }  // namespace
@@ -196,8 +223,12 @@ const Registry<Loss>& losses() {
       {"binary_cross_entropy",
        "binary cross-entropy loss with sigmoid, for images with several labels each (data.labels)",
        [] { return std::make_unique<BinaryCrossEntropyLoss>(); }},
-      {"mse", "mean squared error between the network's output and its input, over all pixels and channels",
-       [] { return std::make_unique<MeanSquaredErrorLoss>(); }},
+      {"mse",
+       "mean squared error of the network's output: from a table's targets, else from the network's input",
+       [] { return std::make_unique<SquaredErrorLoss>(); }},
+      {"l1", "mean absolute error, as mse", [] { return std::make_unique<AbsoluteErrorLoss>(); }},
+      {"huber", "Huber loss: squared for small errors, absolute for large ones; as mse",
+       [] { return std::make_unique<HuberLoss>(); }},
       distillation_loss(),
   };
   return table;

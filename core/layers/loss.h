@@ -10,8 +10,8 @@
 namespace trainer {
 
 /// The kind of a loss's targets: a label for each sample, position or pixel; for each class whether the
-/// sample has it; or the network's input.
-enum class TargetKind { label, label_set, input };
+/// sample has it; or numbers, which a table has, and otherwise are the network's input.
+enum class TargetKind { label, label_set, numbers };
 
 /// The targets of an output: a label for each sample (N), each position (N, T) or each pixel
 /// (N, H, W), or a number for each of its own.

@@ -27,8 +27,10 @@ struct InputRow {
 };
 
 const std::vector<InputRow>& input_rows() {
-  static const std::vector<InputRow> table = {{"pixels", InputKind::pixels, input_name::kImages, DType::f32},
-                                              {"tokens", InputKind::tokens, input_name::kTokens, DType::i32}};
+  static const std::vector<InputRow> table = {
+      {"pixels", InputKind::pixels, input_name::kImages, DType::f32},
+      {"tokens", InputKind::tokens, input_name::kTokens, DType::i32},
+      {"features", InputKind::features, input_name::kFeatures, DType::f32}};
   return table;
 }
 
@@ -61,12 +63,21 @@ void Network::declare(Fields& fields) {
            "defines them, as for network")
       .does_not_affect_results();
   fields
-      .add("input", &input, "shape of one sample: [channels, height, width] of an image, [tokens] of a text")
+      .add("input", &input,
+           "shape of one sample: [channels, height, width] of an image, [tokens] of a text, "
+           "[columns] of numbers of a table")
       .required()
-      .dimension(1);
+      .dimension(0);
   std::vector<std::string> kinds;
   for (const InputRow& row : input_rows()) kinds.push_back(row.name);
   fields.add("input_kind", &input_kind, "type of the data that model.input describes").one_of(kinds);
+  fields
+      .add("categories", &categories,
+           "of features: number of the table's columns of categories, (N, categories); layers read them as "
+           "input:1 or, if model.input is [0], as input")
+      .at_least(0)
+      .at_most(1000000)
+      .absent_as("0");
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
   fields
@@ -100,7 +111,11 @@ std::vector<TensorId> Network::declare_inputs(Program& program, int64_t samples)
   const InputRow& row = input_row(input_kind);
   Shape shape{samples};
   shape.insert(shape.end(), input.begin(), input.end());
-  return {program.input(row.tensor, {shape, row.dtype})};
+  std::vector<TensorId> inputs;
+  if (numel(shape) > 0) inputs.push_back(program.input(row.tensor, {shape, row.dtype}));
+  if (categories > 0)
+    inputs.push_back(program.input(input_name::kCategories, {{samples, categories}, DType::i32}));
+  return inputs;
 }
 
 std::string Network::layer_name(size_t index) const {

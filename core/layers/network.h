@@ -18,6 +18,7 @@ struct Network {
   std::optional<std::string> templates;  ///< `model.templates`; they have been written out into the layers
   std::vector<int64_t> input;            ///< shape of one sample, as its kind says
   std::string input_kind = "pixels";
+  int64_t categories = 0;  ///< columns of categories, which make the second input of `features`
   std::vector<std::unique_ptr<Layer>> layers;
   std::optional<int64_t> num_classes;  ///< outputs of the head; it has been written into that layer
   std::optional<FilePath> initial_weights;

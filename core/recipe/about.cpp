@@ -15,14 +15,21 @@ constexpr const char* kClassWeights = "class_weights";
 
 }  // namespace
 
-StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string>& class_names) {
+StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string>& class_names,
+                             const std::string& preparation) {
   const auto text = [](const Json& json) { return json.dump(-1, Json::NotUtf8::replace); };
   StoredMetadata about = {{about_name::kInput, text(to_json(recipe.value_of("model.input")))},
                           {about_name::kTransform, text(to_json(recipe.value_of("data.eval_transform")))}};
   if (!class_names.empty()) about[about_name::kClasses] = text(class_names);
   if (std::string tokenizer = about_tokenizer(recipe); !tokenizer.empty())
     about[about_name::kTokenizer] = std::move(tokenizer);
+  if (!preparation.empty()) about[about_name::kTable] = preparation;
   return about;
+}
+
+void use_preparation(const Recipe& recipe, const StoredMetadata& about) {
+  const auto stored = about.find(about_name::kTable);
+  if (stored != about.end()) recipe.data.chosen_format().use_preparation(stored->second);
 }
 
 void add_class_weights(StoredMetadata& about, const std::vector<double>& weights) {

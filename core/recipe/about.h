@@ -15,10 +15,15 @@ constexpr const char* kClasses = "classes";           ///< their names, if the d
 constexpr const char* kInput = "input";               ///< shape of a sample
 constexpr const char* kTransform = "eval_transform";  ///< data.eval_transform with all its values
 constexpr const char* kTokenizer = "tokenizer";       ///< of tokens, if it is known
+constexpr const char* kTable = "table";               ///< how rows of tables are prepared
 }  // namespace about_name
 
 /// Information besides the weights that is needed to use a network. It is stored as metadata of their file.
-StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string>& class_names);
+StoredMetadata about_network(const Recipe& recipe, const std::vector<std::string>& class_names,
+                             const std::string& preparation = "");
+
+/// From now on the recipe's rows are prepared as in the training of these weights, if they say how.
+void use_preparation(const Recipe& recipe, const StoredMetadata& about);
 
 /// Adds the weights of `class_weights: balanced`, which evaluation uses too; none if there are none.
 void add_class_weights(StoredMetadata& about, const std::vector<double>& weights);

@@ -204,7 +204,7 @@ void check_network(const RunSpec& run) {
 }
 
 const Task& task_of(const RunSpec& run) {
-  return task_for(run.output(), run.recipe().loss->target_kind());
+  return task_for(run.output(), run.recipe().loss->target_kind(), run.recipe().model.kind());
 }
 
 int64_t class_count(const RunSpec& run) {

@@ -9,6 +9,7 @@
 #include "core/config/value.h"
 #include "core/graph/ops/linear.h"
 #include "core/recipe/assemble.h"
+#include "core/step/forward.h"
 
 namespace trainer {
 namespace {
@@ -41,7 +42,7 @@ std::string key_of(Split split) {
 
 /// The key with its value and the place of that.
 std::string place_of(const Recipe& recipe, Split split) {
-  const Split named = recipe.data.val_fraction > 0 ? Split::train : split;
+  const Split named = recipe.data.divides_train() ? Split::train : split;
   const Origin origin = recipe.origin_of(key_of(named));
   return fmt::format("{} ({}, {})", key_of(named), recipe.data.path(named), to_string(origin.where));
 }
@@ -93,6 +94,22 @@ void require_same_class_count(const RunSpec& run, Split split, const SourceInfo&
           fmt::format("the network has {} output{}, {} has {} class{}; set {} to {}{}, or correct the data",
                       outputs, outputs == 1 ? "" : "s", place_of(recipe, split), *info.classes,
                       *info.classes == 1 ? "" : "es", remedy.setting, *info.classes, remedy.also_replace));
+}
+
+void require_columns(const RunSpec& run, const SourceInfo& info) {
+  const Recipe& recipe = run.recipe();
+  if (recipe.model.kind() != InputKind::features || !recipe.data.chosen_format().reads_files()) return;
+  const auto require = [&](const char* key, int64_t wanted, int64_t found, const char* what) {
+    if (wanted == found) return;
+    fail_at(recipe.origin_of(key), fmt::format("expected {}, the columns of {} in data.train ({}), got {}",
+                                               found, what, recipe.data.path(Split::train), wanted));
+  };
+  require("model.input", recipe.model.input[0], info.shape[0], "numbers");
+  require("model.categories", recipe.model.categories, info.categories, "categories");
+  if (info.categories == 0) return;
+  check_embeddings(forward_program(run), {input_name::kCategories}, info.category_rows,
+                   fmt::format("the categories of data.train have {}, one of each column for what is missing",
+                               info.category_rows));
 }
 
 std::optional<std::string> unused_outputs(const RunSpec& run, const DataSource& train) {

@@ -23,6 +23,10 @@ void require_labelling(const RunSpec& run, Split split, bool has_label_sets);
 /// is known to have another number of classes.
 void require_same_class_count(const RunSpec& run, Split split, const SourceInfo& info);
 
+/// Throws Error (exit 78) if a table has other columns than the network's inputs, or more categories than an
+/// embedding of them.
+void require_columns(const RunSpec& run, const SourceInfo& info);
+
 /// A warning about training labels that use fewer outputs than the network has. It applies if only the labels
 /// show how many classes there are: a part of a set may lack the last ones.
 std::optional<std::string> unused_outputs(const RunSpec& run, const DataSource& train);

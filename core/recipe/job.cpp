@@ -105,6 +105,10 @@ LoopSettings loop_settings(const Job& job) {
           {sum_name::kTokens, static_cast<double>(job.validation->size * recipe.model.input[0])},
           {sum_name::kBytes, static_cast<double>(*job.validation->label_bytes)}};
     }
+    if (const auto& targets = job.validation->targets) {
+      settings.known_sums = {{sum_name::kTargetDeviation, targets->deviation},
+                             {sum_name::kTargetSquares, targets->squares}};
+    }
   }
   if (!job.train) return settings;
   const TrainingOrder order(job.train->size, global_batch, recipe.data.drop_last);
@@ -211,6 +215,7 @@ MemoryBudget memory_budget(const Job& job) {
 std::optional<SourceInfo> peek_split(const RunSpec& spec, Split split) {
   std::optional<SourceInfo> info = peek_source(spec.recipe().data, source_request(spec, split));
   if (info) require_same_class_count(spec, split, *info);
+  if (info) require_columns(spec, *info);
   return info;
 }
 
@@ -265,6 +270,7 @@ SourceRequest source_request(const RunSpec& spec, Split split) {
           .network_classes = class_count(spec),
           .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
           .wants_label_sets = task_of(spec).has_label_sets(),
+          .wants_numbers = recipe.loss->target_kind() == TargetKind::numbers,
           .stratifies = recipe.stratifies(),
           .wants_labels = recipe.stratifies() || recipe.loss->balances_classes(),
           .seed = spec.seed(),

@@ -207,6 +207,11 @@ void Recipe::check(Diagnostics& diagnostics) const {
     diagnostics.error(origin_of("model"), "missing key 'network' (a file), or 'input' and 'layers'");
     return;
   }
+  const bool may_lack_numbers = model.kind() == InputKind::features && model.categories > 0;
+  if (std::ranges::find(model.input, 0) != model.input.end() && !may_lack_numbers) {
+    diagnostics.error(origin_of("model.input"), "must be at least 1, got 0");
+    return;
+  }
   try {
     require_addressable(model.input);
   } catch (const TooLarge& problem) {
@@ -254,6 +259,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_followed_metrics(diagnostics);
   check_tracker(diagnostics);
   check_bytes(diagnostics);
+  check_features(diagnostics);
   if (model.kind() == InputKind::tokens) return;
   for (const char* section :
        {"training", "lr_scheduler", "parallelism", "compression", "validation", "logging", "checkpoint"}) {
@@ -290,7 +296,7 @@ void Recipe::check_tracker(Diagnostics& diagnostics) const {
 }
 
 void Recipe::check_data(Diagnostics& diagnostics) const {
-  if (!data.images.corruption.empty() && loss->target_kind() != TargetKind::input)
+  if (!data.images.corruption.empty() && loss->target_kind() != TargetKind::numbers)
     diagnostics.error(origin_of("data.corruption"),
                       "is for an autoencoder, whose target is the image without it; write loss.name: mse, or "
                       "move the transforms to data.augment");
@@ -350,13 +356,42 @@ void Recipe::check_metric(const std::string& key, const std::string& metric, Dia
   }
 }
 
+/// Categories are the second input of a table's rows alone.
+void Recipe::check_features(Diagnostics& diagnostics) const {
+  if (model.categories > 0 && model.kind() != InputKind::features)
+    diagnostics.error(origin_of("model.categories"),
+                      "is for model.input_kind: features, the columns of a table; remove it");
+  if (model.kind() == InputKind::features && data.chosen_format().reads_files() &&
+      find_path(given_, "data.table.target") == nullptr)
+    diagnostics.error(origin_of("data.table"), "missing key 'target', the column to predict");
+}
+
 void Recipe::check_split(Diagnostics& diagnostics) const {
-  if (data.val_fraction == 0) {
-    if (data.chosen_format().gives_groups())
-      diagnostics.error(origin_of("data.split_by"), "divides the samples of data.val_fraction, which is 0");
+  if (data.split_by && data.split_by->empty())
+    diagnostics.error(origin_of("data.split_by"), "must be the name of a column, got ''");
+  if (data.split_by && !data.chosen_format().takes_groups())
+    diagnostics.error(
+        origin_of("data.split_by"),
+        fmt::format("names a column, and data.format {} has none; it is for {}", data.format,
+                    fmt::join(formats_that([](const DataFormat& format) { return format.takes_groups(); }),
+                              " and ")));
+  if (!data.divides_train()) {
+    if (data.split_by)
+      diagnostics.error(origin_of("data.split_by"),
+                        "divides the samples of data.val_fraction, which is 0, or of data.fold");
     return;
   }
-  const Origin origin = origin_of("data.val_fraction");
+  if (data.folds > 0 && data.val_fraction > 0)
+    diagnostics.error(origin_of("data.fold"),
+                      "data.val_fraction divides the samples too; keep one of the two");
+  if (data.folds == 1) diagnostics.error(origin_of("data.fold.of"), "must be at least 2, got 1");
+  if (data.folds > 1 && data.fold >= data.folds)
+    diagnostics.error(origin_of("data.fold.index"),
+                      fmt::format("must be below {}, the number of parts, got {}", data.folds, data.fold));
+  if (data.folds > 0 && model.kind() == InputKind::tokens)
+    diagnostics.error(origin_of("data.fold"),
+                      "does not divide a text, whose validation is its end; use data.val_fraction");
+  const Origin origin = origin_of(data.folds > 0 ? "data.fold" : "data.val_fraction");
   if (data.val && !data.val->empty()) {
     diagnostics.error(origin, "data.val already names validation samples; keep one of the two");
   } else if (!data.chosen_format().reads_files()) {

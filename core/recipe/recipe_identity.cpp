@@ -73,8 +73,8 @@ std::string Recipe::rate_text() const {
 }
 
 bool Recipe::stratifies() const {
-  return data.val_fraction > 0 && data.images.stratify && model.kind() == InputKind::pixels &&
-         loss->target_kind() != TargetKind::input && !data.chosen_format().reads_masks();
+  return data.divides_train() && data.images.stratify && model.kind() == InputKind::pixels &&
+         loss->target_kind() != TargetKind::numbers && !data.chosen_format().reads_masks();
 }
 
 RunIdentity Recipe::identity() const {

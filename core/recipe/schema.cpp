@@ -75,7 +75,9 @@ struct TypeSchema {
   Json operator()(const FilePath*) const { return (*this)(static_cast<const std::string*>(nullptr)); }
   template <class T>
   Json operator()(const std::vector<T>*) const {
-    return {{"type", "array"}, {"items", (*this)(static_cast<const T*>(nullptr))}};
+    const Json one = (*this)(static_cast<const T*>(nullptr));
+    const Json list = {{"type", "array"}, {"items", one}};
+    return field.takes_one ? Json{{"anyOf", Json::array({list, one})}} : list;
   }
   template <class T>
   Json operator()(const std::optional<T>*) const {

@@ -129,7 +129,7 @@ std::string starter_recipe(const Starter& starter) {
   const std::string content = starter.data.is_unlabelled
                                   ? "images without labels: an autoencoder"
                                   : fmt::format("samples of {} classes", starter.classes);
-  const StarterLength length(starter, 64);
+  const StarterLength length(starter.samples, !starter.data.val.empty(), 64);
   return fmt::format(
       "# Written by `trainer init` for {samples} {content}. All keys: `trainer schema "
       "--markdown`;\n"

@@ -86,7 +86,7 @@ std::string class_names(const Starter& starter) {
 
 std::string mask_starter_recipe(const Starter& starter) {
   const MaskFit fit(starter.statistics);
-  const StarterLength length(starter, kMostImagesAtOnce);
+  const StarterLength length(starter.samples, !starter.data.val.empty(), kMostImagesAtOnce);
   const double shape = static_cast<double>(fit.width) / static_cast<double>(fit.height);
   return fmt::format(
       "# Written by `trainer init` for {samples} images with masks of {classes} classes. All keys: `trainer "

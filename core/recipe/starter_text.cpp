@@ -45,9 +45,9 @@ std::string validation_line(const Starter& starter) {
                      kStarterValFraction);
 }
 
-StarterLength::StarterLength(const Starter& starter, int64_t most_at_once) {
-  const double share = starter.data.val.empty() ? 1 - kStarterValFraction : 1.0;
-  training = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(starter.samples) * share));
+StarterLength::StarterLength(int64_t samples, bool has_val, int64_t most_at_once) {
+  const double share = has_val ? 1.0 : 1 - kStarterValFraction;
+  training = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(samples) * share));
   batch = static_cast<int64_t>(
       std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(training / 8, 1, most_at_once))));
   const int64_t steps_per_epoch = std::max<int64_t>(1, training / batch);

@@ -22,9 +22,9 @@ std::string normalize_line(const Starter& starter, int64_t channels);
 /// The line that says where validation samples come from.
 std::string validation_line(const Starter& starter);
 
-/// How long to train on `samples` of which `at_once` fit into a step.
+/// How long to train on so many samples, some of which are set aside unless there are others (`has_val`).
 struct StarterLength {
-  StarterLength(const Starter& starter, int64_t most_at_once);
+  StarterLength(int64_t samples, bool has_val, int64_t most_at_once);
   int64_t training, batch, epochs, interval;
 };
 

@@ -68,7 +68,8 @@ std::string use_of(const Job& job, const std::string& run) try {
   if (job.spec.recipe().model.kind() == InputKind::tokens)
     return fmt::format("trainer generate {} --prompt TEXT", run);
   check_prediction(job.spec);
-  return fmt::format("trainer predict {} IMAGES", run);
+  const bool reads_tables = job.spec.recipe().model.kind() == InputKind::features;
+  return fmt::format("trainer predict {} {}", run, reads_tables ? "FILE.csv" : "IMAGES");
 } catch (const Error&) {
   return "";
 }

@@ -8,6 +8,7 @@
 #include "core/host/processors.h"
 #include "core/host/slurm.h"
 #include "core/host/time_limit.h"
+#include "core/recipe/about.h"
 #include "core/recipe/memory_fit.h"
 #include "core/session/membership.h"
 #include "core/session/settings.h"
@@ -64,6 +65,7 @@ ExitCode run_rank(const RunSpec& given, const OpenDevice& open_device, StopSigna
   if (membership.is_rank_0() && slurm_has_restarted())
     await_free(given.recipe().output_directory(), kRestartTimeout, log);
   const Start start = shared_start(given, membership);
+  if (start.from) use_preparation(given.recipe(), start.from->state.about);
   const RunSpec resumed = with_earlier_micro_batch(given, start);
   const ResumePoint* from = start.from ? &*start.from : nullptr;
   Tuning tuning = earlier_tuning(resumed, from);

@@ -215,7 +215,7 @@ RunState lasting_state(const RunSpec& spec, const Planner& planner, const Tuning
     for (const auto& [name, text] : validation->fingerprint()) state.data[kOfValidation + name] = text;
   }
   state.teacher = teacher_checksum(spec.recipe());
-  state.about = about_network(spec.recipe(), train.class_names());
+  state.about = about_network(spec.recipe(), train.class_names(), train.preparation());
   state.algorithms = tuning.fastest;
   return state;
 }

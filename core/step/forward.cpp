@@ -70,26 +70,31 @@ void add_forward(Program& program, const ForwardSpec& spec, Logits& logits) {
 
 }  // namespace
 
-void check_vocabulary(const Program& program, int64_t outputs) {
+void check_embeddings(const Program& program, const std::vector<const char*>& inputs, int64_t ids,
+                      const std::string& why) {
   for (const Entry& entry : program.entries) {
-    // The tokens, which are below `outputs`, and all that is made of them without an embedding.
-    std::set<TensorId> tokens = {program.find(input_name::kTokens), program.find(input_name::kNextTokens)};
-    tokens.erase(kNone);
+    // The ids, which are below `ids`, and all that is made of them without an embedding.
+    std::set<TensorId> known;
+    for (const char* input : inputs) known.insert(program.find(input));
+    known.erase(kNone);
     for (const Node& node : entry.nodes) {
-      const bool reads = std::ranges::any_of(node.inputs, [&](TensorId id) { return tokens.contains(id); });
+      const bool reads = std::ranges::any_of(node.inputs, [&](TensorId id) { return known.contains(id); });
       if (!reads) continue;
       if (dynamic_cast<const Embedding*>(node.op.get()) == nullptr) {
-        tokens.insert(node.outputs.begin(), node.outputs.end());
+        known.insert(node.outputs.begin(), node.outputs.end());
         continue;
       }
       const int64_t rows = program.spec(node.inputs[Embedding::kTable]).shape[0];
-      if (rows >= outputs) continue;
+      if (rows >= ids) continue;
       fail_at(node.origin,
-              fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "
-                          "vocab_size to {} or more",
-                          rows, outputs - 1, outputs, outputs));
+              fmt::format("the table has {} rows, but {}; set vocab_size to {} or more", rows, why, ids));
     }
   }
+}
+
+void check_vocabulary(const Program& program, int64_t outputs) {
+  check_embeddings(program, {input_name::kTokens, input_name::kNextTokens}, outputs,
+                   fmt::format("token ids reach {}, as the network has {} outputs", outputs - 1, outputs));
 }
 
 Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits) {
@@ -100,7 +105,8 @@ Pass forward(const ForwardSpec& spec, const std::shared_ptr<Logits>& logits) {
       add_forward(program, spec, *logits);
     }
     const Shape& output = program.spec(logits->begin()->second).shape;
-    check_vocabulary(program, task_for(output, spec.loss->target_kind()).classes(output));
+    check_vocabulary(program,
+                     task_for(output, spec.loss->target_kind(), spec.network->kind()).classes(output));
   };
   return {.name = "forward", .help = "the network's operations", .run = run};
 }

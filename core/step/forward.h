@@ -72,4 +72,9 @@ Shape output_shape(const Network& network, int64_t samples);
 /// ids reach these.
 void check_vocabulary(const Program& program, int64_t outputs);
 
+/// Throws Error (exit 78) at an embedding of these inputs that has fewer rows than there are ids; `why` says
+/// what the largest one is.
+void check_embeddings(const Program& program, const std::vector<const char*>& inputs, int64_t ids,
+                      const std::string& why);
+
 }  // namespace trainer

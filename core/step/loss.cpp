@@ -48,7 +48,7 @@ void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId 
   const bool training = entry.name == entry_name::kTrainStep;
   Builder build(program, entry);
   build.set_origin(spec.network->layers.back()->origin);  // an output that does not fit is reported there
-  const Task& task = task_for(build.shape(logits), spec.loss->target_kind());
+  const Task& task = task_for(build.shape(logits), spec.loss->target_kind(), spec.network->kind());
   Targets targets = task.declare_inputs(program, spec.task, training);
   if (spec.task.reads_masks) require_pixel_labels(spec, program, targets);
   targets.ignored_label = spec.loss->ignored_label();

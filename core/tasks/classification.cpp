@@ -30,7 +30,7 @@ class Classification final : public Task {
  public:
   std::string_view name() const override { return "classification"; }
   /// All but those with classes for each position; the loss refuses other forms.
-  bool applies_to(const Shape& output, TargetKind kind) const override {
+  bool applies_to(const Shape& output, TargetKind kind, InputKind) const override {
     return kind == TargetKind::label && (output.size() < 3 || output.size() > 4);
   }
 

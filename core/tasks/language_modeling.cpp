@@ -42,7 +42,7 @@ void check_positions(const TaskContext& context) {
 class LanguageModeling final : public Task {
  public:
   std::string_view name() const override { return "language_modeling"; }
-  bool applies_to(const Shape& output, TargetKind kind) const override {
+  bool applies_to(const Shape& output, TargetKind kind, InputKind) const override {
     return kind == TargetKind::label && output.size() == 3;
   }
 

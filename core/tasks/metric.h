@@ -19,6 +19,10 @@ bool is_better(Direction direction, double a, double b);
 namespace sum_name {
 constexpr const char* kTokens = "tokens";
 constexpr const char* kBytes = "bytes";  ///< of the text of the tokens
+/// No sum over samples: the deviation of the only target in training, else 1
+constexpr const char* kTargetDeviation = "target_deviation";
+/// The mean over a sample's targets of their squared differences from the samples' mean, in deviations
+constexpr const char* kTargetSquares = "target_squares";
 }  // namespace sum_name
 
 /// Outputs of `evaluate` for metrics of scores.

@@ -44,7 +44,9 @@ double sigmoid(float logit) {
 class MultiLabel final : public Task {
  public:
   std::string_view name() const override { return "multi_label"; }
-  bool applies_to(const Shape&, TargetKind kind) const override { return kind == TargetKind::label_set; }
+  bool applies_to(const Shape&, TargetKind kind, InputKind) const override {
+    return kind == TargetKind::label_set;
+  }
 
   Targets declare_inputs(Program& program, const TaskContext& context, bool) const override {
     check_output(context);

@@ -36,7 +36,7 @@ void check_recipe(const TaskContext& context) {
 class PixelClassification final : public Task {
  public:
   std::string_view name() const override { return "pixel_classification"; }
-  bool applies_to(const Shape& output, TargetKind kind) const override {
+  bool applies_to(const Shape& output, TargetKind kind, InputKind) const override {
     return kind == TargetKind::label && output.size() == 4;
   }
 

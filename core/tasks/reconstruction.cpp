@@ -35,7 +35,9 @@ void check_reconstruction(const TaskContext& context) {
 class Reconstruction final : public Task {
  public:
   std::string_view name() const override { return "reconstruction"; }
-  bool applies_to(const Shape&, TargetKind kind) const override { return kind == TargetKind::input; }
+  bool applies_to(const Shape&, TargetKind kind, InputKind input) const override {
+    return kind == TargetKind::numbers && input != InputKind::features;
+  }
 
   Targets declare_inputs(Program& program, const TaskContext& context, bool) const override {
     check_reconstruction(context);

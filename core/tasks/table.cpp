@@ -19,9 +19,9 @@ const std::vector<std::unique_ptr<Task>>& tasks() {
   return table;
 }
 
-const Task& task_for(const Shape& output, TargetKind kind) {
+const Task& task_for(const Shape& output, TargetKind kind, InputKind input) {
   const auto found =
-      std::ranges::find_if(tasks(), [&](const auto& task) { return task->applies_to(output, kind); });
+      std::ranges::find_if(tasks(), [&](const auto& task) { return task->applies_to(output, kind, input); });
   if (found == tasks().end()) throw std::logic_error("no task has the output " + to_string(output));
   return **found;
 }

@@ -12,7 +12,8 @@
   row(language_modeling_task) \
   row(multi_label_task) \
   row(pixel_classification_task) \
-  row(reconstruction_task)
+  row(reconstruction_task) \
+  row(regression_task)
 // clang-format on
 
 namespace trainer {

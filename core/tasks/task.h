@@ -53,13 +53,20 @@ struct PredictedField {
   bool follows_classes = false;  ///< a list of numbers is of the field "classes", in its order, not of all
 };
 
+/// A target of numbers: a network computes (target - mean) / deviation.
+struct TargetUnit {
+  std::string name;
+  double mean = 0, deviation = 1;
+};
+
 /// Options of a prediction.
 struct PredictionRequest {
   std::optional<size_t> top = std::nullopt;  ///< number of most likely classes; nothing: the task's default
   bool all = false;                          ///< every class's share instead
   const std::vector<std::string>& class_names;
-  Shape output = {};                  ///< of a sample
-  std::span<const float> input = {};  ///< the sample as the network reads it, if it is known
+  Shape output = {};                     ///< of a sample
+  std::span<const float> input = {};     ///< the sample as the network reads it, if it is known
+  std::vector<TargetUnit> targets = {};  ///< of regression
 };
 
 /// A prediction compared with the sample's labels.
@@ -92,8 +99,8 @@ class Task {
  public:
   virtual ~Task() = default;
   virtual std::string_view name() const = 0;
-  /// Whether it is the task of a network with this output, micro-batch first, and this loss.
-  virtual bool applies_to(const Shape& output, TargetKind kind) const = 0;
+  /// Whether it is the task of a network with this output, micro-batch first, this loss and this input.
+  virtual bool applies_to(const Shape& output, TargetKind kind, InputKind input) const = 0;
 
   /// Declares the inputs that the network's output is compared with; those of training only in training.
   /// Throws Error (exit 78) if recipe and network do not suit the task.
@@ -135,9 +142,10 @@ class Task {
                               const PixelNumbers& numbers) const;
 };
 
-/// All tasks. Each output has one that applies to it, by the loss.
+/// All tasks. Each output has one that applies to it, by the loss and the input.
 const std::vector<std::unique_ptr<Task>>& tasks();
-const Task& task_for(const Shape& output, TargetKind kind = TargetKind::label);
+const Task& task_for(const Shape& output, TargetKind kind = TargetKind::label,
+                     InputKind input = InputKind::pixels);
 
 /// The metrics of all tasks, each name once.
 std::vector<Metric> all_metrics();

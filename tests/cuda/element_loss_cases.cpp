@@ -30,10 +30,11 @@ void draft_element_loss(Sketch& sketch, const Shape& shape, const element_loss::
 
 void add_element_loss_cases(std::vector<KernelCase>& cases) {
   const element_loss::Rule entropy = element_loss::BinaryCrossEntropy{},
-                           square = element_loss::SquaredError{};
+                           square = element_loss::SquaredError{}, absolute = element_loss::AbsoluteError{},
+                           huber = element_loss::Huber{0.75f};
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 31}, Shape{33, 5}, Shape{2, 2049}, Shape{3, 5, 7},
                              Shape{2, 3, 31, 33}, Shape{2, 1, 5, 3}, Shape{3, 17, 2, 1}}) {
-    for (const auto& rule : {entropy, square}) {
+    for (const auto& rule : {entropy, square, absolute, huber}) {
       const bool weighs = shape.size() == 2 && std::holds_alternative<element_loss::BinaryCrossEntropy>(rule);
       for (const bool weighed : {false, true}) {
         if (weighed && !weighs) continue;

@@ -12,7 +12,7 @@ using CsvRows = std::vector<std::vector<std::string>>;
 CsvRows rows_of(const std::string& text) {
   CsvReader reader(text, "x.csv");
   CsvRows rows;
-  for (CsvRow row; reader.next(row);) rows.push_back(row.fields);
+  for (CsvRow row; reader.next(row);) rows.push_back(row.texts());
   return rows;
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("CSV: the separator is the most frequent one of the first line, outsid
   CsvReader reader("a,b;\"c;d\"\n", "x.csv", ';');
   CsvRow row;
   REQUIRE(reader.next(row));
-  CHECK(row.fields == std::vector<std::string>{"a,b", "c;d"});
+  CHECK(row.texts() == std::vector<std::string>{"a,b", "c;d"});
 }
 
 TEST_CASE("CSV: rows know the line on which they begin") {

@@ -17,7 +17,7 @@ std::vector<std::vector<std::string>> rows_of(const std::string& text) {
   trainer::CsvReader reader(text, "x.csv");
   std::vector<std::vector<std::string>> rows;
   int64_t line = 0;
-  for (CsvRow row; reader.next(row); rows.push_back(row.fields)) {
+  for (CsvRow row; reader.next(row); rows.push_back(row.texts())) {
     if (row.fields.empty() || row.line <= line) std::abort();
     line = row.line;
   }

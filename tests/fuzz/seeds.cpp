@@ -96,6 +96,15 @@ void put_csvs(const std::filesystem::path& folder) {
   put(folder, "file,cat,cat\n1.png,1,0\n");
 }
 
+/// The first byte says what is wanted of the table.
+void put_tables(const std::filesystem::path& folder) {
+  for (const char use : {'\0', '\1', '\2', '\3', '\x15', '\x1A'}) {
+    const std::string begin(1, use);
+    put(folder, begin + "x,k,y\r\n1.5,a,1\r\n-2e3,\"b,\"\"\n\",0\r\n,NA,1\r\n");
+    put(folder, begin + "\xEF\xBB\xBFy;z\n\n3;4\nnan;\"\"\n7; 8 \n");
+  }
+}
+
 /// Two images of 2 x 3 with their labels.
 void put_idx(const std::filesystem::path& folder) {
   const std::string images = std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03", 16) + "pixelsPIXELS";
@@ -320,6 +329,7 @@ int main(int count, char** arguments) {
   trainer::put_foreign(folder / "pth", ".pth");
   trainer::put_foreign(folder / "onnx", ".onnx");
   trainer::put_csvs(folder / "csv");
+  trainer::put_tables(folder / "table");
   trainer::put_idx(folder / "idx");
   trainer::put_cifar(folder / "cifar");
   trainer::put_records(folder / "record");

@@ -33,6 +33,33 @@ TEST_CASE("losses of elements are PyTorch's") {
     check.operation(std::make_shared<ElementLoss>(element_loss::SquaredError{}), {"x", "targets", "weights"});
     check.check();
   });
+  const Fixture numbers("number_losses");
+  for (const auto& [prefix, rule] : {std::pair{"l1", element_loss::Rule(element_loss::AbsoluteError{})},
+                                     std::pair{"huber", element_loss::Rule(element_loss::Huber{0.5f})}}) {
+    for_each_case(numbers, prefix, "x", [&, how = rule](const std::string& name) {
+      FixtureProgram check(numbers, name);
+      check.operation(std::make_shared<ElementLoss>(how), {"x", "targets", "weights"});
+      check.check();
+    });
+  }
+}
+
+TEST_CASE("losses of numbers: no error has no gradient, and NaN stays NaN") {
+  const element_loss::AbsoluteError absolute;
+  const element_loss::Huber huber{0.5f};
+  CHECK(absolute.gradient(2.0f, 2.0f, 1.0f) == 0);
+  CHECK(absolute.gradient(-3.0f, 2.0f, 1.0f) == -1);
+  CHECK(huber.gradient(2.0f, 2.0f, 1.0f) == 0);
+  CHECK(huber.gradient(9.0f, 2.0f, 1.0f) == 0.5f);
+  CHECK(huber.loss(2.5f, 2.0f, 1.0f) == 0.125f);
+  for (const float x : {NAN, -NAN}) {
+    CHECK(std::isnan(absolute.loss(x, 1.0f, 1.0f)));
+    CHECK(std::isnan(absolute.gradient(x, 1.0f, 1.0f)));
+    CHECK(std::isnan(huber.loss(x, 1.0f, 1.0f)));
+    CHECK(std::isnan(huber.gradient(1.0f, x, 1.0f)));
+  }
+  CHECK(std::isinf(huber.loss(INFINITY, 1.0f, 1.0f)));
+  CHECK(huber.gradient(-INFINITY, 1.0f, 1.0f) == -0.5f);
 }
 
 namespace {
@@ -75,8 +102,10 @@ TEST_CASE("binary cross entropy keeps its digits wherever the logit lies, and Na
 
 TEST_CASE(
     "losses of elements: samples of weight 0 count for nothing, even with NaN, and NaN reaches the loss") {
-  for (const element_loss::Rule& rule : {element_loss::Rule(element_loss::BinaryCrossEntropy{}),
-                                         element_loss::Rule(element_loss::SquaredError{})}) {
+  for (const element_loss::Rule& rule :
+       {element_loss::Rule(element_loss::BinaryCrossEntropy{}),
+        element_loss::Rule(element_loss::SquaredError{}), element_loss::Rule(element_loss::AbsoluteError{}),
+        element_loss::Rule(element_loss::Huber{})}) {
     Program program;
     program.entries.emplace_back(kFixtureEntry);
     Builder build(program, program.entries[0]);

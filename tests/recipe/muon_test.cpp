@@ -115,7 +115,7 @@ TEST_CASE("muon leaves the last linear layer to AdamW under every loss") {
                          << kImageData;
   for (const Registered<Loss>& loss : losses()) {
     const std::unique_ptr<Loss> made = loss.make();
-    const bool compares_inputs = made->target_kind() == TargetKind::input;
+    const bool compares_inputs = made->target_kind() == TargetKind::numbers;
     const std::string taught =
         made->teacher() == nullptr ? "" : ", teacher: {recipe: " + teacher + ", weights: none}";
     for (const std::string& training : kTrainings) {

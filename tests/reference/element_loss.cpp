@@ -19,11 +19,27 @@ struct Expected {
   double loss, gradient;
 };
 
-Expected expected(const element_loss::Rule& rule, double x, double t, double positive) {
-  if (std::holds_alternative<element_loss::SquaredError>(rule))
-    return {x * x - 2 * x * t + t * t, 2 * x - 2 * t};
+Expected of_rule(const element_loss::BinaryCrossEntropy&, double x, double t, double positive) {
   const double s = 1 / (1 + std::exp(-x));
   return {positive * t * soft_plus(-x) + (1 - t) * soft_plus(x), s * (positive * t + 1 - t) - positive * t};
+}
+
+Expected of_rule(const element_loss::SquaredError&, double x, double t, double) {
+  return {x * x - 2 * x * t + t * t, 2 * x - 2 * t};
+}
+
+Expected of_rule(const element_loss::AbsoluteError&, double x, double t, double) {
+  return {std::fabs(x - t), x == t ? 0 : std::copysign(1.0, x - t)};
+}
+
+Expected of_rule(const element_loss::Huber& rule, double x, double t, double) {
+  const double d = std::fabs(x - t), delta = rule.delta, sign = std::copysign(1.0, x - t);
+  if (d < delta) return {d * d / 2, x - t};
+  return {delta * d - delta * delta / 2, sign * delta};
+}
+
+Expected expected(const element_loss::Rule& rule, double x, double t, double positive) {
+  return std::visit([&](const auto& each) { return of_rule(each, x, t, positive); }, rule);
 }
 
 /// Calls body(element, sample's weight over its elements, its target) for each element.

@@ -18,7 +18,7 @@ Targets declare_targets(Program& program, const Shape& logits, TargetKind kind) 
   Targets targets{.weights = program.find(input_name::kWeights)};
   if (kind == TargetKind::label_set) {
     targets.values = program.input(input_name::kTargets, {logits, DType::f32});
-  } else if (kind == TargetKind::input) {
+  } else if (kind == TargetKind::numbers) {
     targets.values = program.find(input_name::kImages);
   } else {
     Shape labels = logits;

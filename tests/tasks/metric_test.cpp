@@ -67,7 +67,8 @@ TEST_CASE("a metric's direction is known by its name, also where it is of averag
 TEST_CASE("every metric has a function and sums that its task puts out, and one direction in all tasks") {
   for (const auto& task : tasks()) {
     INFO(task->name());
-    std::set<std::string> outputs = {"loss", sum_name::kTokens, sum_name::kBytes};
+    std::set<std::string> outputs = {"loss", sum_name::kTokens, sum_name::kBytes, sum_name::kTargetDeviation,
+                                     sum_name::kTargetSquares};
     for (const MetricSum& sum : task->sums()) CHECK(outputs.insert(sum.output).second);
     for (const Metric& metric : task->metrics()) {
       INFO(metric.name);

@@ -38,16 +38,18 @@ using Inputs = std::vector<std::pair<std::string, Shape>>;
 
 TEST_CASE("the network's output and the loss say which task it is, and exactly one applies") {
   CHECK(task_for({8, 10}, TargetKind::label_set).name() == "multi_label");
-  CHECK(task_for({8, 1, 28, 28}, TargetKind::input).name() == "reconstruction");
+  CHECK(task_for({8, 1, 28, 28}, TargetKind::numbers).name() == "reconstruction");
   CHECK(task_for({8, 10}).name() == "classification");
   CHECK(task_for({8, 4, 6, 6}).name() == "pixel_classification");
   CHECK(task_for({8, 10}).classes({8, 10}) == 10);
   CHECK(task_for({8, 4, 6, 6}).classes({8, 4, 6, 6}) == 4);
   for (size_t rank = 1; rank <= 6; ++rank) {
-    for (const TargetKind kind : {TargetKind::label, TargetKind::label_set, TargetKind::input}) {
-      int count = 0;
-      for (const auto& task : tasks()) count += task->applies_to(Shape(rank, 2), kind) ? 1 : 0;
-      CHECK(count == 1);
+    for (const TargetKind kind : {TargetKind::label, TargetKind::label_set, TargetKind::numbers}) {
+      for (const InputKind input : {InputKind::pixels, InputKind::tokens, InputKind::features}) {
+        int count = 0;
+        for (const auto& task : tasks()) count += task->applies_to(Shape(rank, 2), kind, input) ? 1 : 0;
+        CHECK(count == 1);
+      }
     }
   }
 }
@@ -83,7 +85,7 @@ TEST_CASE("sets of labels are targets of the output's shape, also where samples 
 
 TEST_CASE("a reconstruction reads no labels, and is compared with the images themselves") {
   const TaskContext good = setting_of({1, 6, 6}, {8, 1, 6, 6});
-  const Task& task = task_for(good.output, TargetKind::input);
+  const Task& task = task_for(good.output, TargetKind::numbers);
   Program program;
   const TensorId images = program.input("images", {{8, 1, 6, 6}, DType::f32});
   const Targets targets = task.declare_inputs(program, good, true);
@@ -94,7 +96,9 @@ TEST_CASE("a reconstruction reads no labels, and is compared with the images the
   tokens.input_kind = InputKind::tokens;
   smaller.output = {8, 1, 5, 5};
   mixing.mixes = true;
-  const auto inputs = [](const TaskContext& context) { return inputs_of(context, true, TargetKind::input); };
+  const auto inputs = [](const TaskContext& context) {
+    return inputs_of(context, true, TargetKind::numbers);
+  };
   CHECK_THROWS_WITH(inputs(tokens),
                     ContainsSubstring("loss.name: mse compares the network's output with the images"));
   CHECK_THROWS_WITH(inputs(smaller),
@@ -209,7 +213,7 @@ TEST_CASE("of a class for each pixel, predictions are the classes' shares of the
 }
 
 TEST_CASE("of a reconstruction the mean squared error is predicted, and drawn in bytes") {
-  const Task& task = task_for({8, 3, 1, 2}, TargetKind::input);
+  const Task& task = task_for({8, 3, 1, 2}, TargetKind::numbers);
   const std::vector<float> output = {0, 1, 2, 3, 4, 1e9f}, input = {0, 1, 2, 3, 4, 1e9f - 128};
   const std::vector<std::string> none;
   const auto fields = task.predict(output, {.class_names = none, .output = {3, 1, 2}, .input = input});
@@ -247,7 +251,7 @@ TEST_CASE("averages with the mirrored sample are those of the probabilities, how
   output = there;
   pixels.average(output, back, {2, 2, 3});
   for (size_t i = 0; i < 6; ++i) CHECK(output[i] - output[i + 6] == Approx(there[i]).epsilon(1e-5));
-  CHECK_FALSE(task_for({8, 3, 1, 2}, TargetKind::input).averages_mirrored());
+  CHECK_FALSE(task_for({8, 3, 1, 2}, TargetKind::numbers).averages_mirrored());
 }
 
 TEST_CASE("a prediction is judged by its class or, of sets, by the class that is most certainly wrong") {

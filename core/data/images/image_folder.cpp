@@ -116,11 +116,6 @@ class ImageFolderFormat final : public DataFormat {
              "this "
              "path. null: each sub-folder is a class")
         .left_to_samples();
-    fields
-        .add("split_by", &split_by_,
-             "with val_fraction: a column of the file of labels, such as a patient; samples with the same "
-             "value are all for training or all for validation")
-        .absent_as("null");
     masks_.declare(fields);
   }
   void check(const OriginOf& origin_of, Diagnostics& diagnostics) const override {
@@ -129,14 +124,13 @@ class ImageFolderFormat final : public DataFormat {
       diagnostics.error(origin_of("data.labels"), "gives labels, and data.masks too; keep one of the two");
     if (labels_ && labels_->empty())
       diagnostics.error(origin_of("data.labels"), "must be the path of a CSV file, got ''");
-    if (split_by_ && split_by_->empty())
-      diagnostics.error(origin_of("data.split_by"), "must be the name of a column of data.labels, got ''");
     if (split_by_ && !labels_)
       diagnostics.error(origin_of("data.split_by"), "names a column of data.labels, which is not given");
   }
   /// A file in the folder of train is found there from anywhere.
   void settle(const DataSection& section) override {
     if (labels_ && is_within(section.path(Split::train))) labels_->has_base = false;
+    split_by_ = section.split_by;
   }
   void use_labels(const std::string& name) override { labels_ = name; }
 
@@ -144,7 +138,7 @@ class ImageFolderFormat final : public DataFormat {
   std::optional<Shape> shape() const override { return kImageShape; }
   bool gives_label_sets() const override { return labels_.has_value(); }
   bool reads_masks() const override { return masks_.any(); }
-  bool gives_groups() const override { return split_by_.has_value(); }
+  bool takes_groups() const override { return true; }
   std::vector<std::string> mask_folders() const override {
     std::vector<std::string> folders;
     for (const std::optional<FilePath>* dir : {&masks_.dir, &masks_.val_dir}) {
@@ -200,7 +194,7 @@ class ImageFolderFormat final : public DataFormat {
   }
 
   std::optional<FilePath> labels_;
-  std::optional<std::string> split_by_;
+  std::optional<std::string> split_by_;  ///< of the section
   MaskKeys masks_;
 };
 

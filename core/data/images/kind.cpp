@@ -96,26 +96,11 @@ void check_masks(const ImageKind& images, const OriginOf& origin_of, Diagnostics
                       "mixes two images, which masks cannot follow; remove it, or data.masks");
 }
 
-/// What the split by data.val_fraction depends on; each may be empty.
-struct SplitBy {
-  std::vector<int32_t> labels;
-  SampleLabelSets label_sets;
-  std::vector<int32_t> groups;
-};
-
-/// The samples of a split by data.val_fraction.
-std::vector<int64_t> chosen_samples(const DataSection& section, const SourceRequest& request, int64_t size,
-                                    SplitBy by) {
-  const SplitChoice choice{request.split, section.val_fraction, request.seed};
+/// The samples of a split of those of training.
+std::vector<int64_t> samples_of_split(const DataSection& section, const SourceRequest& request, int64_t size,
+                                      SplitBy by) {
   if (!request.stratifies) by.labels.clear(), by.label_sets = {};
-  const bool has_sets = by.label_sets.size() > 0;
-  if (by.groups.empty()) {
-    if (has_sets) return split_label_sets(by.label_sets, choice);
-    return by.labels.empty() ? split_samples(size, choice) : split_classes(by.labels, choice);
-  }
-  if (has_sets) return split_groups(by.label_sets, by.groups, choice);
-  by.labels.resize(by.groups.size());  // all of one class, if there are none
-  return split_groups(by.labels, by.groups, choice);
+  return chosen_samples(size, std::move(by), section.split_choice(request.split, request.seed));
 }
 
 /// A network that was trained on one range would see another.
@@ -201,8 +186,8 @@ std::unique_ptr<DataSource> ImageKind::take_split(std::unique_ptr<DataSource> so
                                                   const ErrorBudget* budget) const {
   std::unique_ptr<ImageSource> images = as_images(std::move(source));
   std::vector<double> weights;
-  if (section.val_fraction > 0) {
-    std::vector<int64_t> samples = chosen_samples(
+  if (section.divides_train()) {
+    std::vector<int64_t> samples = samples_of_split(
         section, request, images->size(), {labels_of(*images), label_sets_of(*images), groups_of(*images)});
     if (budget != nullptr) weights = weights_for(*this, request, *images, &samples);
     images = take_samples(std::move(images), std::move(samples));
@@ -220,9 +205,9 @@ SourceInfo ImageKind::take_split(const SourceInfo& info, const DataSection& sect
   // The weights, and their sums for the draw.
   if (sample_weights && request.split == Split::train)
     part.resident_bytes += 2 * info.size * static_cast<int64_t>(sizeof(double));
-  if (section.val_fraction == 0) return part;
+  if (!section.divides_train()) return part;
   const std::vector<int64_t> samples =
-      chosen_samples(section, request, info.size, {info.labels, info.label_sets, info.groups});
+      samples_of_split(section, request, info.size, {info.labels, info.label_sets, info.groups});
   part.label_sets = {};
   part.size = static_cast<int64_t>(samples.size());
   for (auto* numbers : {&part.labels, &part.groups}) {

@@ -47,8 +47,9 @@ std::optional<size_t> column_of_images(const CsvRow& row, const NamedImages& ima
                                        std::optional<size_t> named = std::nullopt) {
   std::optional<size_t> without_ending = named;
   for (size_t i = 0; i < row.fields.size(); ++i) {
-    if (!images.names_image(row.fields[i])) continue;
-    if (is_image_name(row.fields[i])) return i;
+    const std::string field(row.fields[i]);
+    if (!images.names_image(field)) continue;
+    if (is_image_name(field)) return i;
     if (!without_ending) without_ending = i;
   }
   return without_ending;
@@ -138,23 +139,20 @@ LabelColumns find_label_columns(const CsvReader& table, const NamedImages& image
   if (!reader.next(first))
     reader.fail(1, "expected a column of the images' files and one of labels, found an empty file");
   const CsvReader after_header = reader;
-  const std::optional<size_t> named = column_named(first.fields, kFileNames);
+  const std::vector<std::string> names = first.texts();
+  const std::optional<size_t> named = column_named(names, kFileNames);
   if (const auto file = named ? std::nullopt : column_of_images(first, images))
     return unnamed_columns(table, first, *file, group);
   std::optional<size_t> file = named;
   if (reader.next(second)) file = column_of_images(second, images, named);
-  if (file && *file >= first.fields.size()) file = named;
+  if (file && *file >= names.size()) file = named;
   if (!file) {
-    fail_columns(table, first.fields,
+    fail_columns(table, names,
                  fmt::format("no field of the first two lines names an image in {}; ", images.folder()));
   }
-  LabelColumns found{.names = first.fields,
-                     .fields = first.fields.size(),
-                     .file = *file,
-                     .label = {},
-                     .classes = {},
-                     .group = {}};
-  if (!group.empty()) found.group = column_of_group(table, first.fields, group);
+  LabelColumns found{
+      .names = names, .fields = names.size(), .file = *file, .label = {}, .classes = {}, .group = {}};
+  if (!group.empty()) found.group = column_of_group(table, names, group);
   if (found.group == found.file)
     table.fail(1, fmt::format("data.split_by names the column of the files, '{}'; name one that several "
                               "images share, such as a patient",

@@ -31,7 +31,7 @@ std::vector<uint8_t> bytes_of_labels(const std::string& path) {
 /// Numbers different texts from zero, in the order of their first use.
 class NumberedTexts {
  public:
-  int32_t number(const std::string& text) {
+  int32_t number(std::string_view text) {
     return numbers_.emplace(text, static_cast<int32_t>(numbers_.size())).first->second;
   }
   /// The texts, sorted, and by its number the place of each.
@@ -72,7 +72,7 @@ class LabelRows {
  private:
   void read_row(const CsvRow& row) {
     require_fields(row);
-    const std::string& file = row.fields[columns_.file];
+    const std::string file(row.fields[columns_.file]);
     if (columns_.label && !file.empty() && row.fields[*columns_.label].empty())
       reader_.fail(row.line, fmt::format("the label of '{:.200}' is empty", one_line(file)));
     const std::optional<size_t> image = images_.take(reader_, row, file);
@@ -98,7 +98,7 @@ class LabelRows {
                                        columns_.names.empty() ? "first line" : "header", row.fields.size()));
   }
 
-  void add_group(const CsvRow& row, const std::string& value) {
+  void add_group(const CsvRow& row, std::string_view value) {
     if (value.empty())
       reader_.fail(row.line, fmt::format("the field of column '{}' (data.split_by) is empty",
                                          one_line(columns_.names[*columns_.group])));
@@ -107,7 +107,7 @@ class LabelRows {
 
   void add_set(const CsvRow& row) {
     for (size_t c = 0; c < columns_.classes.size(); ++c) {
-      const std::string& value = row.fields[columns_.classes[c]];
+      const std::string_view value = row.fields[columns_.classes[c]];
       if (value != "0" && value != "1") {
         reader_.fail(row.line,
                      fmt::format("expected 0 or 1 for class '{}', found '{:.40}'; a file with one label for "

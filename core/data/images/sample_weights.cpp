@@ -18,7 +18,7 @@
 namespace trainer {
 namespace {
 
-std::optional<double> number_in(const std::string& field) {
+std::optional<double> number_in(std::string_view field) {
   double number = 0;
   const char* end = field.data() + field.size();
   const auto result = std::from_chars(field.data(), end, number);
@@ -26,7 +26,7 @@ std::optional<double> number_in(const std::string& field) {
   return number;
 }
 
-double weight_in(const CsvReader& reader, const CsvRow& row, const std::string& field) {
+double weight_in(const CsvReader& reader, const CsvRow& row, std::string_view field) {
   const std::optional<double> weight = number_in(field);
   if (!weight || !std::isfinite(*weight) || *weight < 0)
     reader.fail(row.line, fmt::format("expected a weight, a finite number of at least 0, found '{:.40}'",
@@ -69,7 +69,7 @@ std::vector<double> read_named_weights(CsvReader& reader, CsvRow& row, bool has_
     line = row.line;
     if (row.fields.size() != fields)
       reader.fail(line, fmt::format("expected {} fields, found {}", fields, row.fields.size()));
-    const std::string& name = row.fields[file];
+    const std::string name(row.fields[file]);
     const auto found = places.find(std::filesystem::path(name).lexically_normal().string());
     if (found == places.end())
       reader.fail(line, fmt::format("there is no sample '{:.200}' in data.train", one_line(name)));
@@ -101,8 +101,8 @@ std::vector<double> parse_sample_weights(std::string_view text, const std::strin
   bool has_row = reader.next(row);
   size_t file = 0, weight = row.fields.size() < 2 ? 0 : 1;
   // A first line without any number is a header.
-  if (has_row && std::ranges::none_of(
-                     row.fields, [](const std::string& field) { return number_in(field).has_value(); })) {
+  if (has_row &&
+      std::ranges::none_of(row.fields, [](std::string_view field) { return number_in(field).has_value(); })) {
     const auto named = std::ranges::find(row.fields, "weight");
     if (named != row.fields.end()) weight = static_cast<size_t>(named - row.fields.begin());
     if (row.fields.size() > 1 && weight == 0) file = 1;

@@ -51,7 +51,46 @@ struct SquaredError {
   }
 };
 
-using Rule = std::variant<BinaryCrossEntropy, SquaredError>;
+/// l = |x - t|; its gradient at x = t is 0.
+struct AbsoluteError {
+  static constexpr const char* kName = "absolute_error";
+  static constexpr const char* kBackwardName = "absolute_error_backward";
+  static constexpr double kFlops = 2;
+
+  template <class T>
+  TRAINER_HD T loss(T x, T t, T /*positive*/) const {
+    const T difference = x - t;
+    return difference < T(0) ? -difference : difference;
+  }
+  template <class T>
+  TRAINER_HD T gradient(T x, T t, T /*positive*/) const {
+    const T difference = x - t;  // 0 and NaN stay
+    return difference < T(0) ? T(-1) : difference > T(0) ? T(1) : difference;
+  }
+};
+
+/// As PyTorch's HuberLoss: l = d^2 / 2 for |d| <= delta, d = x - t, and delta * (|d| - delta / 2) beyond.
+struct Huber {
+  static constexpr const char* kName = "huber";
+  static constexpr const char* kBackwardName = "huber_backward";
+  static constexpr double kFlops = 5;
+
+  float delta = 1;
+
+  template <class T>
+  TRAINER_HD T loss(T x, T t, T /*positive*/) const {
+    const T bound = static_cast<T>(delta), difference = x - t;
+    const T size = difference < T(0) ? -difference : difference;
+    return size <= bound ? size * size / T(2) : bound * (size - bound / T(2));
+  }
+  template <class T>
+  TRAINER_HD T gradient(T x, T t, T /*positive*/) const {
+    const T bound = static_cast<T>(delta), difference = x - t;
+    return difference < -bound ? -bound : difference > bound ? bound : difference;
+  }
+};
+
+using Rule = std::variant<BinaryCrossEntropy, SquaredError, AbsoluteError, Huber>;
 
 }  // namespace element_loss
 

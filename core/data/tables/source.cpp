@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/tables/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/checksum.h"
+#include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/data/row_reader.h"
+#include "core/graph/names.h"
+
+namespace trainer {
+namespace {
+
+/// The number of each text of a column among known ones; nothing for others.
+std::vector<std::optional<int32_t>> places_in(const std::vector<std::string>& texts,
+                                              const std::vector<std::string>& known) {
+  std::unordered_map<std::string_view, int32_t> numbers;
+  for (const std::string& text : known) numbers.emplace(text, static_cast<int32_t>(numbers.size()));
+  std::vector<std::optional<int32_t>> places;
+  for (const std::string& text : texts) {
+    const auto found = numbers.find(text);
+    places.push_back(found == numbers.end() ? std::nullopt : std::optional(found->second));
+  }
+  return places;
+}
+
+class PreparedRows final : public TableSource {
+ public:
+  PreparedRows(std::shared_ptr<const Table> table, std::shared_ptr<const TablePreparation> preparation,
+               std::vector<int64_t> rows)
+      : table_(std::move(table)), preparation_(std::move(preparation)), rows_(std::move(rows)) {
+    const TableColumns& columns = table_->columns;
+    int32_t first = 0;
+    for (size_t k = 0; k < preparation_->categories.size(); ++k) {
+      const std::vector<std::string>& known = preparation_->categories[k].texts;
+      std::vector<int32_t>& places = categories_.emplace_back();
+      places.push_back(first);  // of what is missing
+      for (const auto& place : places_in(table_->words[k], known))
+        places.push_back(place ? first + 1 + *place : first);
+      first += 1 + static_cast<int32_t>(known.size());
+    }
+    if (columns.label)
+      classes_ = places_in(table_->words[columns.all[*columns.label].place], preparation_->classes);
+    require_known_classes();
+    if (preparation_->refuses_missing) require_numbers();
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
+  Shape sample_shape() const override { return {static_cast<int64_t>(preparation_->numbers.size())}; }
+  int64_t classes() const override { return static_cast<int64_t>(preparation_->classes.size()); }
+  int64_t resident_bytes() const override {
+    return table_->bytes() + static_cast<int64_t>(rows_.size() * sizeof rows_[0]);
+  }
+  void check_labels(const AllowedLabels& allowed) const override {
+    if (classes() <= allowed.classes) return;
+    throw Error(ExitCode::data, fmt::format("{}: expected at most {} classes, found {} in column '{}'",
+                                            one_line(table_->files.front()), allowed.classes, classes(),
+                                            one_line(preparation_->label)));
+  }
+  std::vector<std::string> class_names() const override { return preparation_->classes; }
+  std::string preparation() const override { return to_json(*preparation_); }
+  const Table& table() const override { return *table_; }
+  int64_t row_of(int64_t sample) const override { return rows_[static_cast<size_t>(sample)]; }
+  const TablePreparation& how() const override { return *preparation_; }
+
+  Fingerprint fingerprint() const override {
+    Checksum contents;
+    contents.add(std::as_bytes(std::span(table_->numbers)));
+    contents.add(std::as_bytes(std::span(table_->codes)));
+    for (const std::vector<std::string>& column : table_->words) {
+      for (const std::string& word : column)
+        contents.add(std::as_bytes(std::span(word.c_str(), word.size() + 1)));
+    }
+    return {{fingerprint_name::kSamples, std::to_string(table_->rows)},
+            {fingerprint_name::kContents, fmt::format("{:016x}", contents.value())}};
+  }
+
+  std::unique_ptr<RowReader> rows(const RowRequest& request) const override;
+
+  void read_numbers(int64_t sample, float* into) const {
+    const std::span<const float> row = table_->numbers_of(row_of(sample));
+    for (size_t i = 0; i < preparation_->numbers.size(); ++i) into[i] = preparation_->numbers[i].of(row[i]);
+  }
+  void read_categories(int64_t sample, int32_t* into) const {
+    const std::span<const int32_t> row = table_->codes_of(row_of(sample));
+    for (size_t k = 0; k < categories_.size(); ++k) into[k] = categories_[k][static_cast<size_t>(row[k] + 1)];
+  }
+  std::string id(int64_t sample) const override {
+    return table_->ids.empty() ? "" : table_->ids[static_cast<size_t>(row_of(sample))];
+  }
+  int32_t label(int64_t sample) const override {
+    if (classes_.empty()) return 0;
+    return classes_[static_cast<size_t>(table_->codes_of(row_of(sample))[label_place()])].value();
+  }
+  /// Numbers in units of their deviation, or sets of labels as they are.
+  void read_targets(int64_t sample, float* into) const {
+    const TableColumns& columns = table_->columns;
+    const std::span<const float> row = table_->numbers_of(row_of(sample)).subspan(columns.numbers.size());
+    for (size_t c = 0; c < row.size(); ++c) {
+      const bool is_number = !preparation_->targets.empty();
+      into[c] = !is_number ? row[c]
+                           : static_cast<float>((row[c] - preparation_->targets[c].mean) /
+                                                preparation_->targets[c].deviation);
+    }
+  }
+  size_t targets() const { return table_->columns.targets.size(); }
+
+ private:
+  size_t label_place() const { return table_->columns.all[*table_->columns.label].place; }
+
+  void require_known_classes() const {
+    if (classes_.empty() ||
+        std::ranges::all_of(classes_, [](const auto& place) { return place.has_value(); }))
+      return;
+    for (const int64_t row : rows_) {
+      const auto code = static_cast<size_t>(table_->codes_of(row)[label_place()]);
+      if (classes_[code]) continue;
+      throw Error(ExitCode::data,
+                  fmt::format("{}: column '{}': no row of training has the class '{:.40}'; add one, or leave "
+                              "this row out",
+                              table_->place_of(row), one_line(preparation_->label),
+                              one_line(table_->words[label_place()][code])));
+    }
+  }
+
+  void require_numbers() const {
+    for (const int64_t row : rows_) {
+      const auto values = table_->numbers_of(row).first(preparation_->numbers.size());
+      const auto missing = std::ranges::find_if(values, [](float value) { return value != value; });
+      if (missing == values.end()) continue;
+      const std::string& name = preparation_->numbers[static_cast<size_t>(missing - values.begin())].name;
+      throw Error(
+          ExitCode::data,
+          fmt::format("{}: column '{}': expected a number, as data.table.missing is error, found none",
+                      table_->place_of(row), one_line(name)));
+    }
+  }
+
+  std::shared_ptr<const Table> table_;
+  std::shared_ptr<const TablePreparation> preparation_;
+  std::vector<int64_t> rows_;
+  std::vector<std::vector<int32_t>> categories_;  ///< of each column: the place of each code plus one
+  std::vector<std::optional<int32_t>> classes_;   ///< of each code of the label's column
+};
+
+class PreparedReader final : public RowReader {
+ public:
+  PreparedReader(const PreparedRows& source, const BatchInputs& inputs)
+      : source_(source),
+        features_(find_input(inputs, input_name::kFeatures)),
+        categories_(find_input(inputs, input_name::kCategories)),
+        labels_(find_input(inputs, input_name::kLabels)),
+        targets_(find_input(inputs, input_name::kTargets)) {}
+
+  std::unique_ptr<RowMemory> make_memory() const override { return std::make_unique<RowMemory>(); }
+
+  void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory&) const override {
+    if (features_) source_.read_numbers(place.sample, batch.row<float>(*features_, row));
+    if (categories_) source_.read_categories(place.sample, batch.row<int32_t>(*categories_, row));
+    if (labels_) *batch.row<int32_t>(*labels_, row) = source_.label(place.sample);
+    if (targets_) source_.read_targets(place.sample, batch.row<float>(*targets_, row));
+  }
+
+ private:
+  const PreparedRows& source_;
+  std::optional<size_t> features_, categories_, labels_, targets_;
+};
+
+/// Throws Error (exit 78) at `origin` if the network wants another number of something than the table has.
+void require_count(const Origin& origin, int64_t wanted, size_t found, const std::string& what,
+                   const std::string& key) {
+  if (wanted == static_cast<int64_t>(found)) return;
+  fail_at(origin,
+          fmt::format("expected {}, the table's {}, got {}; set {} to {}", found, what, wanted, key, found));
+}
+
+std::unique_ptr<RowReader> PreparedRows::rows(const RowRequest& request) const {
+  const auto row_of_input = [&](const char* name) -> int64_t {
+    const auto input = find_input(request.inputs, name);
+    return input ? numel(request.inputs[*input].row) : -1;
+  };
+  require_count(request.network_origin, request.network_shape[0], preparation_->numbers.size(),
+                "columns of numbers", "model.input");
+  if (const int64_t count = row_of_input(input_name::kCategories); count >= 0)
+    require_count(request.network_origin, count, categories_.size(), "columns of categories",
+                  "model.categories");
+  if (const int64_t count = row_of_input(input_name::kTargets); count >= 0)
+    require_count(request.network_origin, count, targets(), "columns of data.table.target",
+                  "the network's outputs");
+  return std::make_unique<PreparedReader>(*this, request.inputs);
+}
+
+}  // namespace
+
+std::optional<TargetSpread> target_spread(const Table& table, const TablePreparation& preparation,
+                                          const std::vector<int64_t>& rows) {
+  const std::vector<TablePreparation::Target>& targets = preparation.targets;
+  if (table.columns.targets.empty() || targets.empty() || rows.empty()) return std::nullopt;
+  double squares = 0;
+  for (size_t c = 0; c < targets.size(); ++c) {
+    const auto value = [&](int64_t row) -> double {
+      return table.numbers_of(row)[preparation.numbers.size() + c];
+    };
+    double sum = 0, sum_of_squares = 0;
+    for (const int64_t row : rows) sum += value(row);
+    const double mean = sum / static_cast<double>(rows.size());
+    for (const int64_t row : rows) sum_of_squares += std::pow((value(row) - mean) / targets[c].deviation, 2);
+    squares += sum_of_squares / static_cast<double>(targets.size());
+  }
+  return TargetSpread{.deviation = targets.size() == 1 ? targets[0].deviation : 1, .squares = squares};
+}
+
+std::unique_ptr<TableSource> table_rows(std::shared_ptr<const Table> table,
+                                        std::shared_ptr<const TablePreparation> preparation,
+                                        std::vector<int64_t> rows) {
+  return std::make_unique<PreparedRows>(std::move(table), std::move(preparation), std::move(rows));
+}
+
+}  // namespace trainer

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/data/tables/columns.h"
+
+namespace trainer {
+
+/// The rows of the files of a table, as numbers.
+struct Table {
+  static constexpr int32_t kNoCode = -1;
+
+  TableColumns columns;
+  int64_t rows = 0;
+  std::vector<float> numbers;                   ///< (rows, row_numbers); NaN: missing
+  std::vector<int32_t> codes;                   ///< (rows, row_codes), places in `words`; kNoCode: missing
+  std::vector<std::vector<std::string>> words;  ///< of each column of codes: its different texts, ascending
+  std::vector<std::string> ids;                 ///< of each row, if a column of them was asked for
+  int64_t without_target = 0;                   ///< rows that were left out
+  std::vector<std::string> files;
+  std::vector<int64_t> file_rows;  ///< of each file
+
+  std::span<const float> numbers_of(int64_t row) const {
+    const size_t count = columns.row_numbers();
+    return std::span(numbers).subspan(static_cast<size_t>(row) * count, count);
+  }
+  std::span<const int32_t> codes_of(int64_t row) const {
+    const size_t count = columns.row_codes();
+    return std::span(codes).subspan(static_cast<size_t>(row) * count, count);
+  }
+  int64_t bytes() const;
+  /// "flights.csv:17", the beginning of a row; reads the file again.
+  std::string place_of(int64_t row) const;
+};
+
+/// The text of a file.
+struct NamedText {
+  std::string_view text;
+  std::string file;
+};
+
+/// As read_table, of texts that are there; they must outlive the call.
+std::shared_ptr<const Table> parse_table(const std::vector<NamedText>& texts, const TableRequest& request,
+                                         int64_t threads);
+
+/// Reads CSV or TSV files with the same columns, perhaps gzip, one after another; several threads share each.
+/// Blank lines do not count. Throws Error: exit 78 if a file is missing or a key names no column, 65 with
+/// file, line and column otherwise.
+std::shared_ptr<const Table> read_table(const std::vector<std::string>& files, const TableRequest& request,
+                                        int64_t threads);
+
+}  // namespace trainer
