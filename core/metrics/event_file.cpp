@@ -7,15 +7,15 @@
 #include <protozero/pbf_writer.hpp>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
-#include <climits>
 #include <cstring>
 #include <ctime>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "core/base/crc32c.h"
 #include "core/base/directory.h"
 #include "core/base/regular_file.h"
 #include "core/host/process.h"
@@ -36,32 +36,14 @@ constexpr int kTag = 1, kSimpleValue = 2;                                       
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
-/// CRC-32 with Castagnoli's polynomial, lowest bit first, as it is defined in RFC 3720.
-uint32_t crc32c(std::string_view bytes) {
-  static constexpr auto kTable = [] {
-    std::array<uint32_t, 256> table{};
-    for (uint32_t i = 0; i < table.size(); ++i) {
-      uint32_t value = i;
-      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0x82f63b78u : 0);
-      table[i] = value;
-    }
-    return table;
-  }();
-  uint32_t sum = ~0u;
-  for (char byte : bytes) sum = sum >> 8 ^ kTable[(sum ^ static_cast<uint8_t>(byte)) & 0xff];
-  return ~sum;
-}
-
 template <class T>
 std::string bytes_of(T value) {
   static_assert(std::endian::native == std::endian::little);
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-/// The format masks its checksums, because a checksum of data that contains its own checksum is meaningless.
 std::string masked_sum(std::string_view bytes) {
-  const uint32_t sum = crc32c(bytes);
-  return bytes_of(std::rotr(sum, 15) + 0xa282ead8u);
+  return bytes_of(masked_crc32c(std::as_bytes(std::span(bytes))));
 }
 
 std::string framed(const std::string& message) {
