@@ -6,10 +6,10 @@
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/inputs.h"
+#include "apps/trainer/shard_paths.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
-#include "core/data/tokens/file_pattern.h"
 #include "core/data/tokens/formats.h"
 #include "core/data/tokens/shards.h"
 #include "core/data/tokens/texts.h"
@@ -23,51 +23,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether --out names a folder for shards, not a file.
-bool is_folder(const Arguments& arguments) {
-  const fs::path out = arguments.out;
-  return arguments.shard_tokens > 0 || fs::is_directory(out) || !out.has_filename();
-}
-
 /// Where tokens are kept until they are written: beside the shards, or in memory (an empty path) if the
 /// output is not a regular file.
-std::string folder_beside(const Arguments& arguments) {
-  const fs::path out = arguments.out;
+std::string folder_beside(const ShardOutput& shards) {
+  const fs::path out = shards.out;
   if (fs::exists(out) && !fs::is_directory(out) && !fs::is_regular_file(out)) return "";
   fs::path folder = fs::is_directory(out) ? out : directory_of(out);
-  if (!is_folder(arguments) && !fs::is_directory(folder)) {
-    throw Error(ExitCode::usage, fmt::format("--out {}: there is no folder {}; create it", arguments.out,
+  if (!shards.is_folder() && !fs::is_directory(folder)) {
+    throw Error(ExitCode::usage, fmt::format("--out {}: there is no folder {}; create it", shards.out,
                                              one_line(folder.string())));
   }
   while (!fs::is_directory(folder)) folder = directory_of(folder);
   return folder.string();
-}
-
-/// The files to write, each with at most `most` tokens: FILE itself, or DIRECTORY/train_000000.bin and so on.
-std::vector<fs::path> shard_paths(const Arguments& arguments, int64_t tokens, int64_t most) {
-  const fs::path out = arguments.out;
-  if (!is_folder(arguments)) {
-    if (tokens <= kMostShardTokens) return {out};
-    throw Error(ExitCode::usage,
-                fmt::format("--out {}: a shard holds at most {} tokens, and there are {}; name a folder "
-                            "and --shard-tokens",
-                            arguments.out, kMostShardTokens, tokens));
-  }
-  if (fs::exists(out) && !fs::is_directory(out)) {
-    throw Error(ExitCode::usage,
-                fmt::format("--out {}: expected a folder for shards, found a file", arguments.out));
-  }
-  make_directories(out);
-  const std::string pattern = (out / (arguments.split + "_*.bin")).string();
-  if (!files_of_pattern(pattern).empty()) {
-    throw Error(ExitCode::usage,
-                fmt::format("--out {}: there are shards {} already; remove them, or name another folder",
-                            arguments.out, pattern));
-  }
-  std::vector<fs::path> paths;
-  for (int64_t i = 0; i * most < tokens; ++i)
-    paths.push_back(out / fmt::format("{}_{:06}.bin", arguments.split, i));
-  return paths;
 }
 
 }  // namespace
@@ -88,19 +55,26 @@ int data_tokenize_command(const Arguments& arguments) {
     throw Error(ExitCode::usage,
                 fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
   }
-  recipe->data.tokens.texts->keep_in(folder_beside(arguments));
+  const ShardOutput shards{.out = arguments.out,
+                           .split = arguments.split,
+                           .ending = "bin",
+                           .unit = "tokens",
+                           .option = "--shard-tokens",
+                           .asked = arguments.shard_tokens,
+                           .most = kShardTokens,
+                           .most_of_file = kMostShardTokens};
+  recipe->data.tokens.texts->keep_in(folder_beside(shards));
   const SplitTokens tokens = open_tokens(recipe->data, split, thread_limit(1).value);
   const int64_t count = tokens.end - tokens.begin, vocabulary = tokens.tokenizer->vocabulary();
   if (count == 0) {
     throw Error(ExitCode::data,
                 fmt::format("data.{}: expected tokens to write, found none", arguments.split));
   }
-  const int64_t most = arguments.shard_tokens > 0 ? arguments.shard_tokens : kShardTokens;
-  const std::vector<fs::path> paths = shard_paths(arguments, count, most);
+  const std::vector<fs::path> paths = shard_paths(shards, count);
   signals.watch_loop();
   int64_t at = tokens.begin;
   for (const fs::path& path : paths) {
-    const int64_t end = paths.size() == 1 ? tokens.end : std::min(at + most, tokens.end);
+    const int64_t end = paths.size() == 1 ? tokens.end : std::min(at + shards.of_shard(), tokens.end);
     const OutputFile output(path, input_files(*recipe));
     output.write([&](const ByteSink& sink) {
       write_shard(tokens.stream, at, end, vocabulary, [&](std::span<const std::byte> piece) {

@@ -58,11 +58,14 @@ std::optional<std::string> UserCache::find(std::string_view key) {
     return std::nullopt;
   }
   if (!content) return std::nullopt;
-  const size_t begin = kFormat.size() + 1 + sum_of("").size() + 1 + key.size() + 1;
+  const size_t begin_of_sum = kFormat.size() + 1, begin_of_key = begin_of_sum + sum_of("").size() + 1;
+  const size_t begin = begin_of_key + key.size() + 1;
   if (content->size() < begin) return std::nullopt;
-  std::string text = content->substr(begin);
-  if (*content != content_of(key, text)) return std::nullopt;
-  return text;
+  const std::string_view all = *content, rest = all.substr(begin_of_key);
+  const bool is_intact = all.substr(0, begin_of_key) == fmt::format("{}\n{}\n", kFormat, sum_of(rest));
+  if (!is_intact || rest.substr(0, key.size()) != key || rest[key.size()] != '\n') return std::nullopt;
+  content->erase(0, begin);  // in place: a text may be large
+  return content;
 }
 
 /// No fsync: after a power cut the checksum decides about the file.

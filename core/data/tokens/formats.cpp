@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/units.h"
-#include "core/data/tokens/file_pattern.h"
+#include "core/data/file_pattern.h"
 #include "core/data/tokens/synthetic.h"
 #include "core/data/tokens/texts.h"
 #include "core/data/tokens/windows.h"
@@ -75,8 +75,8 @@ class TokenFormat : public DataFormat {
   std::vector<std::string> files(const std::string& path, Split) const final {
     return files_of_pattern(path);
   }
-  std::vector<std::string> missing(const std::string& path, Split split) const final {
-    return files(path, split).empty() ? std::vector{path} : std::vector<std::string>{};
+  std::vector<std::string> missing(const std::string& path, Split) const final {
+    return missing_of_pattern(path);
   }
   std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const final {
     TokenStream all = stream(section, files_of_pattern(section.path(request.split)), request.threads);

@@ -14,6 +14,7 @@
 
 #include "core/base/file.h"
 #include "core/data/data_error.h"
+#include "core/data/foreign_content.h"
 #include "core/data/mapped_file.h"
 
 namespace trainer {
@@ -65,24 +66,10 @@ class TokenKeeper {
   std::vector<TokenPiece> pieces_;
 };
 
-/// Throws DataError if the file holds something that is no plain text, but would be read as such.
+/// Throws Error (exit 65) if the file holds something that is no plain text, but would be read as such.
 void require_plain_text(const std::string& path, std::string_view text) {
-  struct Kind {
-    std::string_view begin;
-    const char* remedy;
-  };
-  using namespace std::string_view_literals;
-  static constexpr Kind kKinds[] = {{"\x1f\x8b"sv, "compressed data; unpack it with gunzip"},
-                                    {"\x28\xb5\x2f\xfd"sv, "compressed data; unpack it with unzstd"},
-                                    {"\xfd\x37zXZ\0"sv, "compressed data; unpack it with unxz"},
-                                    {"PK\x03\x04"sv, "an archive; unpack it with unzip"},
-                                    {"PAR1"sv, "a Parquet file; write its texts to a plain file"},
-                                    {"%PDF-"sv, "a PDF; pdftotext writes its text to a plain file"}};
-  for (const Kind& kind : kKinds) {
-    if (text.starts_with(kind.begin)) fail_in_file(path, 0, "plain text", kind.remedy);
-  }
-  const bool is_bzip2 = text.starts_with("BZh") && text.substr(0, 10).ends_with("1AY&SY");
-  if (is_bzip2) fail_in_file(path, 0, "plain text", "compressed data; unpack it with bunzip2");
+  if (const std::string other = foreign_content(std::as_bytes(std::span(text))); !other.empty())
+    fail_in_file(path, 0, "plain text", other);
   if (path.ends_with(".jsonl") || path.ends_with(".ndjson"))
     fail_in_file(path, 0, "plain text", "lines of JSON; jq -r .text FILE.jsonl >FILE.txt writes their texts");
 }

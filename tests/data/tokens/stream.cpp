@@ -7,7 +7,6 @@
 #include <span>
 #include "tests/catch.h"
 
-#include "core/data/tokens/file_pattern.h"
 #include "tests/data/samples.h"
 
 namespace trainer {
@@ -118,47 +117,6 @@ TEST_CASE("the fingerprint tells other tokens and other numbers of them, not oth
   CHECK(fingerprint_difference(whole, of(rest)).has_value());
   tokens[2500] = 7;
   CHECK(fingerprint_difference(whole, of(tokens)) == "other contents");
-}
-
-TEST_CASE("a pattern names its files in order") {
-  const TemporaryFolder folder;
-  for (const char* name : {"x_2.bin", "x_1.bin", "y.bin"}) write_file(folder.path(name), "a");
-  CHECK(files_of_pattern(folder.path("x_*.bin")) ==
-        std::vector{folder.path("x_1.bin"), folder.path("x_2.bin")});
-  CHECK(files_of_pattern(folder.path("y.bin")) == std::vector{folder.path("y.bin")});
-  CHECK(files_of_pattern(folder.path("z*")).empty());
-}
-
-TEST_CASE("** stands for any folders, also for none; hidden ones and links are passed over") {
-  const TemporaryFolder folder;
-  for (const char* name : {"books/x/y", "books/x[1]", "books/.hidden", "other"})
-    std::filesystem::create_directories(folder.path(name));
-  std::filesystem::create_directory_symlink(folder.path("books"), folder.path("books/x/again"));
-  for (const char* name : {"books/a.txt", "books/x/b.txt", "books/x/y/c.txt", "books/x[1]/d.txt",
-                           "books/.hidden/e.txt", "books/x/y/f.md", "other/g.txt"})
-    write_file(folder.path(name), "a");
-  const auto found = [&](const std::string& pattern) {
-    std::vector<std::string> names;
-    for (const std::string& file : files_of_pattern(folder.path(pattern)))
-      names.push_back(file.substr(folder.path("").size()));
-    return names;
-  };
-  CHECK(found("books/**/*.txt") ==
-        std::vector<std::string>{"books/a.txt", "books/x/b.txt", "books/x/y/c.txt", "books/x[1]/d.txt"});
-  CHECK(found("**/y/*") == std::vector<std::string>{"books/x/y/c.txt", "books/x/y/f.md"});
-  CHECK(found("**/**/g.txt") == std::vector<std::string>{"other/g.txt"});
-  CHECK(found("books/x**/b.txt") == std::vector<std::string>{"books/x/b.txt"});  // no folder of its own
-  CHECK(found("none/**/*.txt").empty());
-}
-
-TEST_CASE("a folder in place of a file is answered with the patterns to write") {
-  const TemporaryFolder folder;
-  std::filesystem::create_directories(folder.path("books/x"));
-  for (const std::string name : {"books", "books/", "books/*"}) {
-    INFO(name);
-    CHECK_THROWS_WITH(files_of_pattern(folder.path(name)),
-                      ContainsSubstring("expected a file, found a folder") && ContainsSubstring("**/*.txt"));
-  }
 }
 
 }  // namespace
