@@ -42,6 +42,11 @@ Group& Group::absent_if_unset() {
   return *this;
 }
 
+Group& Group::absent_as(const std::string& component) {
+  absent_component = component;
+  return *this;
+}
+
 Group::Member& Group::adopt(Component& component) {
   for (const Registered<Component>& choice : choices) {
     if (!component.chosen_as.empty()) break;

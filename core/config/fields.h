@@ -30,6 +30,9 @@ class Group {
   Group& does_not_affect_results();  ///< nothing in it is part of a run's identity
   /// A section that came later: an identity leaves it out while nothing in it is set, as Field::absent_as.
   Group& absent_if_unset();
+  /// A component that came later: the same while it is the one of this name, which stands for the results of
+  /// before.
+  Group& absent_as(const std::string& component);
 
   bool is_list() const { return kind == Kind::components || kind == Kind::maps; }
 
@@ -39,6 +42,7 @@ class Group {
   bool is_required = false, is_mathematics = true, is_absent_if_unset = false;
   std::unique_ptr<Fields> section;  ///< the keys of a section
   Registry<Component> choices;      ///< the allowed components
+  std::string absent_component;     ///< see absent_as
 
   /// The component that applies without a setting in the recipe; empty if there is none.
   std::string default_name() const { return members_.empty() ? "" : members_.front().component->chosen_as; }

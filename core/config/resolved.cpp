@@ -61,6 +61,9 @@ Value Fields::resolved_map(Form form, const std::string& map_name) const {
   for (const Key& key : keys_) {
     const bool is_mathematics = key.field ? key.field->is_mathematics : key.group->is_mathematics;
     if (!is_mathematics && (form == Form::mathematics || form == Form::identity)) continue;
+    if (form == Form::identity && key.group && !key.group->absent_component.empty() &&
+        key.group->default_name() == key.group->absent_component)
+      continue;
     if (form == Form::identity && key.field && key.field->absent_value == key.field->current_text()) continue;
     std::string name = key.name();
     const auto given = given_.find(name);

@@ -85,6 +85,10 @@ RowPlace BatchMaker::place_of(const Batch& batch, int64_t row) const {
 void BatchMaker::make(int64_t number, Batch& batch, RowMemory& memory,
                       const std::atomic<bool>& interrupt) const {
   begin(number, batch);
+  if (training_ && batch.part == 0) {
+    training_->order.for_each_next_block(
+        training_->seed, batch.step, [this](int64_t first, int64_t count) { reader_->expect(first, count); });
+  }
   for (int64_t row = 0; row < rows_ && !interrupt.load(std::memory_order_relaxed); ++row) {
     const RowPlace place = place_of(batch, row);
     const bool holds_sample = read(place, batch, row, memory);

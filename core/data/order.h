@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "core/base/units.h"
@@ -13,6 +14,18 @@ namespace trainer {
 /// memory.
 int64_t shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t size);
 
+/// Blocks of adjacent samples that an epoch takes in random order, mixing the samples of a window of blocks.
+struct ShuffleBlocks {
+  int64_t block = 0;   ///< samples of a block; 0: an epoch takes all samples in any order
+  int64_t window = 0;  ///< blocks
+  bool any() const { return block > 0; }
+};
+
+/// The same by blocks. Blocks begin elsewhere in each epoch, so that the samples left after the last whole
+/// block differ; these are in the last window.
+int64_t shuffled_in_blocks(uint64_t seed, int64_t epoch, int64_t index, int64_t size,
+                           const ShuffleBlocks& blocks);
+
 /// Which samples a training step takes: a pure function of the step, whatever the hardware.
 /// With drop_last an epoch is size / global_batch whole batches; otherwise epochs follow one another without
 /// a gap. An epoch takes each sample once, or as many draws as there are samples.
@@ -20,7 +33,7 @@ class TrainingOrder {
  public:
   /// Throws Error (exit 78) if drop_last would leave no batch. With `draw` samples are drawn by weight.
   TrainingOrder(int64_t size, int64_t global_batch, bool drop_last,
-                std::shared_ptr<const SampleDraw> draw = nullptr);
+                std::shared_ptr<const SampleDraw> draw = nullptr, const ShuffleBlocks& blocks = {});
 
   struct Position {
     int64_t epoch;
@@ -31,6 +44,11 @@ class TrainingOrder {
 
   /// The sample at a position.
   int64_t sample(uint64_t seed, const Position& position) const;
+  /// With blocks: calls expect(first, count) for the samples of each block that the order reaches a window
+  /// after this step, so that they can be read in one piece. Of one that goes on at sample 0 this is the
+  /// first part.
+  void for_each_next_block(uint64_t seed, int64_t step,
+                           const std::function<void(int64_t first, int64_t count)>& expect) const;
   /// Whether a sample may come several times in an epoch.
   bool draws() const { return draw_ != nullptr; }
 
@@ -46,6 +64,7 @@ class TrainingOrder {
   int64_t size_, global_batch_;
   bool drop_last_;
   std::shared_ptr<const SampleDraw> draw_;
+  ShuffleBlocks blocks_;
 };
 
 /// The process's share among those that train together. Each makes the same number of a step's micro-batches,

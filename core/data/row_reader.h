@@ -35,6 +35,8 @@ class RowReader {
  public:
   virtual ~RowReader() = default;
   virtual std::unique_ptr<RowMemory> make_memory() const = 0;
+  /// Tells that `count` samples from `first` on will be read, so that a disk may read them in one piece.
+  virtual void expect(int64_t /*first*/, int64_t /*count*/) const {}
   /// Fills row `row` of the inputs that hold the sample; the others are the caller's. Throws
   /// UnreadableSampleError in place of a sample that cannot be read.
   virtual void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const = 0;

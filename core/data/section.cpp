@@ -4,8 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstddef>
 #include <stdexcept>
 
+#include "core/base/printable.h"
 #include "core/data/formats.h"
 
 namespace trainer {
@@ -30,6 +33,27 @@ void refuse_keys(Component& defaults, const Value& resolved, const std::string& 
     if (leaves(*resolved.find(entry.key)) != leaves(entry.value))
       diagnostics.error(origin_of("data." + entry.key), reason);
   }
+}
+
+/// Whether webdataset or TensorFlow would read this from a network: `pipe:…`, `s3://…`.
+bool is_remote(const std::string& path) {
+  const size_t scheme = path.find("://");
+  const auto is_of_scheme = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
+  };
+  return path.starts_with("pipe:") ||
+         (scheme != std::string::npos && scheme > 0 &&
+          std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(scheme), is_of_scheme));
+}
+
+void refuse_remote(const std::string& key, const std::string& path, const OriginOf& origin_of,
+                   Diagnostics& diagnostics) {
+  if (!is_remote(path)) return;
+  diagnostics.error(
+      origin_of(key),
+      fmt::format("must be a path of files, got '{}'; copy them to a disk first, with curl, rclone or "
+                  "aws s3 sync, or mount the bucket, and name the files here",
+                  one_line(path)));
 }
 
 }  // namespace
@@ -73,6 +97,8 @@ void DataSection::declare(Fields& fields) {
   fields.add("drop_last", &drop_last,
              "true: drop an epoch's last samples if they do not fill a batch; false: start the next epoch "
              "with them");
+  fields.component("shuffle", shuffle, shuffles(), "the order of training samples in an epoch")
+      .absent_as("full");
   images.declare(fields);
   tokens.declare(fields);
   fields
@@ -140,8 +166,15 @@ void DataSection::check(InputKind kind, const Shape& shape, const Value& resolve
                 origin_of, diagnostics);
   }
   rows(kind).check(*this, shape, origin_of, diagnostics);
+  if (shuffle->blocks().any() && images.sample_weights)
+    diagnostics.error(
+        origin_of("data.shuffle"),
+        "blocks takes each sample once, and data.sample_weights draws samples by weight; remove one of "
+        "the two");
   if (!chosen_format().reads_files()) return;  // made-up samples may replace those of any format
   if (train.empty()) diagnostics.error(origin_of("data.train"), "required by data.format " + format);
+  refuse_remote("data.train", train.written, origin_of, diagnostics);
+  if (val) refuse_remote("data.val", val->written, origin_of, diagnostics);
   chosen_format().check(origin_of, diagnostics);
   for (const Registered<DataFormat>& row : data_formats()) {
     const std::unique_ptr<DataFormat> each = row.make();

@@ -9,6 +9,7 @@
 
 #include "core/data/format.h"
 #include "core/data/images/kind.h"
+#include "core/data/shuffle.h"
 #include "core/data/subset.h"
 #include "core/data/tables/format.h"
 #include "core/data/tokens/kind.h"
@@ -29,6 +30,7 @@ struct DataSection {
   std::optional<AutoCount> workers = AutoCount{};
   int64_t prefetch = 2;
   bool drop_last = true;
+  std::unique_ptr<Shuffle> shuffle = shuffles().front().make();
   ImageKind images;
   TokenKind tokens;
   FeatureKind features;

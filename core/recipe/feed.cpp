@@ -55,7 +55,8 @@ BatchMaker training_batches(const Job& job, const DataSource& source) {
   const BatchSplit batch = job.spec.loaded_batch();
   const TrainingBatches batches{
       .seed = job.spec.seed(),
-      .order = TrainingOrder(source.size(), batch.global_batch, recipe.data.drop_last, draw_of(source)),
+      .order = TrainingOrder(source.size(), batch.global_batch, recipe.data.drop_last, draw_of(source),
+                             recipe.data.shuffle->blocks()),
       .micro_batch = batch.micro_batch,
       .share = batch.share,
       .turn = recipe.parallelism.sync_batch_norm ? job.spec.batch().micro_batch : 0};

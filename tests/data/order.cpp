@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/order.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -72,6 +73,75 @@ TEST_CASE("every place of a small shuffle is equally likely") {
     for (int64_t c : count) chi_square += std::pow(static_cast<double>(c) - expected, 2) / expected;
     const auto freedom = static_cast<double>(size - 1);
     CHECK(chi_square < freedom + 4 * std::sqrt(2 * freedom) + 4);
+  }
+}
+
+std::vector<int64_t> order_of_blocks(uint64_t seed, int64_t epoch, int64_t size,
+                                     const ShuffleBlocks& blocks) {
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < size; ++i) order.push_back(shuffled_in_blocks(seed, epoch, i, size, blocks));
+  return order;
+}
+
+TEST_CASE("an order by blocks takes each sample once, and each window has few runs of adjacent samples") {
+  const int64_t size = GENERATE(1, 2, 31, 256, 1003);
+  for (const ShuffleBlocks blocks : {ShuffleBlocks{1, 1}, {7, 3}, {64, 1}, {64, 100}, {2000, 4}}) {
+    std::set<std::vector<int64_t>> orders;
+    for (const auto& [seed, epoch] : {std::pair{5, 0}, {5, 1}, {6, 0}}) {
+      const std::vector<int64_t> order = order_of_blocks(seed, epoch, size, blocks);
+      orders.insert(order);
+      CHECK(std::set(order.begin(), order.end()).size() == order.size());
+      CHECK(std::ranges::all_of(order, [&](int64_t sample) { return sample >= 0 && sample < size; }));
+      for (int64_t begin = 0, end = 0; begin < size; begin = end) {
+        end = std::min(size, begin + blocks.block * blocks.window);
+        if (size - end < blocks.block) end = size;
+        const std::set<int64_t> window(order.begin() + begin, order.begin() + end);
+        const auto follows = [&](int64_t sample) { return window.contains((sample + size - 1) % size); };
+        // One for each block, and one for the samples that are left in the end.
+        CHECK(std::ranges::count_if(window, [&](int64_t sample) { return !follows(sample); }) <=
+              blocks.window + 1);
+      }
+    }
+    if (size > 30 && blocks.block < size) CHECK(orders.size() == 3);
+  }
+}
+
+TEST_CASE("an order by blocks is the same in every release: runs resume in it") {
+  CHECK(order_of_blocks(5, 2, 12, {3, 2}) == std::vector<int64_t>{4, 7, 5, 8, 6, 9, 11, 2, 0, 1, 10, 3});
+}
+
+TEST_CASE("every place of a small order by blocks is equally likely") {
+  constexpr int64_t kSize = 11, kEpochs = 20000;
+  const double expected = static_cast<double>(kEpochs) / static_cast<double>(kSize);
+  for (int64_t place : {0, 5, 10}) {
+    std::vector<int64_t> count(kSize);
+    for (int64_t epoch = 0; epoch < kEpochs; ++epoch)
+      ++count[static_cast<size_t>(shuffled_in_blocks(9, epoch, place, kSize, {2, 2}))];
+    double chi_square = 0;
+    for (int64_t c : count) chi_square += std::pow(static_cast<double>(c) - expected, 2) / expected;
+    CHECK(chi_square < 10 + 4 * std::sqrt(20.0) + 4);
+  }
+}
+
+TEST_CASE("blocks are announced before they are reached") {
+  const bool drop_last = GENERATE(true, false);
+  constexpr int64_t kSize = 103, kBatch = 10;
+  const ShuffleBlocks blocks{8, 3};
+  const TrainingOrder order(kSize, kBatch, drop_last, nullptr, blocks);
+  std::set<int64_t> announced;
+  int64_t missed = 0, taken = 0;
+  for (int64_t step = 0; step < 60; ++step) {
+    order.for_each_next_block(7, step, [&](int64_t first, int64_t count) {
+      CHECK((first >= 0 && count >= 1 && count <= blocks.block && first + count <= kSize));
+      for (int64_t i = 0; i < count; ++i) announced.insert(first + i);
+    });
+    for (int64_t i = 0; i < kBatch; ++i, ++taken)
+      missed += announced.contains(order.sample(7, order.at(step, i))) ? 0 : 1;
+    if (order.at(step, 0).epoch != order.at(step + 1, 0).epoch && step > 0) {
+      // Of the first window, of what is left after whole blocks, and of one that goes on at sample 0.
+      CHECK(missed <= (step < 12 ? 24 : 0) + 7 + 8);
+      missed = 0;
+    }
   }
 }
 

@@ -22,11 +22,13 @@ struct Training {
   int64_t micro_batch = 6, global_batch = 12, first_step = 0;
   bool drop_last = true;
   uint64_t seed = 5;
+  ShuffleBlocks blocks = {};
 };
 
 std::vector<std::string> training_bits(const ImageSource& source, const TransformList& list,
                                        const Training& training, const Loading& loading, int64_t batches) {
-  const TrainingOrder order(source.size(), training.global_batch, training.drop_last);
+  const TrainingOrder order(source.size(), training.global_batch, training.drop_last, nullptr,
+                            training.blocks);
   DataPipeline pipeline(
       image_batches(source, make_chain(list, source.sample_shape()),
                     TrainingBatches{training.seed, order, training.micro_batch, training.first_step}),
@@ -133,6 +135,33 @@ TEST_CASE("of a step's micro-batches ranks make a run each, or take turns") {
   }
 }
 
+TEST_CASE("ranks take together what one takes, in either order") {
+  const CountingSource source(50, kShape);
+  const TransformList none;
+  for (const ShuffleBlocks& blocks : {ShuffleBlocks{}, ShuffleBlocks{4, 3}}) {
+    const TrainingOrder order(50, 8, true, nullptr, blocks);
+    const auto labels = [&](int64_t ranks) {
+      std::vector<int32_t> all;
+      for (int64_t step = 0; step < 12; ++step) {
+        for (int64_t rank = 0; rank < ranks; ++rank) {
+          const TrainingBatches training{.seed = 3,
+                                         .order = order,
+                                         .micro_batch = 4,
+                                         .first_step = step,
+                                         .share = {.rank = rank, .ranks = ranks}};
+          DataPipeline pipeline(image_batches(source, make_chain(none, kShape), training), {.workers = 0});
+          for (int64_t part = 0; part < 2 / ranks; ++part) {
+            const Batch& batch = pipeline.next();
+            all.insert(all.end(), labels_of(batch), labels_of(batch) + 4);
+          }
+        }
+      }
+      return all;
+    };
+    CHECK(labels(1) == labels(2));
+  }
+}
+
 TEST_CASE("a batch of several turns has the samples that smaller ones have in turn") {
   const CountingSource source(50, kShape);
   const TransformList none;
@@ -157,16 +186,18 @@ TEST_CASE("a batch of several turns has the samples that smaller ones have in tu
   }
 }
 
-TEST_CASE("batches are the same bits for any number of workers and any prefetch") {
+TEST_CASE("batches are the same bits for any number of workers and any prefetch, in either order") {
   const CountingSource source(50, kShape);
   const TransformList list = augmentation();
+  const ShuffleBlocks blocks = GENERATE(ShuffleBlocks{}, ShuffleBlocks{4, 3});
   for (uint64_t seed : {1u, 2u}) {
     for (bool drop_last : {true, false}) {
       Training training;
       training.seed = seed;
       training.drop_last = drop_last;
+      training.blocks = blocks;
       const auto expected = training_bits(source, list, training, {0, 1}, 40);
-      for (int64_t workers : {0, 1, 3}) {
+      for (int64_t workers : {0, 1, 2, 4}) {
         for (int64_t prefetch : {1, 4}) {
           CHECK(training_bits(source, list, training, {workers, prefetch}, 40) == expected);
         }

@@ -69,6 +69,8 @@ class ImageRows final : public RowReader {
     return memory;
   }
 
+  void expect(int64_t first, int64_t count) const override { source_.expect(first, count); }
+
   void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const override {
     Image& image = static_cast<ImageMemory&>(memory).image;
     load(place, image);

@@ -15,6 +15,8 @@ namespace trainer {
 class ImageSource : public DataSource {
  public:
   virtual void read(int64_t index, Image& into) const = 0;
+  /// See RowReader.
+  virtual void expect(int64_t /*first*/, int64_t /*count*/) const {}
   /// The view of the sample that `chooser` selects, after its window. Encoded images decode no more than
   /// that.
   virtual void read_view(int64_t index, const ViewChooser& chooser, Image& into) const;

@@ -14,6 +14,11 @@ class SubsetSource final : public ImageSource {
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
   Shape sample_shape() const override { return source_->sample_shape(); }
   int64_t classes() const override { return source_->classes(); }
+  /// Most samples between these belong to the larger part, which is the one that trains.
+  void expect(int64_t first, int64_t count) const override {
+    const int64_t begin = sample(first), last = sample(first + count - 1);
+    if (last >= begin && last - begin < 2 * count) source_->expect(begin, last - begin + 1);
+  }
   void read(int64_t index, Image& into) const override { source_->read(sample(index), into); }
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
     source_->read_view(sample(index), chooser, into);

@@ -37,6 +37,7 @@ class TolerantSource final : public ImageSource {
   bool has_label_sets() const override { return source_->has_label_sets(); }
   std::span<const int32_t> label_set(const Image& image) const override { return source_->label_set(image); }
 
+  void expect(int64_t first, int64_t count) const override { source_->expect(first, count); }
   void read(int64_t index, Image& into) const override {
     reads_.first_readable(index, [&](int64_t sample) { source_->read(sample, into); });
   }
