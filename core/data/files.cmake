@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/data
-  USES base config engine text
-  PRIVATE JPEG::JPEG PNG::PNG PkgConfig::WEBP ZLIB::ZLIB Threads::Threads fmt::fmt)
+  USES base config engine storage text
+  PRIVATE JPEG::JPEG PNG::PNG PkgConfig::WEBP protozero::protozero ZLIB::ZLIB Threads::Threads fmt::fmt)
 # Each decoder with an optional library is told if that was found.
 function(decode_with target name found)
   if(found)

@@ -18,6 +18,8 @@
   row(cifar100_format) \
   row(image_folder_format) \
   row(record_format) \
+  row(webdataset_format) \
+  row(tfrecord_format) \
   row(token_shards_format) \
   row(text_format) \
   row(table_format) \

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -69,6 +70,12 @@ void install_handler() {
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
+FileStamp stamp_of(const struct stat& status) {
+  constexpr int64_t kNanoseconds = 1'000'000'000;
+  return {.bytes = status.st_size,
+          .modified = int64_t{status.st_mtim.tv_sec} * kNanoseconds + status.st_mtim.tv_nsec};
+}
+
 MappedRange* add_range(std::span<const std::byte> bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   auto* range = new MappedRange{.begin = begin, .end = begin + bytes.size()};
@@ -86,6 +93,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (::fstat(file.get(), &status) != 0) throw io_error(path, "fstat", errno);
   device_ = status.st_dev;
   number_ = status.st_ino;
+  stamp_ = stamp_of(status);
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return;
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
@@ -99,6 +107,26 @@ MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
   range_->end.store(0);
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::expect(int64_t offset, int64_t bytes) const {
+  const auto size = static_cast<int64_t>(bytes_.size());
+  const int64_t page = ::sysconf(_SC_PAGESIZE), begin = offset / page * page;
+  const int64_t end = std::min(offset + bytes, size);
+  if (begin < 0 || begin >= end) return;
+  // Only advice: a system that does not take it reads the bytes when they are used.
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, static_cast<size_t>(end - begin), MADV_WILLNEED);
+}
+
+void MappedFile::require_unchanged() const {
+  struct stat now = {};
+  if (::stat(path_.c_str(), &now) == 0 && !(stamp_of(now) == stamp_)) {
+    throw Error(ExitCode::data,
+                fmt::format("{}: changed while it was in use; leave it as it is during a run, and start the "
+                            "same command again",
+                            one_line(path_)));
+  }
+  require_intact();
 }
 
 void MappedFile::require_intact() const {

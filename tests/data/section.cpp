@@ -36,6 +36,45 @@ struct Read {
   }
 };
 
+TEST_CASE("keys that came later leave the identity of earlier runs as it was") {
+  const auto has = [](const std::string& yaml, const std::string& key) {
+    Diagnostics diagnostics;
+    DataSection section;
+    Fields fields;
+    section.declare(fields);
+    fields.read(parse_yaml(yaml, "r.yaml", diagnostics), "data", diagnostics);
+    REQUIRE(diagnostics.ok());
+    return fields.resolved(Fields::Form::identity).find(key) != nullptr;
+  };
+  for (const char* key : {"shuffle", "webdataset", "tfrecord"}) CHECK(!has("format: idx", key));
+  CHECK(!has("shuffle: full", "shuffle"));
+  CHECK(!has("{webdataset: {label: label}, tfrecord: {first_label: 0}}", "webdataset"));
+  CHECK(has("shuffle: blocks", "shuffle"));
+  CHECK(has("webdataset: {label: class}", "webdataset"));
+  CHECK(has("tfrecord: {first_label: 1}", "tfrecord"));
+}
+
+TEST_CASE("an order by blocks is read, and refused with weights") {
+  CHECK(Read("{format: synthetic}").section.shuffle->blocks().block == 0);
+  const Read read("{format: synthetic, shuffle: {name: blocks, block: 9}}");
+  CHECK(read.section.shuffle->blocks().block == 9);
+  CHECK(read.section.shuffle->blocks().window == 16);
+  CHECK_THAT(Read("{format: synthetic, shuffle: blocks, sample_weights: balanced}").only_problem(),
+             ContainsSubstring("data.shuffle: blocks takes each sample once"));
+}
+
+TEST_CASE("pipes and addresses are refused at their key, with what to do instead") {
+  for (const std::string path :
+       {"pipe:curl -s host/a.tar", "s3://bucket/{000..127}.tar", "https://host/a.tar"}) {
+    const Read read("{format: webdataset, train: '" + path +
+                    "', augment: [random_resized_crop: 28], eval_transform: [resize: 28, center_crop: 28]}");
+    CHECK_THAT(read.only_problem(),
+               ContainsSubstring("data.train: must be a path of files, got '" + path + "'") &&
+                   ContainsSubstring("copy them to a disk first"));
+  }
+  CHECK(Read("{format: record, train: 'a:b//c'}").diagnostics.ok());
+}
+
 TEST_CASE("a whole data section") {
   const Read read(R"(
 format: idx

@@ -272,6 +272,13 @@ void put_shards(const std::filesystem::path& folder) {
   }
 }
 
+/// The tests' shards that end so.
+void put_sample_shards(const std::filesystem::path& folder, const std::string& ending) {
+  const std::filesystem::path from = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/fixtures/shards";
+  for (const auto& entry : std::filesystem::directory_iterator(from))
+    if (entry.path().extension() == ending) put(folder, contents_of(entry.path()));
+}
+
 /// Limits of a container and of a processor's hyperthreads, as Linux writes them.
 void put_limits(const std::filesystem::path& folder) {
   put(folder,
@@ -344,5 +351,7 @@ int main(int count, char** arguments) {
   trainer::put_frames(folder / "frames");
   trainer::put_tokenizers(folder / "tokenizer", folder / "encode");
   trainer::put_shards(folder / "shards");
+  trainer::put_sample_shards(folder / "tar", ".tar");
+  trainer::put_sample_shards(folder / "tfrecord", ".tfrecord");
   return 0;
 }

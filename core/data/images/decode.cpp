@@ -92,6 +92,18 @@ void check_pixels(const ImageHeader& header, int64_t max_pixels) {
 
 }  // namespace
 
+std::string image_file_ending(std::span<const uint8_t> file) {
+  if (starts_with(file, kJpegMagic)) return "jpg";
+  if (is_png(file)) return "png";
+  if (is_webp(file)) return "webp";
+  if (starts_with(file, kBmpMagic)) return "bmp";
+  if (starts_with(file, kGifMagic)) return "gif";
+  if (is_tiff(file)) return "tif";
+  if (has_brand(file, kAvifBrands)) return "avif";
+  if (starts_with(file, kJp2Magic)) return "jp2";
+  return is_jpeg2000_codestream(file) ? "j2k" : "";
+}
+
 void decode_image(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
                   Image& into) {
   decode_image(*make_decoder(file), chooser, max_pixels, into);

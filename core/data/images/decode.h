@@ -29,6 +29,10 @@ struct ImageHeader {
   bool is_transposed() const { return orientation >= 5; }
 };
 
+/// The ending of an image file's name by its first bytes, such as "jpg"; empty if decode_image() reads no
+/// such file.
+std::string image_file_ending(std::span<const uint8_t> file);
+
 /// The view that `chooser` selects of a JPEG, PNG, WebP, BMP, GIF, TIFF, AVIF or JPEG 2000 file, known by its
 /// first bytes: planar RGB (3, H, W). The chooser gets the upright height and width. Only what the view needs
 /// is decoded, so damage elsewhere is not seen, except for a missing end. The chooser's window applies to the

@@ -11,6 +11,7 @@
 #include "core/data/formats.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/image_folder.h"
+#include "core/data/images/packed.h"
 #include "core/data/images/record_layout.h"
 #include "core/data/mapped_file.h"
 
@@ -35,6 +36,7 @@ class RecordFile {
   int64_t classes() const { return static_cast<int64_t>(tail_.classes); }
   Shape shape() const { return {tail_.channels, tail_.height, tail_.width}; }
   const std::vector<std::string>& names() const { return names_; }
+  const std::vector<std::string>& transforms() const { return transforms_; }
   int64_t entry_offset(int64_t i) const {
     return static_cast<int64_t>(tail_.index) + i * static_cast<int64_t>(sizeof(RecordEntry));
   }
@@ -72,8 +74,9 @@ class RecordFile {
     if (size < sizeof head_) fail(size, "the head of a record file", "the end of the file");
     head_ = get<RecordHead>(0);
     if (head_.mark != kRecordHead) fail(0, "the mark of a record file", "another file");
-    if (head_.version != kRecordVersion) {
-      fail(8, fmt::format("version {}", kRecordVersion), std::to_string(head_.version));
+    if (head_.version != kRecordVersion && head_.version != kTransformedRecordVersion) {
+      fail(8, fmt::format("version {} or {}", kRecordVersion, kTransformedRecordVersion),
+           std::to_string(head_.version));
     }
     if (head_.kind != RecordKind::pixels && head_.kind != RecordKind::encoded) {
       fail(12, "samples of kind 0 (pixels) or 1 (encoded images)",
@@ -153,14 +156,19 @@ class RecordFile {
       at += bytes;
       return at - bytes;
     };
+    const auto read_texts = [&](uint32_t count, std::vector<std::string>& texts) {
+      for (uint32_t i = 0; i < count; ++i) {
+        const auto length = get<uint32_t>(take(sizeof(uint32_t)));
+        texts.emplace_back(reinterpret_cast<const char*>(file_.bytes().data()) + take(length), length);
+      }
+    };
     const auto count = get<uint32_t>(take(sizeof(uint32_t)));
     if (count != 0 && count != tail_.classes) {
       fail(tail_.names, fmt::format("no class names or {}", tail_.classes), std::to_string(count));
     }
-    for (uint32_t i = 0; i < count; ++i) {
-      const auto length = get<uint32_t>(take(sizeof(uint32_t)));
-      names_.emplace_back(reinterpret_cast<const char*>(file_.bytes().data()) + take(length), length);
-    }
+    read_texts(count, names_);
+    if (head_.version == kTransformedRecordVersion)
+      read_texts(get<uint32_t>(take(sizeof(uint32_t))), transforms_);
     if (at != tail_at_) fail(at, "the tail", fmt::format("{} bytes before it", tail_at_ - at));
     require_intact();
   }
@@ -171,7 +179,7 @@ class RecordFile {
   RecordTail tail_;
   uint64_t tail_at_ = 0;
   uint64_t next_ = sizeof(RecordHead);  // offset at which the next sample must begin
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, transforms_;
 };
 
 class RecordSource final : public ImageSource {
@@ -246,8 +254,9 @@ std::unique_ptr<ImageSource> open_record(const std::string& path, int64_t max_pi
   return std::make_unique<RecordSource>(path, max_pixels);
 }
 
-SourceInfo peek_record(const std::string& path) {
+SourceInfo peek_record(const std::string& path, std::vector<std::string>* transforms) {
   const RecordFile file(path);
+  if (transforms != nullptr) *transforms = file.transforms();
   // Without names the number is the packed samples' highest label plus one.
   const auto classes = file.names().empty() ? std::nullopt : std::optional(file.classes());
   return SourceInfo{file.size(), file.shape(), classes, 0};
@@ -262,7 +271,9 @@ class RecordFormat final : public DataFormat {
     return open_record(section.path(request.split), section.images.max_pixels);
   }
   SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
-    SourceInfo info = peek_record(section.path(request.split));
+    std::vector<std::string> transforms;
+    SourceInfo info = peek_record(section.path(request.split), &transforms);
+    info.warning = repeated_transforms(transforms, section, request.split);
     if (request.wants_labels) info.labels = labels_of(as_images(*open(section, request)));
     return info;
   }

@@ -10,12 +10,12 @@
 namespace trainer {
 
 // A record file: head, the samples' bytes one after another, the index (one entry per sample), the names of
-// the classes, tail. The names are a count, then length and bytes of each, all counts u32. Numbers are
-// little-endian without padding. Written from front to end. A checksum covers each byte, or it has only one
-// possible value.
+// the classes, tail. The names are a count, then length and bytes of each, all counts u32. In version 2 the
+// texts of the transforms that the images have had follow in the same way. Numbers are little-endian without
+// padding. Written from front to end. A checksum covers each byte, or it has only one possible value.
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
-constexpr uint32_t kRecordVersion = 1;
+constexpr uint32_t kRecordVersion = 1, kTransformedRecordVersion = 2;
 constexpr std::array<char, 8> kRecordHead = {'t', 'r', 'a', 'i', 'n', 'r', 'e', 'c'};
 constexpr std::array<char, 8> kRecordTail = {'c', 'e', 'r', 'n', 'i', 'a', 'r', 't'};
 

@@ -3,6 +3,7 @@
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"
+#include "core/data/images/packed.h"
 #include "core/data/images/record.h"
 #include "core/data/images/record_layout.h"
 
@@ -16,37 +17,29 @@ Bytes bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-/// Index and names, as stored in the file.
+/// Index, names and, unless there are none, transforms, as stored in the file.
 std::vector<std::byte> index_bytes(const std::vector<RecordEntry>& index,
-                                   const std::vector<std::string>& names) {
+                                   const std::vector<std::string>& names,
+                                   const std::vector<std::string>& transforms) {
   std::vector<std::byte> bytes;
   const auto append = [&](Bytes more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
   append(std::as_bytes(std::span(index)));
-  append(bytes_of(static_cast<uint32_t>(names.size())));
-  for (const std::string& name : names) {
-    append(bytes_of(static_cast<uint32_t>(name.size())));
-    append(std::as_bytes(std::span(name)));
-  }
+  const auto append_texts = [&](const std::vector<std::string>& texts) {
+    append(bytes_of(static_cast<uint32_t>(texts.size())));
+    for (const std::string& text : texts) {
+      append(bytes_of(static_cast<uint32_t>(text.size())));
+      append(std::as_bytes(std::span(text)));
+    }
+  };
+  append_texts(names);
+  if (!transforms.empty()) append_texts(transforms);
   return bytes;
-}
-
-/// The label is known even for a file that cannot be read.
-Bytes read_bytes(const ImageSource& source, int64_t index, Image& image) {
-  if (!source.is_encoded()) {
-    source.read(index, image);
-    return std::as_bytes(std::span(image.pixels));
-  }
-  try {
-    source.read_encoded(index, image);
-  } catch (const UnreadableSampleError&) {
-    image.encoded.clear();
-  }
-  return std::as_bytes(std::span(image.encoded));
 }
 
 }  // namespace
 
-void write_record(const ImageSource& source, const std::function<void(Bytes)>& sink) {
+void write_record(const ImageSource& source, const std::function<void(Bytes)>& sink,
+                  const std::vector<std::string>& transforms, int64_t threads) {
   if (source.has_label_sets()) {
     throw Error(
         ExitCode::data,
@@ -55,19 +48,19 @@ void write_record(const ImageSource& source, const std::function<void(Bytes)>& s
   }
   if (source.has_masks())
     throw Error(ExitCode::data, "a record file has no room for data.masks; train from the folder");
-  const RecordHead head{.kind = source.is_encoded() ? RecordKind::encoded : RecordKind::pixels};
+  const RecordHead head{.version = transforms.empty() ? kRecordVersion : kTransformedRecordVersion,
+                        .kind = source.is_encoded() ? RecordKind::encoded : RecordKind::pixels};
   sink(bytes_of(head));
   uint64_t offset = sizeof head;
   std::vector<RecordEntry> index;
   index.reserve(static_cast<size_t>(source.size()));
-  Image image;
-  for (int64_t i = 0; i < source.size(); ++i) {
-    const Bytes bytes = read_bytes(source, i, image);
+  read_for_packing(source, 0, source.size(), threads, [&](const Image& image) {
+    const Bytes bytes = std::as_bytes(std::span(source.is_encoded() ? image.encoded : image.pixels));
     sink(bytes);
     index.push_back({offset, bytes.size(), checksum(bytes), static_cast<uint64_t>(image.label)});
     offset += bytes.size();
-  }
-  const std::vector<std::byte> ending = index_bytes(index, source.class_names());
+  });
+  const std::vector<std::byte> ending = index_bytes(index, source.class_names(), transforms);
   sink(ending);
   const Shape shape = source.sample_shape();
   RecordTail tail{.samples = index.size(),

@@ -133,7 +133,10 @@ class TextFormat final : public TokenFormat {
 }  // namespace
 
 Registered<DataFormat> token_shards_format() {
-  return {"tokens", "shards of tokens; in their path * matches any text, ? one character and **/ any folders",
+  return {"tokens",
+          "shards of tokens; in their path * matches any text, ? one character, {000..127} each of these "
+          "numbers, and "
+          "**/ any folders",
           [] { return std::make_unique<TokenShardsFormat>(); }};
 }
 
