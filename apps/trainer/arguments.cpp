@@ -46,6 +46,34 @@ void add_recipe_options(CLI::App& command, Arguments& arguments) {
       ->type_name("PASS");
 }
 
+void add_packing_options(CLI::App& pack, Arguments& arguments) {
+  pack.add_option("--out,-o", arguments.out,
+                  "the file to write, or a folder for several shards of webdataset")
+      ->required()
+      ->type_name("FILE|FOLDER");
+  make_choice(*pack.add_option("--split", arguments.split, "train or val"), {"train", "val"});
+  make_choice(*pack.add_option("--format", arguments.packed_format,
+                               "record: one file; webdataset: tar files that the Python package reads, too"),
+              {"record", "webdataset"});
+  make_count(
+      *pack.add_option("--shard-samples", arguments.shard_samples,
+                       "most samples of a shard of webdataset; the shards go into the folder --out (default: "
+                       "10000)"),
+      1, int64_t{1} << 31);
+  make_count(*pack.add_option("--resize", arguments.resize,
+                              "make the shorter side of each image this long, as transform resize does"),
+             1, 1 << 14);
+  pack.add_option("--filter", arguments.filters,
+                  "apply a transform that is not random, such as median or \"median: 5\" (may be repeated)")
+      ->allow_extra_args(false)
+      ->type_name("TRANSFORM");
+  CLI::Option* quality = pack.add_option("--quality", arguments.quality,
+                                         "write changed images as JPEG files of this quality (default: 90)");
+  make_count(*quality, 1, 100);
+  pack.add_flag("--pixels", arguments.pixels, "write changed images as PNG files, which lose nothing")
+      ->excludes(quality);
+}
+
 void add_data_commands(CLI::App& data, Arguments& arguments) {
   data.require_subcommand(1);
   CLI::App* stats =
@@ -54,11 +82,10 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
   stats->add_flag("--time", arguments.time,
                   "only measure how many training samples one core decodes and augments in a second");
   stats->add_flag("--json", arguments.json, "print the report as JSON");
-  CLI::App* pack =
-      data.add_subcommand("pack", "copy the samples of a split into one file, for data.format: record");
+  CLI::App* pack = data.add_subcommand(
+      "pack", "copy the samples of a split into a record file, or into tar files of webdataset");
   add_recipe(*pack, arguments);
-  pack->add_option("--out,-o", arguments.out, "file to write")->required()->type_name("FILE");
-  make_choice(*pack->add_option("--split", arguments.split, "train or val"), {"train", "val"});
+  add_packing_options(*pack, arguments);
   CLI::App* tokenize =
       data.add_subcommand("tokenize", "write a split's text as shards of tokens, for data.format: tokens");
   add_recipe(*tokenize, arguments);

@@ -150,13 +150,20 @@ struct Arguments {
   int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;    ///< plan, time, eval, data stats, inspect, runs, runs compare, doctor
   bool strict = false;  ///< doctor
-  /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
-  /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
-  /// the path's name in the working directory; report: the page, empty for report.html in the run's
-  /// directory; import: the safetensors file; export: the model; prune: the directory of the smaller network.
+  /// The file to write: data pack: the record or shard, or a folder for several; data tokenize: the shard, or
+  /// a folder for several; doctor: the description of the GPU; predict: the lines, empty for the standard
+  /// output; init: the recipe, empty for the path's name in the working directory; report: the page, empty
+  /// for report.html in the run's directory; import: the safetensors file; export: the model; prune: the
+  /// directory of the smaller network.
   std::string out;
-  std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
-  int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: the command's default
+  std::string split = "train";           ///< data pack, data tokenize, predict: "train" or "val"
+  int64_t shard_tokens = 0;              ///< data tokenize: most tokens of a shard; 0: the command's default
+  std::string packed_format = "record";  ///< data pack
+  int64_t shard_samples = 0;             ///< data pack: most samples of a shard; 0: the command's default
+  int64_t resize = 0;                    ///< data pack: shorter side of the images; 0: as they are
+  std::vector<std::string> filters;      ///< data pack: "median", "median: 5"
+  int64_t quality = 0;                   ///< data pack: of JPEG; 0: not given
+  bool pixels = false;                   ///< data pack: PNG files in place of JPEG
   /// predict: images and folders; none: the split. report, runs compare: the runs. completion: the words of a
   /// command line.
   std::vector<std::string> inputs;

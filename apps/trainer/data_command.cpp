@@ -5,17 +5,14 @@
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/decode_rate.h"
-#include "apps/trainer/inputs.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/table_report.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/data/images/class_counts.h"
-#include "core/data/images/record.h"
 #include "core/data/images/statistics.h"
 #include "core/data/tokens/formats.h"
 #include "core/host/limits.h"
-#include "core/host/stop.h"
 #include "core/recipe/job.h"
 
 namespace trainer {
@@ -183,47 +180,6 @@ int data_stats_command(const Arguments& arguments) {
         classes_without_validation(counted(trained), counted(validated), trained.class_names);
   // A path need not be UTF-8, JSON must.
   if (arguments.json) print_text("{}\n", report.dump(2, Json::NotUtf8::replace));
-  return 0;
-}
-
-int data_pack_command(const Arguments& arguments) {
-  StopSignals signals(StopSignals::kPass);
-  const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  if (recipe->model.kind() == InputKind::features)
-    fail_at(recipe->origin_of("data.format"), "pack copies images, and a table has none; it is read once");
-  if (recipe->model.kind() == InputKind::tokens) {
-    fail_at(
-        recipe->origin_of("data.format"),
-        fmt::format(
-            "pack copies images, and the samples of {} are tokens; `trainer data tokenize` writes text as "
-            "shards",
-            recipe->data.format));
-  }
-  require_data(*recipe);
-  const Split split = arguments.split == "val" ? Split::val : Split::train;
-  if (!has_split(recipe->data, split)) {
-    throw Error(ExitCode::usage,
-                fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
-  }
-  const std::unique_ptr<DataSource> source = open_split(recipe, split);
-  if (as_images(*source).has_label_sets()) {
-    fail_at(recipe->origin_of(recipe->data.chosen_format().reads_files() ? "data.labels" : "data.format"),
-            "gives several labels for each image, and a record file holds one; train without packing");
-  }
-  if (as_images(*source).has_masks())
-    fail_at(recipe->origin_of("data.masks"), "a record file has no room for masks; train without packing");
-  const OutputFile output(arguments.out, input_files(*recipe, *source, arguments.out));
-  int64_t bytes = 0;
-  signals.watch_loop();
-  output.write([&](const ByteSink& sink) {
-    write_record(as_images(*source), [&](std::span<const std::byte> piece) {
-      signals.throw_if_asked();  // here, so that no partial file remains
-      bytes += static_cast<int64_t>(piece.size());
-      sink(piece);
-    });
-  });
-  print_note(output, fmt::format("{}: {} samples of data.{}, {}", arguments.out, source->size(),
-                                 arguments.split, human_bytes(bytes)));
   return 0;
 }
 

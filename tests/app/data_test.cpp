@@ -97,6 +97,89 @@ TEST_CASE("training from packed files gives the bits of training from their sour
              ContainsSubstring("val.rec: offset ") && ContainsSubstring("the file is truncated"));
 }
 
+TEST_CASE(
+    "training from shards gives the bits of training from their source, in either order, also after a stop") {
+  const Workspace workspace;
+  for (const char* split : {"train", "val"}) {
+    const Outcome packed = run(workspace, {"data", "pack", "--format", "webdataset", "--split", split,
+                                           "--shard-samples", "200", "--out", "shards"});
+    INFO(packed.errors);
+    REQUIRE(packed.code == 0);
+  }
+  CHECK(fs::exists(workspace.path() / "shards/train_000003.tar"));
+  CHECK(fs::exists(workspace.path() / "shards/val_000000.tar"));
+  const auto train = [&](const std::string& name, std::vector<std::string> changes) {
+    changes.insert(changes.begin(), {"train", "training.max_duration=1ep", "run.output_dir=" + name});
+    const Outcome outcome = run(workspace, changes);
+    INFO(outcome.errors);
+    CHECK(outcome.code == 0);
+    return workspace.read(name + "/model.safetensors");
+  };
+  const std::vector<std::string> of_both = {"data.augment=[resize: 12, center_crop: 12]",
+                                            "data.eval_transform=[resize: 12, center_crop: 12]"};
+  const std::vector<std::string> of_shards = {"data.format=webdataset",
+                                              "data.train=shards/train_{000000..000003}.tar",
+                                              "data.val=shards/val_*.tar",
+                                              of_both[0],
+                                              of_both[1],
+                                              "data.workers=2"};
+  std::vector<std::string> models;
+  for (const std::string shuffle : {"full", "{name: blocks, block: 16, window: 3}"}) {
+    std::vector<std::string> from_source = of_both, from_shards = of_shards;
+    from_source.push_back("data.shuffle=" + shuffle);
+    from_shards.push_back("data.shuffle=" + shuffle);
+    models.push_back(train("source" + std::to_string(models.size()), from_source));
+    CHECK((train("shards" + std::to_string(models.size()), from_shards) == models.back()));
+    from_shards.push_back("run.stop_after=4ba");
+    const std::string stopped = "stopped" + std::to_string(models.size());
+    from_shards.insert(from_shards.begin(),
+                       {"train", "training.max_duration=1ep", "run.output_dir=" + stopped});
+    CHECK(run(workspace, from_shards).code == 0);
+    from_shards.back() = "data.workers=0";
+    run(workspace, from_shards);
+    CHECK((workspace.read(stopped + "/model.safetensors") == models.back()));
+  }
+  CHECK((models[0] != models[1]));
+}
+
+TEST_CASE("data pack resizes and filters once, and a recipe that repeats it is warned of") {
+  const Workspace workspace;
+  for (const auto& [format, out] : {std::pair{"webdataset", "small.tar"}, {"record", "small.rec"}}) {
+    const Outcome packed = run(workspace, {"data", "pack", "--format", format, "--out", out, "--resize", "8",
+                                           "--filter", "median", "--pixels"});
+    INFO(packed.errors);
+    REQUIRE(packed.code == 0);
+    const std::vector<std::string> recipe = {std::string("data.format=") + format,
+                                             std::string("data.train=") + out,
+                                             "data.val=null",
+                                             "model.input=[1, 8, 8]",
+                                             "data.eval_transform=[]",
+                                             "training.max_duration=1ba"};
+    auto once = recipe, twice = recipe;
+    once.insert(once.begin(), {"train", "run.output_dir=once", "data.augment=[resize: 8, center_crop: 8]"});
+    twice.insert(twice.begin(),
+                 {"train", "run.output_dir=twice", "data.augment=[resize: 8, center_crop: 8, median]"});
+    const Outcome quiet = run(workspace, once), warned = run(workspace, twice);
+    INFO(quiet.errors << warned.errors);
+    CHECK(quiet.code == 0);
+    CHECK(warned.code == 0);
+    CHECK(quiet.errors.find("when they were packed") == std::string::npos);
+    CHECK_THAT(warned.errors, ContainsSubstring("data.augment repeats median: {size: 3}; remove it there"));
+    fs::remove_all(workspace.path() / "once");
+    fs::remove_all(workspace.path() / "twice");
+  }
+  const auto code = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"data", "pack", "--out", "x.rec"});
+    return run(workspace, options).code;
+  };
+  CHECK(code({"--filter", "random_crop"}) == 64);
+  CHECK(code({"--filter", "none"}) == 64);
+  CHECK(code({"--pixels", "--quality", "80"}) == 64);
+  CHECK(code({"--quality", "101"}) == 64);
+  CHECK(code({"--shard-samples", "3"}) == 64);
+  CHECK(!fs::exists(workspace.path() / "x.rec"));
+}
+
 TEST_CASE("mistakes in calling data are told apart") {
   const Workspace workspace;
   CHECK(run_trainer({"data"}, workspace.path()).code == 64);
