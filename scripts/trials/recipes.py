@@ -49,6 +49,7 @@ data:
   format: synthetic
   synthetic: {train_samples: 1000, val_samples: 900}
   drop_last: false
+  shuffle: {name: blocks, block: 24, window: 4}
   augment: [random_crop: {size: 16, padding: 2}, horizontal_flip]
   workers: 2
 training: {max_duration: 2ep, global_batch_size: 48}
