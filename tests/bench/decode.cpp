@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images per second of CPU time on our side of scripts/bench/decode.py: a folder of images to normalised
-// training crops.
+// Our side of scripts/bench/decode.py and shards.py: a folder or shards of images to normalised training
+// crops. Prints images per second of CPU time, and of elapsed time.
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -15,7 +16,7 @@ namespace trainer {
 namespace {
 
 constexpr const char* kSection = R"(
-format: image_folder
+format: {}
 train: {}
 workers: {}
 augment:
@@ -24,12 +25,13 @@ augment:
   - normalize: {{mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}}
 )";
 
-void measure(const char* folder, int64_t workers, int64_t images) {
+void measure(const char* format, const char* path, int64_t workers, int64_t images) {
   Diagnostics diagnostics;
   DataSection section;
   Fields fields;
   section.declare(fields);
-  fields.read(parse_yaml(fmt::format(kSection, folder, workers), "bench", diagnostics), "data", diagnostics);
+  fields.read(parse_yaml(fmt::format(kSection, format, path, workers), "bench", diagnostics), "data",
+              diagnostics);
   diagnostics.throw_if_any();
   const auto source = open_source(section, {.network_shape = {3, 224, 224}, .network_classes = 1000});
   constexpr int64_t kBatch = 50;
@@ -45,22 +47,26 @@ void measure(const char* folder, int64_t workers, int64_t images) {
                         {.workers = section.worker_count(1), .prefetch = section.prefetch});
   pipeline.next();
   const std::clock_t began = std::clock();
+  const auto start = std::chrono::steady_clock::now();
   for (int64_t done = 0; done < images; done += kBatch) pipeline.next();
   const double seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
-  fmt::print("{:.2f}\n", static_cast<double>(images) / seconds);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  fmt::print("{:.2f} {:.2f}\n", static_cast<double>(images) / seconds,
+             static_cast<double>(images) / elapsed.count());
 }
 
 }  // namespace
 }  // namespace trainer
 
-/// FOLDER WORKERS IMAGES, the last a multiple of 50.
+/// PATH WORKERS IMAGES [FORMAT], the number of images a multiple of 50.
 int main(int count, char** arguments) {
-  if (count != 4) {
-    fmt::print(stderr, "usage: bench_decode FOLDER WORKERS IMAGES\n");
+  if (count != 4 && count != 5) {
+    fmt::print(stderr, "usage: bench_decode PATH WORKERS IMAGES [FORMAT]\n");
     return 64;
   }
   try {
-    trainer::measure(arguments[1], std::atoll(arguments[2]), std::atoll(arguments[3]));
+    trainer::measure(count == 5 ? arguments[4] : "image_folder", arguments[1], std::atoll(arguments[2]),
+                     std::atoll(arguments[3]));
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;
