@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <zlib.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include "tests/catch.h"
@@ -168,6 +169,12 @@ TEST_CASE("shards that have changed are indexed again, and a change within a run
              ContainsSubstring("s-1.tar: changed while it was in use"));
   CHECK(open_source(shard_section("webdataset", pattern), kRequest)->size() == 4);
   CHECK(cache.files().size() == 2);
+  // Of the same size, but later.
+  const auto written = fs::last_write_time(second);
+  write_file(second.string(),
+             tar_member("z.png", png(landscape(5, 5))) + tar_member("z.cls", "1") + tar_end());
+  fs::last_write_time(second, written + std::chrono::nanoseconds(1000));
+  CHECK(as_images(*open_source(shard_section("webdataset", pattern), kRequest)).label_of(3) == 1);
 
   // Of the same size, with the time of before, and truncated.
   fs::last_write_time(second, time);
