@@ -123,11 +123,13 @@ void put_cifar(const std::filesystem::path& folder) {
   }
 }
 
-void put_record(const std::filesystem::path& folder, const ImageSource& source) {
+void put_record(const std::filesystem::path& folder, const ImageSource& source,
+                const std::vector<std::string>& transforms = {}) {
   std::string bytes;
-  write_record(source, [&](std::span<const std::byte> piece) {
+  const auto sink = [&](std::span<const std::byte> piece) {
     bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-  });
+  };
+  write_record(source, sink, transforms);
   put(folder, bytes);
 }
 
@@ -140,6 +142,8 @@ void put_records(const std::filesystem::path& folder) {
   for (const char* name : {"ant", "bee"})
     std::filesystem::rename(images / name / "seed0", images / name / "0.png");
   put_record(folder, *open_image_folder({images.string(), kMaxPixels}));
+  put_record(folder, *open_image_folder({images.string(), kMaxPixels}),
+             {"resize: {size: 8}", "median: {size: 3}"});
 }
 
 /// Every recipe and network of the repository, good or bad.
