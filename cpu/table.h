@@ -33,10 +33,12 @@
   row(add_loss_scale) \
   row(add_matmul) \
   row(add_movement) \
+  row(add_noise) \
   row(add_optimizer) \
   row(add_pixels) \
   row(add_pooling) \
   row(add_positions) \
+  row(add_psnr) \
   row(add_quantize) \
   row(add_quantized_product) \
   row(add_rearrange) \

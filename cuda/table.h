@@ -29,10 +29,12 @@
   row(add_loss) \
   row(add_loss_scale) \
   row(add_movement) \
+  row(add_noise) \
   row(add_optimizer) \
   row(add_pixels) \
   row(add_pooling) \
   row(add_positions) \
+  row(add_psnr) \
   row(add_rearrange) \
   row(add_resample) \
   row(add_scale_features) \

@@ -42,6 +42,13 @@ TRAINER_HD float uniform(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
+/// The counter of elements 4 b to 4 b + 3 of a sample in a step, for layers that draw for each element: b is
+/// `four_elements`.
+TRAINER_HD Words element_counter(int64_t four_elements, int32_t sample, int32_t step) {
+  return {{static_cast<uint32_t>(four_elements), static_cast<uint32_t>(four_elements >> 32),
+           static_cast<uint32_t>(sample), static_cast<uint32_t>(step)}};
+}
+
 /// A Philox key from a seed and the name of the consumer (a parameter, a layer's path): 64-bit FNV-1a.
 constexpr uint64_t random_key(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325u;

@@ -96,7 +96,7 @@ void BatchMaker::make(int64_t number, Batch& batch, RowMemory& memory,
       if (input) *batch.row<T>(*input, row) = value;
     };
     put(own_.weights, holds_sample ? weight_ : 0.0f);
-    put(own_.sample_index, static_cast<int32_t>(place.index));
+    put(own_.sample_index, static_cast<int32_t>(training_ ? place.index : place.sample));
     put(own_.sample_numbers, static_cast<int32_t>(place.sample));
     put(own_.sample_epochs, static_cast<int32_t>(place.epoch));
   }

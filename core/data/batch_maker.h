@@ -26,8 +26,9 @@ struct EvaluationBatches {
 };
 
 /// Makes the micro-batch of a number, as a pure function of that number. It numbers and weighs the rows
-/// itself: a weight is 1 / global batch in training; in evaluation 1, and 0 if a row holds no sample. A
-/// RowReader fills the rest.
+/// itself: a weight is 1 / global batch in training; in evaluation 1, and 0 if a row holds no sample. The
+/// index of a row is that in the global batch in training; in evaluation the sample's number, whatever the
+/// batches, and RowPlace::kPadding if there is none. A RowReader fills the rest.
 class BatchMaker {
  public:
   /// Throws Error (exit 78) if the micro-batches of the ranks do not divide the global batch.

@@ -35,12 +35,13 @@ constexpr const char* kNextTokens = "next_tokens";
 /// i32 (1), in generation: place of the first token
 constexpr const char* kFirstPosition = "first_position";
 constexpr const char* kFeatures = "features";  ///< f32 (N, F)
-constexpr const char* kCategories =
-    "categories";                            ///< i32 (N, K), rows of one table of all columns' categories
+/// i32 (N, K), rows of one table of all columns' categories
+constexpr const char* kCategories = "categories";
 constexpr const char* kLabels = "labels";    ///< i32 (N), (N, T) or (N, H, W)
 constexpr const char* kTargets = "targets";  ///< f32 (N, C), 1 for each class that a sample has, or numbers
 constexpr const char* kWeights = "weights";  ///< f32 (N)
-constexpr const char* kSampleIndex = "sample_index";      ///< i32 (N), within the global batch
+/// i32 (N): each sample's place in the global batch in training, its number in the split otherwise
+constexpr const char* kSampleIndex = "sample_index";
 constexpr const char* kOtherLabels = "other_labels";      ///< i32 (N), only if samples are mixed
 constexpr const char* kMixWeights = "mix_weights";        ///< f32 (N), of `labels`; only if samples are mixed
 constexpr const char* kSampleNumbers = "sample_numbers";  ///< i32 (N), of samples on the device

@@ -7,6 +7,7 @@
 
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
+#include "core/graph/pixel_numbers.h"
 
 namespace trainer {
 
@@ -17,11 +18,12 @@ struct LayerContext {
   bool training = false;
   bool given_statistics = false;  ///< batch normalisation uses its running statistics in training, too
   uint64_t seed = 0;
-  TensorId sample_index = kNone;    ///< i32 (N): place of each sample in the global batch
-  TensorId step = kNone;            ///< i32 (1)
-  TensorId first_position = kNone;  ///< i32 (1): place of the first token, in generation; none: 0
-  TensorId document_start = kNone;  ///< i32 (N, T): where each token's document begins; none: 0
-  int64_t cached_positions = 0;     ///< positions that attention keeps in its caches, in generation
+  TensorId sample_index = kNone;         ///< i32 (N), as input_name::kSampleIndex
+  TensorId step = kNone;                 ///< i32 (1)
+  TensorId first_position = kNone;       ///< i32 (1): place of the first token, in generation; none: 0
+  TensorId document_start = kNone;       ///< i32 (N, T): where each token's document begins; none: 0
+  int64_t cached_positions = 0;          ///< positions that attention keeps in its caches, in generation
+  const PixelNumbers* pixels = nullptr;  ///< of the images, where noise is added: not in prediction
   const std::vector<std::string>* freeze = nullptr;        ///< patterns of names; owned by the maker of this
   const std::map<std::string, size_t>* earlier = nullptr;  ///< places of the layers before this one; likewise
 

@@ -6,6 +6,7 @@
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
 #include "core/graph/ops/cross_entropy_sums.h"
+#include "core/graph/pixel_numbers.h"
 
 namespace trainer {
 
@@ -22,6 +23,7 @@ struct Targets {
   TensorId other_labels = kNone, mix_weights = kNone;  ///< (N), of mixed samples; kNone: none are mixed
   int32_t ignored_label = kNoLabel;                    ///< of positions without a valid target
   std::span<const double> balanced_weights = {};       ///< of each class; empty: not known yet
+  const PixelNumbers* pixels = nullptr;                ///< of `values`, if these are images
   TensorId teacher = kNone;                            ///< logits of a trained network, of the output's shape
 };
 

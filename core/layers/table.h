@@ -23,6 +23,7 @@
   row(squeeze_excite_layer) \
   row(dropout_layer) \
   row(stochastic_depth_layer) \
+  row(noise_layer) \
   row(flatten_layer) \
   row(reshape_layer) \
   row(transpose_layer) \

@@ -8,6 +8,7 @@
 
 #include "core/base/sample_steps.h"
 #include "core/graph/names.h"
+#include "core/graph/pixel_numbers.h"
 #include "core/graph/program.h"
 
 namespace trainer {
@@ -39,13 +40,9 @@ Pass fold_batch_norm(Folding folding = Folding::without_gradient);
 Pass fuse_addend(const Planner* planner);
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
 Pass fuse_relu();
-/// The mapping of each channel's bytes to numbers: scale * byte + offset.
-struct PixelScales {
-  std::vector<float> scale, offset;
-};
-/// Makes the input `images` one of bytes, which each entry turns into numbers itself; `scales` by entry.
+/// Makes the input `images` one of bytes, which each entry turns into numbers itself; `numbers` by entry.
 /// Comes after mixed_precision, so that a cast of the images is part of that.
-Pass read_pixels(std::map<std::string, PixelScales> scales);
+Pass read_pixels(std::map<std::string, PixelNumbers> numbers);
 /// A split's samples on the device, and the steps applied to each.
 struct SampleSet {
   std::string name;  ///< "train", "val"

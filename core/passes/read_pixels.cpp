@@ -9,16 +9,10 @@
 namespace trainer {
 namespace {
 
-TensorId constant(Program& program, const std::string& name, const std::vector<float>& values) {
-  return program.persistent(name, {{static_cast<int64_t>(values.size())}, DType::f32}, Role::constant,
-                            {.kind = Initial::Kind::table, .table = {values.begin(), values.end()}});
-}
-
 /// Puts the reading of bytes before an entry. If only images of a low type are read, it makes those
 /// directly.
-void read_pixels_of(Program& program, Entry& entry, TensorId images, const PixelScales& scales) {
-  const TensorId scale = constant(program, entry.name + ".pixel_scale", scales.scale),
-                 offset = constant(program, entry.name + ".pixel_offset", scales.offset);
+void read_pixels_of(Program& program, Entry& entry, TensorId images, const PixelNumbers& numbers) {
+  const auto [scale, offset] = pixel_constants(program, entry.name, numbers);
   std::vector<Node> nodes;
   nodes.swap(entry.nodes);
   Builder build(program, entry);
@@ -42,13 +36,13 @@ void read_pixels_of(Program& program, Entry& entry, TensorId images, const Pixel
 
 }  // namespace
 
-Pass read_pixels(std::map<std::string, PixelScales> scales) {
-  auto run = [scales = std::move(scales)](Program& program) {
+Pass read_pixels(std::map<std::string, PixelNumbers> numbers) {
+  auto run = [numbers = std::move(numbers)](Program& program) {
     const TensorId images = program.find(input_name::kImages);
     if (images == kNone) throw std::logic_error("the program has no images");
     program.tensors[static_cast<size_t>(images)].spec.dtype = DType::u8;
     for (Entry& entry : program.entries) {
-      read_pixels_of(program, entry, images, scales.at(entry.name));
+      read_pixels_of(program, entry, images, numbers.at(entry.name));
     }
   };
   return {.name = "read_pixels",

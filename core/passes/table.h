@@ -9,9 +9,9 @@ namespace trainer {
 
 /// The conditions that select a program's optional passes.
 struct PassSettings {
-  bool trains = true;                         ///< false: only the forward part is built
-  std::map<std::string, PixelScales> pixels;  ///< by entry; empty: images come as numbers
-  std::map<std::string, SampleSet> samples;   ///< by entry; empty: they come from the host
+  bool trains = true;                          ///< false: only the forward part is built
+  std::map<std::string, PixelNumbers> pixels;  ///< by entry; empty: images come as numbers
+  std::map<std::string, SampleSet> samples;    ///< by entry; empty: they come from the host
   Recompute recompute;
   int64_t least_saved = int64_t{32} << 20;  ///< bytes; a GPU moves them while it starts four kernels
   const Planner* planner = nullptr;         ///< of the device, for features that only some devices have

@@ -38,14 +38,9 @@ std::vector<Metric> wanted_metrics(const RunSpec& run) {
     const Metric* metric = find_metric(task.metrics(), name);
     if (metric == nullptr) {
       const std::vector<std::string> names = names_of(task.metrics());
-      fail_at(
-          recipe.origin_of("validation.metrics"),
-          names.empty()
-              ? fmt::format(
-                    "{} is not measured with loss.name: {}, only the loss; set validation.metrics to []",
-                    name, recipe.loss->chosen_as)
-              : fmt::format("{} is not measured in {} (loss.name: {}); set validation.metrics to some of: {}",
-                            name, task.name(), recipe.loss->chosen_as, fmt::join(names, ", ")));
+      fail_at(recipe.origin_of("validation.metrics"),
+              fmt::format("{} is not measured in {} (loss.name: {}); set validation.metrics to some of: {}",
+                          name, task.name(), recipe.loss->chosen_as, fmt::join(names, ", ")));
     }
     wanted.push_back(*metric);
   }
@@ -68,16 +63,21 @@ bool has_matrix(const RunSpec& run, const std::vector<Metric>& wanted, bool deta
                       reading->name, kMostConfusionClasses, class_count(run)));
 }
 
-/// Each entry's mapping of its split's image bytes to numbers. Mixup mixes them as numbers, on the host.
-std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
-  std::map<std::string, PixelScales> scales;
-  if (recipe.model.kind() != InputKind::pixels) return scales;
-  for (const auto& [entry, split] :
-       {std::pair{entry_name::kTrainStep, Split::train}, std::pair{entry_name::kEvaluate, Split::val}}) {
-    const PixelMap map = pixel_map(recipe.data.images.transform_list(split), recipe.model.input[0]);
-    scales[entry] = {.scale = map.scale, .offset = map.offset};
-  }
-  return scales;
+/// The numbers that an entry reads for bytes of images of its split.
+PixelNumbers pixel_numbers(const Recipe& recipe, std::string_view entry) {
+  const Split split = entry == entry_name::kTrainStep ? Split::train : Split::val;
+  PixelMap map = pixel_map(recipe.data.images.transform_list(split), recipe.model.input[0]);
+  return {.scale = std::move(map.scale), .offset = std::move(map.offset)};
+}
+
+/// Those of the entries that the program's use has, except of prediction; empty if the network reads no
+/// images.
+std::map<std::string, PixelNumbers> pixels_of_entries(const Recipe& recipe) {
+  std::map<std::string, PixelNumbers> numbers;
+  if (recipe.model.kind() != InputKind::pixels) return numbers;
+  for (const char* entry : {entry_name::kTrainStep, entry_name::kEvaluate})
+    numbers[entry] = pixel_numbers(recipe, entry);
+  return numbers;
 }
 
 /// Throws Error (exit 78) if a group of the optimizer has no parameter.
@@ -129,6 +129,7 @@ ForwardSpec forward_spec(const RunSpec& run, const ProgramUse& use) {
                    .task = task_context(run),
                    .samples = run.batch().micro_batch,
                    .seed = run.seed(),
+                   .pixels = pixels_of_entries(recipe),
                    .masks_documents = recipe.data.tokens.mask_documents,
                    .given_statistics = recipe.compression.quantize.is_asked()};
   if (use.purpose == Purpose::train) spec.teacher = teacher_program(run);
@@ -149,8 +150,12 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
                 .observation = request.observation,
                 .left_out = request.disabled};
   spec.forward.balanced_weights = request.balanced_weights;
+  // Ranges are those of the noisy images that the network was trained on.
+  if (request.observation && !spec.forward.pixels.empty())
+    spec.forward.pixels[entry_name::kPredict] = pixel_numbers(recipe, entry_name::kPredict);
   if (!spec.passes.trains) return inference(spec);
-  if (request.is_async && recipe.data.images.mix.mixup == 0) spec.passes.pixels = pixel_scales(recipe);
+  // Mixup mixes numbers, on the host.
+  if (request.is_async && recipe.data.images.mix.mixup == 0) spec.passes.pixels = spec.forward.pixels;
   spec.passes.samples = request.samples;
   spec.micro_batches = run.batch().micro_batches();
   spec.mesh = run.mesh();

@@ -26,6 +26,7 @@ void add_network(Program& program, const ForwardSpec& spec, const std::vector<Te
                  const char* name, Logits& logits) {
   Entry entry(name);
   Builder build(program, entry);
+  const auto pixels = spec.pixels.find(name);
   const LayerContext context{.build = build,
                              .name = "",
                              .training = std::string_view(name) == entry_name::kTrainStep,
@@ -33,7 +34,8 @@ void add_network(Program& program, const ForwardSpec& spec, const std::vector<Te
                              .seed = spec.seed,
                              .sample_index = program.find(input_name::kSampleIndex),
                              .step = step_counter(program),
-                             .document_start = program.find(input_name::kDocumentStart)};
+                             .document_start = program.find(input_name::kDocumentStart),
+                             .pixels = pixels == spec.pixels.end() ? nullptr : &pixels->second};
   logits[name] = spec.network->build(context, inputs).back();
   if (spec.use.purpose == Purpose::predict) entry.outputs.push_back({output_name::kLogits, logits[name]});
   program.entries.push_back(std::move(entry));

@@ -48,8 +48,10 @@ struct ForwardSpec {
   int64_t samples = 1;                        ///< of a micro-batch
   uint64_t seed = 0;                          ///< of the run
   std::vector<double> balanced_weights = {};  ///< of each class; empty: not known, or not wanted
-  bool masks_documents = false;               ///< tokens attend to their own document only
-  bool given_statistics = false;              ///< training uses the running statistics of batch normalisation
+  /// What the network reads for bytes of images, by entry; empty: no noise is added.
+  std::map<std::string, PixelNumbers> pixels = {};
+  bool masks_documents = false;   ///< tokens attend to their own document only
+  bool given_statistics = false;  ///< training uses the running statistics of batch normalisation
   /// The prediction of the network that the loss learns from, for the same samples; null: it has none.
   std::shared_ptr<const Program> teacher = {};
   std::function<Reported()> reported;  ///< called after the loss is built, so that its errors come first

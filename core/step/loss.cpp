@@ -53,6 +53,8 @@ void add_loss(Program& program, const ForwardSpec& spec, Entry& entry, TensorId 
   if (spec.task.reads_masks) require_pixel_labels(spec, program, targets);
   targets.ignored_label = spec.loss->ignored_label();
   targets.balanced_weights = spec.balanced_weights;
+  if (const auto pixels = spec.pixels.find(entry.name); pixels != spec.pixels.end())
+    targets.pixels = &pixels->second;
   targets.teacher = of_teacher;
   const LossSums loss = task.build_loss(build, *spec.loss, logits, targets);
   entry.outputs.push_back({output_name::kLoss, loss.sum});

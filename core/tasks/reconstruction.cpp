@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/graph/ops/psnr.h"
 #include "core/tasks/table.h"
 
 namespace trainer {
 namespace {
+
+constexpr const char* kPsnr = "psnr";
 
 void check_reconstruction(const TaskContext& context) {
   if (context.input_kind != InputKind::pixels) {
@@ -27,6 +30,11 @@ void check_reconstruction(const TaskContext& context) {
     fail_at(context.origin_of("data.mix"),
             "mixes labels, and with loss.name: mse there are none; remove data.mix");
   }
+}
+
+TensorId build_psnr(Builder& build, TensorId output, const Targets& targets) {
+  const TensorId scale = pixel_constants(build.program(), build.entry().name, *targets.pixels).scale;
+  return build.emit<Psnr>({output, targets.values, targets.weights, scale});
 }
 
 /// The sample itself, as the network reads it: augmented and normalised. It is not copied, unless the network
@@ -49,12 +57,17 @@ class Reconstruction final : public Task {
   }
 
   const std::vector<Metric>& metrics() const override {
-    static const std::vector<Metric> none;
-    return none;
+    static const std::vector<Metric> table = {
+        {.name = kPsnr,
+         .help =
+             "mean over the samples of the peak signal-to-noise ratio in dB, where black is 0 and white 255",
+         .sums = {kPsnr},
+         .value = mean_of_samples}};
+    return table;
   }
   const std::vector<MetricSum>& sums() const override {
-    static const std::vector<MetricSum> none;
-    return none;
+    static const std::vector<MetricSum> table = {{kPsnr, build_psnr}};
+    return table;
   }
   int64_t classes(const Shape&) const override { return 0; }
 

@@ -15,6 +15,7 @@
 #include "core/base/variant.h"
 #include "core/graph/builder.h"
 #include "core/graph/names.h"
+#include "core/graph/pixel_numbers.h"
 #include "core/layers/loss.h"
 #include "core/tasks/metric.h"
 
@@ -73,11 +74,6 @@ struct PredictionRequest {
 struct Judgement {
   bool is_right = false;
   double certainty = 0;  ///< probability of what was predicted, or of the wrong class that is most certain
-};
-
-/// The numbers that the network reads for bytes, for each channel: scale * byte + offset.
-struct PixelNumbers {
-  std::vector<float> scale, offset;
 };
 
 /// What `predict --images` writes of a prediction.

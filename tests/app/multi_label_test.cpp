@@ -274,8 +274,9 @@ TEST_CASE(
   CHECK(given == Approx(without.at("loss").get<double>()).epsilon(1e-6));
   sets.refuse("train", noisy + "data.cache=device", 78,
               "data.cache: device does not support data.corruption");
-  sets.refuse("train", words + "'validation.metrics=[top1]'", 78,
-              "top1 is not measured with loss.name: mse, only the loss; set validation.metrics to []");
+  sets.refuse(
+      "train", words + "'validation.metrics=[top1]'", 78,
+      "top1 is not measured in reconstruction (loss.name: mse); set validation.metrics to some of: psnr");
 }
 
 }  // namespace trainer

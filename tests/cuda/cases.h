@@ -36,7 +36,9 @@ KernelCase differentiable(const std::string& name, const std::function<TensorId(
   row(add_gram_batch_norm_cases) \
   row(add_image_cases) \
   row(add_movement_cases) \
+  row(add_noise_cases) \
   row(add_norm_cases) \
+  row(add_psnr_cases) \
   row(add_random_cases) \
   row(add_sequence_cases) \
   row(add_optimizer_cases) \

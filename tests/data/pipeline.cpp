@@ -263,7 +263,7 @@ TEST_CASE("evaluation takes every sample once, in order, and pads the last batch
         const bool real = sample < size;
         CHECK(weights_of(batch)[row] == (real ? 1.0f : 0.0f));
         CHECK(labels_of(batch)[row] == (real ? sample % 10 : 0));
-        CHECK(sample_index_of(batch)[row] == row);
+        CHECK(sample_index_of(batch)[row] == (real ? sample : RowPlace::kPadding));
         const float* pixels = images_of(batch) + row * kPixels;
         CHECK(pixels[2] == Approx(real ? static_cast<double>(sample + 14) / 255 : 0).epsilon(1e-6));
         if (!real) CHECK(std::all_of(pixels, pixels + kPixels, [](float x) { return x == 0; }));

@@ -25,7 +25,7 @@ constexpr int64_t kRows = 4, kSamples = 24, kValidation = 18;
 const Shape kSample = {1, 8, 8};
 
 /// The transforms of these tests map bytes to the unit range.
-const PixelScales kScales = {.scale = {1.0f / 255}, .offset = {0.0f}};
+const PixelNumbers kScales = {.scale = {1.0f / 255}, .offset = {0.0f}};
 
 Network small_network() {
   return network_from(

@@ -77,7 +77,7 @@ TEST_CASE("steps with and without pad_channels are the same, with micro-batches 
       "{conv2d: {out_channels: 4, kernel_size: 3}}, flatten, {linear: 10}]}";
   const int64_t micro_batches = GENERATE(int64_t{1}, int64_t{2});
   const CopyingPlanner planner(4);
-  const PixelScales scales{.scale = {0.01f, 0.02f, 0.03f}, .offset = {-1, 0, 1}};
+  const PixelNumbers scales{.scale = {0.01f, 0.02f, 0.03f}, .offset = {-1, 0, 1}};
   check_same_as_without_planner(
       network, {.passes = {.pixels = {{entry_name::kTrainStep, scales}, {entry_name::kEvaluate, scales}},
                            .planner = &planner},

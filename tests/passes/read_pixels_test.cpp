@@ -9,8 +9,8 @@ using namespace trainer;
 
 namespace {
 
-const PixelScales kTraining = {.scale = {1, 2, 3}, .offset = {0, 0, 0}},
-                  kEvaluation = {.scale = {4, 5, 6}, .offset = {1, 1, 1}};
+const PixelNumbers kTraining = {.scale = {1, 2, 3}, .offset = {0, 0, 0}},
+                   kEvaluation = {.scale = {4, 5, 6}, .offset = {1, 1, 1}};
 
 /// Two entries that read images: by a convolution and as they are, by a convolution alone.
 Draft draft() {

@@ -26,9 +26,11 @@
   row(add_loss_scale) \
   row(add_matmul) \
   row(add_movement) \
+  row(add_noise) \
   row(add_optimizer) \
   row(add_pooling) \
   row(add_positions) \
+  row(add_psnr) \
   row(add_quantized) \
   row(add_rearrange) \
   row(add_resample) \

@@ -14,12 +14,8 @@ struct DropoutSettings {
   uint64_t key = 0;
 
   void describe(AttributeVisitor& visit) const;
-  TRAINER_HD static Words counter(int64_t four_elements, int32_t sample, int32_t step) {
-    return {{static_cast<uint32_t>(four_elements), static_cast<uint32_t>(four_elements >> 32),
-             static_cast<uint32_t>(sample), static_cast<uint32_t>(step)}};
-  }
   TRAINER_HD Words block(int64_t four_elements, int32_t sample, int32_t step) const {
-    return philox(key, counter(four_elements, sample, step));
+    return philox(key, element_counter(four_elements, sample, step));
   }
   TRAINER_HD bool drops(uint32_t word) const { return uniform(word) < static_cast<float>(p); }
   TRAINER_HD float kept() const { return static_cast<float>(1.0 / (1.0 - p)); }
