@@ -157,8 +157,8 @@ TEST_CASE("a corruption moves no pixel, and its parameters are checked at their 
     check_corruption(list, {1, 8, 8}, diagnostics);
     return diagnostics.problems();
   };
-  for (const char* name : {"gaussian_noise", "gaussian", "median", "color_jitter", "cutout", "random_erasing",
-                           "equalize", "autocontrast"}) {
+  for (const char* name : {"gaussian_noise", "gaussian", "median", "bilateral", "color_jitter", "cutout",
+                           "random_erasing", "equalize", "autocontrast"}) {
     TransformList list;
     list.push_back(make_transform(name));
     INFO(name);

@@ -24,6 +24,7 @@ using Pixels = std::vector<uint8_t>;
 /// Images of the fixture, which holds them as numbers.
 class Images {
  public:
+  explicit Images(const std::string& fixture = "transforms") : fixture_(fixture) {}
   Image image(const std::string& name) const {
     const Shape& shape = fixture_.shape(name);
     Image image;
@@ -36,10 +37,10 @@ class Images {
     return {values.begin(), values.end()};
   }
   bool has(const std::string& name) const { return fixture_.has(name); }
-  double number(const std::string& name) const { return fixture_.values(name)[0]; }
+  double number(const std::string& name, size_t place = 0) const { return fixture_.values(name)[place]; }
 
  private:
-  Fixture fixture_{"transforms"};
+  Fixture fixture_;
 };
 
 /// Equal pixel by pixel, except for `off_by_one` of them, with a number on the other side of a step.
@@ -124,8 +125,23 @@ TEST_CASE("filters against noise compute what torchvision and PIL compute") {
   }
 }
 
+TEST_CASE("the bilateral filter is OpenCV's, of greys and of colours") {
+  const Images images("filters");
+  for (int i = 0; i < 4; ++i) {
+    const std::string sigmas = fmt::format("sigmas.{}", i);
+    const auto bilateral = make_transform("bilateral");
+    set(*bilateral, "sigma_color", images.number(sigmas));
+    set(*bilateral, "sigma_space", images.number(sigmas, 1));
+    for (const std::string name : {"grey", "color"}) {
+      INFO(name << ", sigmas " << images.number(sigmas) << " and " << images.number(sigmas, 1));
+      check_same(applied(*bilateral, images.image(name), 0).pixels,
+                 images.pixels(fmt::format("bilateral.{}.{}", name, i)), 3);
+    }
+  }
+}
+
 TEST_CASE("filters work on images wider than their blocks, down to a single pixel") {
-  for (const char* name : {"median", "gaussian"}) {
+  for (const char* name : {"median", "gaussian", "bilateral"}) {
     const auto filter = make_transform(name);
     CHECK(!filter->is_random());
     for (const auto& [height, width] : {std::pair<int64_t, int64_t>{1, 1}, {1, 200}, {130, 2}, {7, 129}}) {
@@ -136,7 +152,7 @@ TEST_CASE("filters work on images wider than their blocks, down to a single pixe
   // A ramp is its own median and blur away from its ends, in every block alike.
   Image ramp = filled(1, 6, 250, 0);
   for (size_t i = 0; i < ramp.pixels.size(); ++i) ramp.pixels[i] = static_cast<uint8_t>(i % 250);
-  for (const char* name : {"median", "gaussian"}) {
+  for (const char* name : {"median", "gaussian", "bilateral"}) {
     const Image filtered = applied(*make_transform(name), ramp, 0);
     for (size_t y = 0; y < 6; ++y) {
       for (size_t x = 3; x < 247; ++x) REQUIRE(filtered.pixels[y * 250 + x] == x);

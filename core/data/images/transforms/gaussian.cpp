@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/multiversion.h"
+#include "core/data/images/transforms/reflect.h"
 #include "core/data/images/transforms/table.h"
 
 namespace trainer {
@@ -14,13 +15,6 @@ namespace {
 
 constexpr int64_t kMostSigma = 20, kMostRadius = 3 * kMostSigma;
 constexpr int64_t kBlock = 128;  // columns done together, so that sums over rows fit into a small array
-
-/// The place that reflection at the edges leads to, without repeating the edge.
-int64_t reflect(int64_t i, int64_t size) {
-  if (size == 1) return 0;
-  while (i < 0 || i >= size) i = i < 0 ? -i : 2 * (size - 1) - i;
-  return i;
-}
 
 /// exp(-x^2 / (2 sigma^2)) for |x| up to the radius, with sum 1; beyond 3 sigma is 0.3 % of it.
 struct Bell {

@@ -8,6 +8,7 @@ const Registry<Transform>& transforms() {
       {"auto_augment", "AutoAugment: one of 25 pairs of operations, learned for a data set",
        make_auto_augment},
       {"autocontrast", "spreads each channel's values over 0 to 255", make_autocontrast},
+      {"bilateral", "smooths within edges: a mean of neighbours of similar colour", make_bilateral},
       {"center_crop", "crops the centre", make_center_crop},
       {"color_jitter", "changes brightness, contrast, saturation and hue by random amounts, in random order",
        make_color_jitter},

@@ -13,6 +13,7 @@ const Registry<Transform>& transforms();
 
 std::unique_ptr<Transform> make_auto_augment();
 std::unique_ptr<Transform> make_autocontrast();
+std::unique_ptr<Transform> make_bilateral();
 std::unique_ptr<Transform> make_center_crop();
 std::unique_ptr<Transform> make_color_jitter();
 std::unique_ptr<Transform> make_cutout();
