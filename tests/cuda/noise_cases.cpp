@@ -12,7 +12,7 @@ namespace trainer {
 void add_noise_cases(std::vector<KernelCase>& cases) {
   const noise::Rule gaussian = noise::Gaussian{.std = 25, .clips = false},
                     clipped = noise::Gaussian{.std = 90}, salt = noise::SaltAndPepper{.share = 0.4};
-  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 1, 31, 1}, Shape{3, 3, 7, 5}, Shape{2, 1, 33, 31}}) {
+  for (const Shape& shape : {Shape{2, 1, 1, 2}, Shape{5, 1, 31, 1}, Shape{3, 3, 7, 5}, Shape{2, 1, 33, 31}}) {
     for (const noise::Rule& rule : {gaussian, clipped, salt}) {
       for (const bool steps : {false, true}) {
         const std::string name = Noise(rule, 0).name().data();
