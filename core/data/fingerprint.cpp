@@ -11,6 +11,7 @@ namespace trainer {
 std::optional<std::string> fingerprint_difference(const Fingerprint& there, const Fingerprint& here) {
   using fingerprint_name::kClasses;
   using fingerprint_name::kContents;
+  using fingerprint_name::kExcluded;
   using fingerprint_name::kGroups;
   using fingerprint_name::kLabels;
   using fingerprint_name::kNames;
@@ -34,6 +35,7 @@ std::optional<std::string> fingerprint_difference(const Fingerprint& there, cons
                                    {kLabels, "labels"},
                                    {kWeights, "weights"},
                                    {kGroups, "groups (data.split_by)"},
+                                   {kExcluded, "excluded samples (data.exclude)"},
                                    {kContents, "contents"}}) {
     if (differs(name)) found.push_back(fmt::format("other {}", text));
   }

@@ -20,6 +20,7 @@ constexpr const char* kClasses = "classes";      ///< the names
 constexpr const char* kLabels = "labels";        ///< of all samples
 constexpr const char* kGroups = "groups";        ///< of all samples, which data.split_by keeps together
 constexpr const char* kWeights = "weights";      ///< of all samples, by which training draws them
+constexpr const char* kExcluded = "excluded";    ///< the numbers of those that data.exclude leaves out
 constexpr const char* kNames = "names";          ///< of the samples' files, below the folder of all
 constexpr const char* kContents = "contents";    ///< bytes of a few samples, spread over all
 }  // namespace fingerprint_name

@@ -79,6 +79,8 @@ class DataFormat : public Component {
   virtual void use_preparation(const std::string& /*stored*/) const {}
   /// Reports errors in its own keys.
   virtual void check(const OriginOf& /*origin_of*/, Diagnostics& /*diagnostics*/) const {}
+  /// Whether samples have names of their own, the paths of their files.
+  virtual bool names_samples() const { return false; }
   /// Opens a split's samples as they are stored; with data.val_fraction, images of both splits.
   virtual std::unique_ptr<DataSource> open(const DataSection& section,
                                            const SourceRequest& request) const = 0;

@@ -77,6 +77,15 @@ void DataSection::declare(Fields& fields) {
       .at_least(0)
       .below(1);
   fields
+      .add("exclude", &exclude,
+           "a file that names samples to leave out, one on each line: `train NAME` or `val NAME`, the path "
+           "of an image "
+           "below its folder or, in other formats, the sample's number from 0; `trainer data check --write` "
+           "writes it. "
+           "With val_fraction all are of `train`, and the others stay on their side")
+      .left_to_samples()
+      .absent_as("null");
+  fields
       .add("error_budget", &error_budget,
            "percent of a split's samples that may be unreadable; each is replaced by the next readable one")
       .at_least(0)
@@ -165,6 +174,11 @@ void DataSection::check(InputKind kind, const Shape& shape, const Value& resolve
                 fmt::format("is for {}, and the samples are {}; remove it", other->name(), rows(kind).name()),
                 origin_of, diagnostics);
   }
+  if (exclude && exclude->empty())
+    diagnostics.error(origin_of("data.exclude"), "must be the path of a file, got ''");
+  if (exclude && kind != InputKind::pixels)
+    diagnostics.error(origin_of("data.exclude"),
+                      fmt::format("names images, and the samples are {}; remove it", rows(kind).name()));
   rows(kind).check(*this, shape, origin_of, diagnostics);
   if (shuffle->blocks().any() && images.sample_weights)
     diagnostics.error(

@@ -26,6 +26,7 @@ struct DataSection {
   double val_fraction = 0;                   ///< of the samples of `train`; 0: `val` names them
   int64_t folds = 0, fold = 0;               ///< of the samples of `train`, one for validation; 0: no folds
   std::optional<std::string> split_by;       ///< a column: samples with the same value stay together
+  std::optional<FilePath> exclude;           ///< a file that names samples to leave out (core/data/exclude.h)
   double error_budget = 0.1;                 ///< percent of a split's samples
   std::optional<AutoCount> workers = AutoCount{};
   int64_t prefetch = 2;

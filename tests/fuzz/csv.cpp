@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/data/exclude.h"
 #include "core/data/images/label_file.h"
 #include "core/data/images/sample_weights.h"
 
@@ -79,6 +80,16 @@ void check_weights(const std::string& text) {
   if (weights.size() != 2 || !(weights[0] >= 0) || !(weights[1] >= 0)) std::abort();
 }
 
+/// Samples to exclude, of twelve with or without names: ends the process if they are no numbers of samples.
+void check_excluded(const std::string& text) {
+  trainer::StoredSamples samples{.split = trainer::Split::val, .size = 12};
+  if (text.size() % 2 == 0) samples.name = [](int64_t index) { return std::to_string(index) + " x.png"; };
+  const std::vector<int64_t> found = trainer::parse_excluded(text, "x.csv", samples);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] < 0 || found[i] >= 12 || (i > 0 && found[i] <= found[i - 1])) std::abort();
+  }
+}
+
 void expect_refusal(const trainer::Error& error) {
   if (error.code() != trainer::ExitCode::data) std::abort();
   if (!std::string(error.what()).starts_with("x.csv:")) std::abort();
@@ -100,6 +111,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   try {
     check_weights({reinterpret_cast<const char*>(data), size});
+  } catch (const trainer::Error& error) {
+    expect_refusal(error);
+  }
+  try {
+    check_excluded({reinterpret_cast<const char*>(data), size});
   } catch (const trainer::Error& error) {
     expect_refusal(error);
   }

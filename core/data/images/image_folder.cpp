@@ -136,6 +136,7 @@ class ImageFolderFormat final : public DataFormat {
 
   std::vector<InputKind> kinds() const override { return {InputKind::pixels}; }
   std::optional<Shape> shape() const override { return kImageShape; }
+  bool names_samples() const override { return true; }
   bool gives_label_sets() const override { return labels_.has_value(); }
   bool reads_masks() const override { return masks_.any(); }
   bool takes_groups() const override { return true; }

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
+#include "core/base/printable.h"
+#include "core/data/exclude.h"
 #include "core/data/formats.h"
 #include "core/data/images/sample_weights.h"
 #include "core/data/images/subset.h"
@@ -103,6 +106,35 @@ std::vector<int64_t> samples_of_split(const DataSection& section, const SourceRe
   return chosen_samples(size, std::move(by), section.split_choice(request.split, request.seed));
 }
 
+/// The stored samples that data.exclude leaves out. `source`: the images, needed if they have names.
+std::vector<int64_t> excluded_samples(const DataSection& section, const SourceRequest& request, int64_t size,
+                                      const ImageSource* source) {
+  if (!section.exclude) return {};
+  StoredSamples samples{
+      .split = stored_in(section, request.split), .size = size, .has_val_file = !section.divides_train()};
+  if (section.chosen_format().names_samples())
+    samples.name = [source](int64_t index) { return source->sample_name(index); };
+  return read_excluded(section.exclude->resolved, samples);
+}
+
+/// Without those that are excluded. Throws Error (exit 65) if none is left.
+std::vector<int64_t> without_excluded(const DataSection& section, const SourceRequest& request,
+                                      const std::vector<int64_t>& samples,
+                                      const std::vector<int64_t>& excluded) {
+  std::vector<int64_t> left = left_of(samples, excluded);
+  if (left.empty())
+    throw Error(ExitCode::data,
+                fmt::format("{} (data.exclude) leaves no sample for {}", one_line(section.exclude->resolved),
+                            request.split == Split::train ? "training" : "validation"));
+  return left;
+}
+
+std::vector<int64_t> all_samples(int64_t size) {
+  std::vector<int64_t> samples(static_cast<size_t>(size));
+  std::iota(samples.begin(), samples.end(), int64_t{0});
+  return samples;
+}
+
 /// A network that was trained on one range would see another.
 void check_windows(const ImageKind& images, const OriginOf& origin_of, Diagnostics& diagnostics) {
   const PixelWindow *augment = pixel_window(images.augment),
@@ -186,11 +218,16 @@ std::unique_ptr<DataSource> ImageKind::take_split(std::unique_ptr<DataSource> so
                                                   const ErrorBudget* budget) const {
   std::unique_ptr<ImageSource> images = as_images(std::move(source));
   std::vector<double> weights;
-  if (section.divides_train()) {
-    std::vector<int64_t> samples = samples_of_split(
-        section, request, images->size(), {labels_of(*images), label_sets_of(*images), groups_of(*images)});
+  if (section.divides_train() || section.exclude) {
+    std::vector<int64_t> samples =
+        !section.divides_train()
+            ? all_samples(images->size())
+            : samples_of_split(section, request, images->size(),
+                               {labels_of(*images), label_sets_of(*images), groups_of(*images)});
+    std::vector<int64_t> excluded = excluded_samples(section, request, images->size(), images.get());
+    if (section.exclude) samples = without_excluded(section, request, samples, excluded);
     if (budget != nullptr) weights = weights_for(*this, request, *images, &samples);
-    images = take_samples(std::move(images), std::move(samples));
+    images = take_samples(std::move(images), std::move(samples), std::move(excluded));
   } else if (budget != nullptr) {
     weights = weights_for(*this, request, *images, nullptr);
   }
@@ -205,10 +242,23 @@ SourceInfo ImageKind::take_split(const SourceInfo& info, const DataSection& sect
   // The weights, and their sums for the draw.
   if (sample_weights && request.split == Split::train)
     part.resident_bytes += 2 * info.size * static_cast<int64_t>(sizeof(double));
-  if (!section.divides_train()) return part;
-  const std::vector<int64_t> samples =
-      samples_of_split(section, request, info.size, {info.labels, info.label_sets, info.groups});
+  if (!section.divides_train() && !section.exclude) return part;
+  std::vector<int64_t> samples =
+      !section.divides_train()
+          ? all_samples(info.size)
+          : samples_of_split(section, request, info.size, {info.labels, info.label_sets, info.groups});
+  if (section.exclude) {
+    const std::unique_ptr<DataSource> named =
+        section.chosen_format().names_samples() ? section.chosen_format().open(section, request) : nullptr;
+    const std::vector<int64_t> excluded =
+        excluded_samples(section, request, info.size, named ? &as_images(*named) : nullptr);
+    samples = without_excluded(section, request, samples, excluded);
+    part.resident_bytes += static_cast<int64_t>(excluded.size() * sizeof(int64_t));
+  }
   part.label_sets = {};
+  if (!section.divides_train() && info.label_sets.size() > 0) {
+    for (const int64_t sample : samples) part.label_sets.add(info.label_sets[static_cast<size_t>(sample)]);
+  }
   part.size = static_cast<int64_t>(samples.size());
   for (auto* numbers : {&part.labels, &part.groups}) {
     if (numbers->empty()) continue;
@@ -216,7 +266,8 @@ SourceInfo ImageKind::take_split(const SourceInfo& info, const DataSection& sect
     numbers->clear();
     for (const int64_t sample : samples) numbers->push_back(all[static_cast<size_t>(sample)]);
   }
-  if (request.split == Split::val) part.skipped = {};  // training names them, as both have one folder
+  if (section.divides_train() && request.split == Split::val)
+    part.skipped = {};  // training names them, as both have one folder
   part.resident_bytes += part.size * static_cast<int64_t>(sizeof(int64_t));
   return part;
 }

@@ -28,6 +28,11 @@ std::span<const int32_t> ImageSource::label_set(const Image&) const {
   throw std::logic_error("this source has one label for each image");
 }
 
+std::string ImageSource::exclude_name(int64_t index) const {
+  std::string name = sample_name(index);
+  return name.empty() ? std::to_string(index) : name;
+}
+
 std::vector<int32_t> labels_of(const ImageSource& source) {
   std::vector<int32_t> labels;
   if (source.has_label_sets() || !source.label_of(0)) return labels;

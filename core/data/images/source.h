@@ -39,6 +39,9 @@ class ImageSource : public DataSource {
 
   /// The path of a sample's own file below the folder of all; empty if it has none.
   virtual std::string sample_name(int64_t /*index*/) const { return ""; }
+  /// How a file of data.exclude names a sample: by that path or, without one, by its number, before
+  /// data.val_fraction.
+  virtual std::string exclude_name(int64_t index) const;
   /// A sample's label, if it is known without reading the sample.
   virtual std::optional<int32_t> label_of(int64_t /*index*/) const { return std::nullopt; }
   /// A sample's group, if data.split_by gives one.

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/subset.h"
 
+#include <fmt/format.h>
+
+#include <span>
 #include <utility>
+
+#include "core/base/checksum.h"
 
 namespace trainer {
 namespace {
 
 class SubsetSource final : public ImageSource {
  public:
-  SubsetSource(std::unique_ptr<ImageSource> source, std::vector<int64_t> samples)
-      : source_(std::move(source)), samples_(std::move(samples)) {}
+  SubsetSource(std::unique_ptr<ImageSource> source, std::vector<int64_t> samples,
+               std::vector<int64_t> excluded)
+      : source_(std::move(source)), samples_(std::move(samples)), excluded_(std::move(excluded)) {
+    samples_.shrink_to_fit();  // they stay for the whole run
+    excluded_.shrink_to_fit();
+  }
 
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
   Shape sample_shape() const override { return source_->sample_shape(); }
@@ -26,11 +35,22 @@ class SubsetSource final : public ImageSource {
   std::vector<std::string> class_names() const override { return source_->class_names(); }
   std::string sample_file(int64_t index) const override { return source_->sample_file(sample(index)); }
   std::optional<int32_t> label_of(int64_t index) const override { return source_->label_of(sample(index)); }
-  Fingerprint fingerprint() const override { return source_->fingerprint(); }
+  std::string exclude_name(int64_t index) const override { return source_->exclude_name(sample(index)); }
+  /// Of the whole without the excluded samples.
+  Fingerprint fingerprint() const override {
+    Fingerprint found = source_->fingerprint();
+    if (excluded_.empty()) return found;
+    found[fingerprint_name::kSamples] =
+        std::to_string(source_->size() - static_cast<int64_t>(excluded_.size()));
+    found[fingerprint_name::kExcluded] =
+        fmt::format("{:016x}", checksum(std::as_bytes(std::span(excluded_))));
+    return found;
+  }
   bool is_encoded() const override { return source_->is_encoded(); }
   void read_encoded(int64_t index, Image& into) const override { source_->read_encoded(sample(index), into); }
   int64_t resident_bytes() const override {
-    return source_->resident_bytes() + static_cast<int64_t>(samples_.capacity() * sizeof(int64_t));
+    return source_->resident_bytes() +
+           static_cast<int64_t>((samples_.capacity() + excluded_.capacity()) * sizeof(int64_t));
   }
   void check_labels(const AllowedLabels& allowed) const override { source_->check_labels(allowed); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
@@ -45,13 +65,14 @@ class SubsetSource final : public ImageSource {
   int64_t sample(int64_t index) const { return samples_[static_cast<size_t>(index)]; }
 
   std::unique_ptr<ImageSource> source_;
-  std::vector<int64_t> samples_;
+  std::vector<int64_t> samples_, excluded_;
 };
 
 }  // namespace
 
-std::unique_ptr<ImageSource> take_samples(std::unique_ptr<ImageSource> source, std::vector<int64_t> samples) {
-  return std::make_unique<SubsetSource>(std::move(source), std::move(samples));
+std::unique_ptr<ImageSource> take_samples(std::unique_ptr<ImageSource> source, std::vector<int64_t> samples,
+                                          std::vector<int64_t> excluded) {
+  return std::make_unique<SubsetSource>(std::move(source), std::move(samples), std::move(excluded));
 }
 
 }  // namespace trainer
