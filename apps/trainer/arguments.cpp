@@ -74,6 +74,33 @@ void add_packing_options(CLI::App& pack, Arguments& arguments) {
       ->excludes(quality);
 }
 
+void add_check_command(CLI::App& data, Arguments& arguments) {
+  CLI::App* check = data.add_subcommand("check", "find samples that are wrong or twice in the data");
+  check->add_option("--config,-c", arguments.config, "the recipe, a YAML file")->type_name("FILE");
+  check->add_option("overrides", arguments.overrides, "section.key=value: overrides one key of the recipe")
+      ->type_name("KEY=VALUE");
+  make_count(
+      *check->add_option("--distance", arguments.check.distance,
+                         "most of 64 bits in which the hashes of images that look alike differ (default: 4)"),
+      0, 16);
+  make_count(
+      *check->add_option("--suspects", arguments.check.suspects,
+                         "list this many samples whose label is least probable under networks that did not "
+                         "train on them"),
+      1, 2147483647);
+  check
+      ->add_option(
+          "--run", arguments.check.runs,
+          "the directory of a trained run, whose validation samples are judged; several runs, each with "
+          "another validation split, judge all samples (may be repeated); without --config its recipe is "
+          "checked")
+      ->allow_extra_args(false)
+      ->type_name("DIRECTORY");
+  check->add_option("--write", arguments.out, "file for data.exclude that names the samples to leave out")
+      ->type_name("FILE");
+  check->add_flag("--json", arguments.json, "print all that was found as JSON");
+}
+
 void add_data_commands(CLI::App& data, Arguments& arguments) {
   data.require_subcommand(1);
   CLI::App* stats =
@@ -82,6 +109,7 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
   stats->add_flag("--time", arguments.time,
                   "only measure how many training samples one core decodes and augments in a second");
   stats->add_flag("--json", arguments.json, "print the report as JSON");
+  add_check_command(data, arguments);
   CLI::App* pack = data.add_subcommand(
       "pack", "copy the samples of a split into a record file, or into tar files of webdataset");
   add_recipe(*pack, arguments);
@@ -405,6 +433,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   if (app.got_subcommand("slurm")) arguments.command = Arguments::Command::slurm;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
+  if (app.get_subcommand("data")->got_subcommand("check")) arguments.command = Arguments::Command::data_check;
   if (app.get_subcommand("data")->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
   if (app.get_subcommand("data")->got_subcommand("tokenize"))
     arguments.command = Arguments::Command::data_tokenize;

@@ -87,6 +87,13 @@ struct PruneArguments {
   std::vector<std::string> except;  ///< patterns of names
 };
 
+/// Options of `data check` besides the recipe.
+struct CheckArguments {
+  int64_t distance = 4;           ///< most bits in which hashes of images that look alike differ
+  int64_t suspects = 0;           ///< 0: none are looked for
+  std::vector<std::string> runs;  ///< directories
+};
+
 /// Options of `slurm` besides the recipe.
 struct SlurmArguments {
   int64_t nodes = 1;
@@ -117,6 +124,7 @@ struct Arguments {
     schema,
     doctor,
     data_stats,
+    data_check,
     data_pack,
     data_tokenize,
     inspect,
@@ -148,13 +156,13 @@ struct Arguments {
   bool time = false;                  ///< data stats: measure that number
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
-  bool json = false;    ///< plan, time, eval, data stats, inspect, runs, runs compare, doctor
+  bool json = false;    ///< plan, time, eval, data stats, data check, inspect, runs, runs compare, doctor
   bool strict = false;  ///< doctor
-  /// The file to write: data pack: the record or shard, or a folder for several; data tokenize: the shard, or
-  /// a folder for several; doctor: the description of the GPU; predict: the lines, empty for the standard
-  /// output; init: the recipe, empty for the path's name in the working directory; report: the page, empty
-  /// for report.html in the run's directory; import: the safetensors file; export: the model; prune: the
-  /// directory of the smaller network.
+  /// The file to write: data pack: the record or shard, or a folder for several; data check: what to exclude,
+  /// empty for none; data tokenize: the shard, or a folder for several; doctor: the description of the GPU;
+  /// predict: the lines, empty for the standard output; init: the recipe, empty for the path's name in the
+  /// working directory; report: the page, empty for report.html in the run's directory; import: the
+  /// safetensors file; export: the model; prune: the directory of the smaller network.
   std::string out;
   std::string split = "train";           ///< data pack, data tokenize, predict: "train" or "val"
   int64_t shard_tokens = 0;              ///< data tokenize: most tokens of a shard; 0: the command's default
@@ -180,6 +188,7 @@ struct Arguments {
   ExportArguments exported;
   QuantizeArguments quantize;
   PruneArguments prune;
+  CheckArguments check;
   std::vector<std::string> renames;  ///< import: "OLD=NEW"
   bool list = false;                 ///< import: print the tensors instead
   std::string

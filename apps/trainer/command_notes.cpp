@@ -118,6 +118,12 @@ const std::map<std::string, Notes>& all_notes() {
       {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
       {"doctor", {"", "trainer doctor --read images\ntrainer doctor --device-json gpu.json", {69, 71, 74}}},
       {"data", {"", "trainer data stats --config resnet.yaml", {65, 71, 74, 78}}},
+      {"data check",
+       {"Reads every image once. Keep the file of --write with the recipe, and edit it: each line names one "
+        "sample.",
+        "trainer data check --config resnet.yaml --write exclude.txt\n"
+        "trainer data check --run runs/fold0 --run runs/fold1 --suspects 200 --json",
+        {65, 70, 71, 74, 75, 78}}},
       {"data stats",
        {"",
         "trainer data stats --config resnet.yaml --json\n"

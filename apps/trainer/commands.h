@@ -23,6 +23,7 @@ int sweep_command(const Arguments& arguments);
 int slurm_command(const Arguments& arguments);
 int layers_command(const Arguments& arguments);
 int data_stats_command(const Arguments& arguments);
+int data_check_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);
 int data_tokenize_command(const Arguments& arguments);
 int schema_command(const Arguments& arguments);

@@ -62,6 +62,8 @@ int run(int argc, char** argv) {
       return layers_command(*arguments);
     case Arguments::Command::data_stats:
       return data_stats_command(*arguments);
+    case Arguments::Command::data_check:
+      return data_check_command(*arguments);
     case Arguments::Command::data_pack:
       return data_pack_command(*arguments);
     case Arguments::Command::data_tokenize:

@@ -80,7 +80,7 @@ std::vector<Strings> all_commands() {
 
 TEST_CASE("words of a command line are completed: commands, options and their values") {
   CHECK(completions({"pl"}) == Strings{"none", "plan"});
-  CHECK(completions({"data", ""}) == Strings{"none", "stats", "pack", "tokenize"});
+  CHECK(completions({"data", ""}) == Strings{"none", "stats", "check", "pack", "tokenize"});
   CHECK(completions({"plan", "--du"}) == Strings{"none", "--dump-config", "--dump"});
   CHECK(completions({"--prof"}) == Strings{"none", "--profile"});  // of `train`, which may be omitted
   CHECK(completions({"--vers"}) == Strings{"none", "--version"});

@@ -66,24 +66,13 @@ struct Sums {
   }
 };
 
-/// Whole images, seen through a window.
-class WindowedView final : public ViewChooser {
- public:
-  explicit WindowedView(const PixelWindow* window) : window_(window) {}
-  View choose(int64_t height, int64_t width) const override { return View::whole(height, width); }
-  const PixelWindow* pixel_window() const override { return window_; }
-
- private:
-  const PixelWindow* window_;
-};
-
 void read_range(const ImageSource& source, const PixelWindow* window, int64_t begin, int64_t end,
                 Sums& sums) {
   Image image;
   try {
     for (int64_t i = begin; i < end; ++i) {
       try {
-        window == nullptr ? source.read(i, image) : source.read_view(i, WindowedView(window), image);
+        window == nullptr ? source.read(i, image) : source.read_view(i, WholeView(window), image);
         sums.add(image);
         if (source.has_masks()) {
           sums.add_mask(image.mask, *source.ignored_pixel());

@@ -50,11 +50,15 @@ class ViewChooser {
   virtual const PixelWindow* pixel_window() const = 0;
 };
 
-/// The whole image as it is.
+/// The whole image as it is, perhaps seen through a window, which must outlive it.
 class WholeView final : public ViewChooser {
  public:
+  explicit WholeView(const PixelWindow* window = nullptr) : window_(window) {}
   View choose(int64_t height, int64_t width) const override { return View::whole(height, width); }
-  const PixelWindow* pixel_window() const override { return nullptr; }
+  const PixelWindow* pixel_window() const override { return window_; }
+
+ private:
+  const PixelWindow* window_;
 };
 
 }  // namespace trainer
