@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/base/printable.h"
+#include "core/data/file_pattern.h"
 #include "core/data/formats.h"
 #include "core/data/subset.h"
 #include "core/data/tables/source.h"
-#include "core/data/tokens/file_pattern.h"
 
 namespace trainer {
 namespace {
