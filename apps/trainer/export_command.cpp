@@ -59,7 +59,7 @@ Arguments with_length(const Arguments& arguments, const Recipe& recipe) {
   const int64_t length = arguments.exported.length;
   if (length == 0) return longer;
   if (recipe.model.kind() != InputKind::tokens)
-    refuse_export("--length is for networks that read tokens, and this one reads images; leave it out");
+    refuse_export("--length is for networks that read tokens, and this one reads none; leave it out");
   longer.overrides.push_back(fmt::format("model.input=[{}]", length));
   try {
     forward_program(RunSpec(named_recipe(longer)), {.purpose = Purpose::predict});
@@ -85,7 +85,7 @@ std::optional<ByteScales> bytes_of(const Recipe& recipe, const ExportArguments& 
   if (!wanted.reader.empty())
     refuse_export("--input bytes needs a Cast, which hls4ml 1.3.0 does not take; leave it out");
   if (recipe.model.kind() != InputKind::pixels)
-    refuse_export("--input bytes is for networks that read images, and this one reads tokens; leave it out");
+    refuse_export("--input bytes is for networks that read images, and this one reads none; leave it out");
   PixelMap map = pixel_map(recipe.data.images.transform_list(Split::val), recipe.model.input[0]);
   return ByteScales{.scale = std::move(map.scale), .offset = std::move(map.offset)};
 }
@@ -208,6 +208,11 @@ int export_command(const Arguments& arguments) {
   if (const std::string remark = weights.prefix_remark(); !remark.empty())
     print_warning(fmt::format("{}: {}", one_line(trained.files.model.string()), remark));
   write_model(made, weights, path, trained.files.model, signals);
+  if (spec.recipe().model.kind() == InputKind::features)
+    print_warning(
+        fmt::format("the model reads prepared rows: the metadata `table` of {} has their scales and "
+                    "categories, and the unit of its outputs",
+                    one_line(trained.files.model.string())));
   return 0;
 }
 

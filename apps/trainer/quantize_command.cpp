@@ -40,10 +40,10 @@ constexpr const char* kDisabled = "prepare_weights";  // products are timed with
 /// Refuses networks that have no products in 8 bits yet. Throws Error (exit 78).
 void check_network_kind(const Recipe& recipe) {
   if (recipe.model.kind() == InputKind::pixels) return;
-  fail_at(
-      recipe.origin_of("model.input"),
-      "networks of tokens are not quantised yet, not even their weights alone; quantize is for networks of "
-      "images");
+  fail_at(recipe.origin_of("model.input"),
+          fmt::format("networks of {} are not quantised yet, not even their weights alone; quantize is for "
+                      "networks of images",
+                      recipe.model.input_kind));
 }
 
 /// Samples of a batch, for which products are timed too.

@@ -191,7 +191,8 @@ ExportedProgram ProgramExport::run() {
     for (const TensorId id : node.inputs) ++readers_[id];
   }
   for (const Tensor& tensor : program_.tensors) graph_.reserve(tensor.name);
-  for (const char* name : {input_name::kImages, input_name::kTokens}) {
+  for (const char* name :
+       {input_name::kImages, input_name::kTokens, input_name::kFeatures, input_name::kCategories}) {
     const TensorId id = program_.find(name);
     if (id == kNone) continue;
     samples_ = program_.spec(id).shape[0];

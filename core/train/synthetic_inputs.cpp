@@ -14,9 +14,9 @@ int32_t draw_below(RandomStream& random, int64_t bound) {
   return static_cast<int32_t>(random.next_word() % static_cast<uint64_t>(bound));
 }
 
-/// Images within the range that normalisation gives; targets of 0 and 1.
+/// Images and numbers within the range that scaling gives; targets of 0 and 1.
 float made_up_number(std::string_view name, RandomStream& random, const SyntheticBounds& bounds) {
-  if (name == input_name::kImages || name == input_name::kCleanImages)
+  if (name == input_name::kImages || name == input_name::kCleanImages || name == input_name::kFeatures)
     return 2 * uniform(random.next_word()) - 1;
   if (name == input_name::kTargets) return static_cast<float>(random.next_word() & 1u);
   if (name == input_name::kMixWeights) return uniform(random.next_word());
@@ -30,7 +30,7 @@ int32_t made_up_integer(std::string_view name, int64_t place, RandomStream& rand
   if (name == input_name::kLabels || name == input_name::kOtherLabels)
     return draw_below(random, bounds.classes);
   if (name == input_name::kSampleIndex) return static_cast<int32_t>(place);
-  if (name == input_name::kDocumentStart) return 0;
+  if (name == input_name::kDocumentStart || name == input_name::kCategories) return 0;
   throw std::logic_error("no made-up integers for the input " + std::string(name));
 }
 
