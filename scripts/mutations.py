@@ -73,8 +73,6 @@ MUTATIONS = {
     # Samples in shards, and their order.
     "blocks_begin_at_zero": ("core/data/order.cpp", "return {static_cast<int64_t>(number % static_cast<uint64_t>(size)), size / blocks.block};",
                              "return {static_cast<int64_t>(number % 1), size / blocks.block};", "test_data", "*order by blocks*"),
-    "blocks_of_one_window_more": ("core/data/order.cpp", "const int64_t first_block = window * blocks.window,",
-                                  "const int64_t first_block = window * (blocks.window - 1),", "test_data", "*order by blocks*"),
     "change_of_a_shard_unseen": ("core/data/images/shard_format.cpp", "set_->require_unchanged(sample);", "", "test_data", "shards that have*"),
     "index_of_another_time": ("core/data/images/shard_set.cpp", "path, stamp.bytes, stamp.modified);", "path, stamp.bytes, 0);", "test_data",
                               "shards that have*"),
