@@ -249,7 +249,7 @@ TEST_CASE(
   CHECK_THAT(stats.output,
              ContainsSubstring("pixels\n") && ContainsSubstring("square") && ContainsSubstring("(ignored)"));
   CHECK_THAT(run_here(workspace, {"data", "pack", "--config", "set.yaml", "--out", "x.rec"}, 78).errors,
-             ContainsSubstring("data.masks: a record file has no room for masks"));
+             ContainsSubstring("data.masks: packed samples have no room for masks"));
 }
 
 TEST_CASE("two ranks: masks of different valid pixels give the losses and metrics of one rank") {
