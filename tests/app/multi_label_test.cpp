@@ -197,7 +197,7 @@ TEST_CASE("several labels: mixing, micro-batches, averages and packed samples") 
   CHECK(losses("'data.mix={mixup: 0.5}'") != whole);
   CHECK(losses("'training.ema={decay: 0.9}'") == whole);
   sets.refuse("data pack", "--out x.rec", 78,
-              "data.labels: gives several labels for each image, and a record file holds one");
+              "data.labels: gives several labels for each image, and a packed sample has one");
 }
 
 TEST_CASE(
