@@ -81,7 +81,7 @@ void add_check_command(CLI::App& data, Arguments& arguments) {
       ->type_name("KEY=VALUE");
   make_count(
       *check->add_option("--distance", arguments.check.distance,
-                         "most of 64 bits in which the hashes of images that look alike differ (default: 4)"),
+                         "most of 64 bits in which the hashes of images that look alike differ (default: 8)"),
       0, 16);
   make_count(
       *check->add_option("--suspects", arguments.check.suspects,

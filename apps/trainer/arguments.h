@@ -89,7 +89,7 @@ struct PruneArguments {
 
 /// Options of `data check` besides the recipe.
 struct CheckArguments {
-  int64_t distance = 4;           ///< most bits in which hashes of images that look alike differ
+  int64_t distance = 8;           ///< most bits in which hashes of images that look alike differ
   int64_t suspects = 0;           ///< 0: none are looked for
   std::vector<std::string> runs;  ///< directories
 };

@@ -117,22 +117,31 @@ std::vector<int64_t> excluded_samples(const DataSection& section, const SourceRe
   return read_excluded(section.exclude->resolved, samples);
 }
 
-/// Without those that are excluded. Throws Error (exit 65) if none is left.
-std::vector<int64_t> without_excluded(const DataSection& section, const SourceRequest& request,
-                                      const std::vector<int64_t>& samples,
-                                      const std::vector<int64_t>& excluded) {
-  std::vector<int64_t> left = left_of(samples, excluded);
-  if (left.empty())
-    throw Error(ExitCode::data,
-                fmt::format("{} (data.exclude) leaves no sample for {}", one_line(section.exclude->resolved),
-                            request.split == Split::train ? "training" : "validation"));
-  return left;
-}
-
 std::vector<int64_t> all_samples(int64_t size) {
   std::vector<int64_t> samples(static_cast<size_t>(size));
   std::iota(samples.begin(), samples.end(), int64_t{0});
   return samples;
+}
+
+/// The stored samples of a split, and those that data.exclude leaves out of both; ascending.
+struct SplitNumbers {
+  std::vector<int64_t> samples, excluded;
+};
+
+/// `source`: as for excluded_samples. Throws Error (exit 65) if none is left.
+SplitNumbers numbers_of(const DataSection& section, const SourceRequest& request, int64_t size, SplitBy by,
+                        const ImageSource* source) {
+  SplitNumbers numbers{.samples = !section.divides_train()
+                                      ? all_samples(size)
+                                      : samples_of_split(section, request, size, std::move(by)),
+                       .excluded = excluded_samples(section, request, size, source)};
+  if (!section.exclude) return numbers;
+  numbers.samples = left_of(numbers.samples, numbers.excluded);
+  if (numbers.samples.empty())
+    throw Error(ExitCode::data,
+                fmt::format("{} (data.exclude) leaves no sample for {}", one_line(section.exclude->resolved),
+                            request.split == Split::train ? "training" : "validation"));
+  return numbers;
 }
 
 /// A network that was trained on one range would see another.
@@ -219,15 +228,11 @@ std::unique_ptr<DataSource> ImageKind::take_split(std::unique_ptr<DataSource> so
   std::unique_ptr<ImageSource> images = as_images(std::move(source));
   std::vector<double> weights;
   if (section.divides_train() || section.exclude) {
-    std::vector<int64_t> samples =
-        !section.divides_train()
-            ? all_samples(images->size())
-            : samples_of_split(section, request, images->size(),
-                               {labels_of(*images), label_sets_of(*images), groups_of(*images)});
-    std::vector<int64_t> excluded = excluded_samples(section, request, images->size(), images.get());
-    if (section.exclude) samples = without_excluded(section, request, samples, excluded);
-    if (budget != nullptr) weights = weights_for(*this, request, *images, &samples);
-    images = take_samples(std::move(images), std::move(samples), std::move(excluded));
+    SplitNumbers numbers =
+        numbers_of(section, request, images->size(),
+                   {labels_of(*images), label_sets_of(*images), groups_of(*images)}, images.get());
+    if (budget != nullptr) weights = weights_for(*this, request, *images, &numbers.samples);
+    images = take_samples(std::move(images), std::move(numbers.samples), std::move(numbers.excluded));
   } else if (budget != nullptr) {
     weights = weights_for(*this, request, *images, nullptr);
   }
@@ -243,18 +248,13 @@ SourceInfo ImageKind::take_split(const SourceInfo& info, const DataSection& sect
   if (sample_weights && request.split == Split::train)
     part.resident_bytes += 2 * info.size * static_cast<int64_t>(sizeof(double));
   if (!section.divides_train() && !section.exclude) return part;
-  std::vector<int64_t> samples =
-      !section.divides_train()
-          ? all_samples(info.size)
-          : samples_of_split(section, request, info.size, {info.labels, info.label_sets, info.groups});
-  if (section.exclude) {
-    const std::unique_ptr<DataSource> named =
-        section.chosen_format().names_samples() ? section.chosen_format().open(section, request) : nullptr;
-    const std::vector<int64_t> excluded =
-        excluded_samples(section, request, info.size, named ? &as_images(*named) : nullptr);
-    samples = without_excluded(section, request, samples, excluded);
-    part.resident_bytes += static_cast<int64_t>(excluded.size() * sizeof(int64_t));
-  }
+  const std::unique_ptr<DataSource> named = section.exclude && section.chosen_format().names_samples()
+                                                ? section.chosen_format().open(section, request)
+                                                : nullptr;
+  const auto [samples, excluded] =
+      numbers_of(section, request, info.size, {info.labels, info.label_sets, info.groups},
+                 named ? &as_images(*named) : nullptr);
+  part.resident_bytes += static_cast<int64_t>(excluded.size() * sizeof(int64_t));
   part.label_sets = {};
   if (!section.divides_train() && info.label_sets.size() > 0) {
     for (const int64_t sample : samples) part.label_sets.add(info.label_sets[static_cast<size_t>(sample)]);

@@ -30,10 +30,10 @@ std::vector<BitRange> parts_for(int distance) {
   return parts;
 }
 
-/// JPEG of quality 50 changes the thumbnail of 28 x 28 pixels by 2.3, and in 99 of 100 by less than 3.4;
-/// larger images change less. Of Fashion-MNIST's pairs whose hashes differ in up to 4 bits, one in a thousand
-/// differs by less.
-constexpr double kMostDifference = 3.5;
+/// JPEG of quality 75 changes the thumbnail of 28 x 28 pixels by 1.5, and in 99 of 100 by less than 2.2;
+/// larger images change less. Of Fashion-MNIST's 49,619 pairs whose hashes differ in up to 4 bits, 40 differ
+/// by less, and those are of one object; between 3 and 3.5 they no longer are.
+constexpr double kMostDifference = 3;
 
 bool look_alike(const std::array<uint8_t, 64>& a, const std::array<uint8_t, 64>& b) {
   int sum = 0;

@@ -24,7 +24,7 @@ struct LikePair {
 constexpr int kMostDistance = 16;
 
 /// All pairs of readable images whose hashes differ in at most this many bits, and whose thumbnails differ by
-/// at most 3.5 of 255 (root of the mean square), in the order of their places. Those with equal contents and
+/// at most 3 of 255 (root of the mean square), in the order of their places. Those with equal contents and
 /// images of one colour, which all look alike, are left out. Throws Error (exit 65) if they are more than
 /// `most`.
 std::vector<LikePair> like_images(std::span<const ImageDigest> images, int distance, size_t most = 1000000);
