@@ -275,6 +275,29 @@ TEST_CASE("evaluation takes every sample once, in order, and pads the last batch
   }
 }
 
+TEST_CASE("ranks that share an evaluation give each sample its number, whatever the batches") {
+  const CountingSource source(20, kShape);
+  const TransformList none;
+  for (const auto& [ranks, rows] : {std::pair<int64_t, int64_t>{1, 3}, {3, 4}, {2, 1}}) {
+    std::vector<int32_t> numbers;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const EvaluationBatches batches{.samples = 16, .batch = rows, .share = {rank, ranks}, .first = 4};
+      DataPipeline pipeline(image_batches(source, make_chain(none, kShape), batches), {.workers = 0});
+      while (pipeline.remaining() > 0) {
+        const Batch& batch = pipeline.next();
+        for (int64_t row = 0; row < batch.real; ++row) {
+          const int32_t number = sample_index_of(batch)[row];
+          CHECK(labels_of(batch)[row] == number % 10);
+          numbers.push_back(number);
+        }
+      }
+    }
+    std::ranges::sort(numbers);
+    REQUIRE(numbers.size() == 16);
+    for (size_t i = 0; i < numbers.size(); ++i) CHECK(numbers[i] == static_cast<int32_t>(i) + 4);
+  }
+}
+
 TEST_CASE("restart in the middle of a pass, again and again") {
   const int64_t workers = GENERATE(0, 1, 3);
   const auto source = make_synthetic(1, Split::val, 100, kShape, 10);
