@@ -26,7 +26,7 @@ constexpr auto kVarint = protozero::pbf_wire_type::varint,
 constexpr protozero::pbf_tag_type kFeatures = 1;                       // of Example
 constexpr protozero::pbf_tag_type kFeature = 1;                        // of Features: a map
 constexpr protozero::pbf_tag_type kMapKey = 1, kMapValue = 2;          // of its entries
-constexpr protozero::pbf_tag_type kBytes = 1, kFloats = 2, kInts = 3;  // of Feature
+constexpr protozero::pbf_tag_type kBytes = 1, kInts = 3;  // of Feature
 constexpr protozero::pbf_tag_type kListValue = 1;                      // of each list
 
 [[noreturn]] void fail_example(const std::string& expected, const std::string& found) {
