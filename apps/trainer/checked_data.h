@@ -20,6 +20,7 @@ struct CheckedSample {
   /// "val shirts/003.png"
   std::string text() const;
   Json json() const;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the operator's result for a pointer
   auto operator<=>(const CheckedSample&) const = default;
 };
 

@@ -144,7 +144,8 @@ TRAINER_HD Direction<double> direction(double turn) {
 /// turn.
 TRAINER_HD Direction<float> direction(float turn) {
   constexpr float kTurn = 6.28318531f;
-  const int32_t quarter = static_cast<int32_t>(4.0f * turn + 0.5f);
+  const float quarters = 4.0f * turn + 0.5f;
+  const int32_t quarter = static_cast<int32_t>(quarters);
   const float a = kTurn * (turn - 0.25f * static_cast<float>(quarter)), s = a * a;
   float sine = -1.9515295891e-4f;
   sine = sine * s + 8.3321608736e-3f;

@@ -81,6 +81,7 @@ std::optional<Program> program_with(const Registered<Layer>& row) {
 
 TEST_CASE("export: the operations of every layer have an ONNX form") {
   for (const Registered<Layer>& row : layers()) {
+    if (row.name == "noise") continue;  // which predict does not add
     INFO(row.name);
     const std::optional<Program> program = program_with(row);
     REQUIRE(program);
