@@ -117,14 +117,16 @@ void DataSection::declare(Fields& fields) {
       .absent_as("null");
   for (const auto& each : formats_) each->declare(fields);
   fields
-      .section(
-          "fold",
-          "k-fold cross-validation: part `index` of `of` parts of the training samples is for "
-          "validation, chosen by run.seed",
-          [this](Fields& section) {
-            section.add("of", &folds, "number of parts; 0: no cross-validation").at_least(0).at_most(1000);
-            section.add("index", &fold, "the part for validation, from 0").at_least(0);
-          })
+      .section("fold",
+               "k-fold cross-validation: part `index` of `of` parts of the training samples is for "
+               "validation, chosen by run.seed",
+               [this](Fields& section) {
+                 section.add("of", &folds, "number of parts; 0: no cross-validation")
+                     .at_least(0)
+                     .at_most(1000)
+                     .absent_as("0");
+                 section.add("index", &fold, "the part for validation, from 0").at_least(0).absent_as("0");
+               })
       .absent_if_unset();
   // The hash of a run's directory depends on the order of the keys that affect results.
   fields.put_first({"format", "train", "token_type", "tokenizer", "end_of_text", "mask_documents", "val",

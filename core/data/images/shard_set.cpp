@@ -4,19 +4,18 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <filesystem>
 #include <new>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/byte_stream.h"
 #include "core/data/images/decode.h"
+#include "core/data/in_parallel.h"
 #include "core/storage/user_cache.h"
 
 namespace trainer {
@@ -31,30 +30,6 @@ bool is_gzip(std::span<const std::byte> bytes) {
 std::optional<UserCache> open_cache() {
   const auto directory = user_cache_directory();
   return directory ? std::optional<UserCache>(*directory) : std::nullopt;
-}
-
-/// Calls work(i) for each i below `count`, by several threads. Of several problems the first one's is thrown.
-template <class Work>
-void for_each_file(size_t count, int64_t threads, const Work& work) {
-  std::vector<std::exception_ptr> problems(count);
-  std::atomic<size_t> next{0};
-  const auto take = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        problems[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (int64_t i = 1; i < std::min(static_cast<int64_t>(count), threads); ++i) others.emplace_back(take);
-    take();
-  }
-  for (const std::exception_ptr& problem : problems) {
-    if (problem) std::rethrow_exception(problem);
-  }
 }
 
 }  // namespace
@@ -112,7 +87,7 @@ bool ShardSet::take_index(const std::string& text) {
 
 void ShardSet::make_index(int64_t threads) {
   std::vector<std::vector<ShardSample>> found(shards_.size());
-  for_each_file(shards_.size(), threads, [&](size_t i) {
+  in_parallel(shards_.size(), threads, [&](size_t i) {
     Shard& shard = shards_[i];
     shard.unpack();
     std::exception_ptr problem;

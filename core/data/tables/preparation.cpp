@@ -10,8 +10,8 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
+#include "core/data/in_parallel.h"
 #include "core/data/tables/number.h"
-#include "core/data/tables/table_text.h"
 
 namespace trainer {
 namespace {

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/csv.h"
+#include "core/data/in_parallel.h"
 #include "core/data/tables/number.h"
 #include "core/data/tables/table_text.h"
 #include "core/text/utf8.h"

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
+#include <span>
 #include <utility>
 
 #include "core/base/error.h"
@@ -14,6 +12,8 @@
 #include "core/data/byte_stream.h"
 #include "core/data/csv.h"
 #include "core/data/data_error.h"
+#include "core/data/foreign_content.h"
+#include "core/data/in_parallel.h"
 
 namespace trainer {
 namespace {
@@ -44,8 +44,8 @@ void require_text(const std::string& path, std::string_view text) {
                     "pandas; pandas.read_parquet('{0}').to_csv('{1}.csv', index=False)\"",
                     one_line(path), one_line(path.substr(0, path.rfind('.')))));
   }
-  if (text.starts_with("PK\x03\x04"))
-    fail_in_file(path, 0, "CSV", "an archive or a spreadsheet; save the sheet as CSV");
+  if (const std::string found = foreign_content(std::as_bytes(std::span(text))); !found.empty())
+    fail_in_file(path, 0, "CSV", found);
   const size_t zero = text.substr(0, 4096).find('\0');
   if (zero != std::string_view::npos)
     fail_in_file(path, static_cast<int64_t>(zero), "CSV", "a zero byte; save the table as UTF-8");
@@ -115,29 +115,6 @@ std::vector<TablePart> divide_table(std::string_view text, int64_t threads, size
     line = next_line;
   }
   return parts;
-}
-
-void in_parallel(size_t count, int64_t threads, const std::function<void(size_t)>& work) {
-  std::vector<std::exception_ptr> problems(count);
-  std::atomic<size_t> next{0};
-  const auto take = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        problems[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    const auto helpers = std::min(static_cast<int64_t>(count), threads);
-    for (int64_t i = 1; i < helpers; ++i) others.emplace_back(take);
-    take();
-  }
-  for (const std::exception_ptr& problem : problems) {
-    if (problem) std::rethrow_exception(problem);
-  }
 }
 
 }  // namespace trainer

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,9 +39,5 @@ constexpr size_t kLeastTablePart = size_t{1} << 20;
 /// The text after its header in parts of about this many bytes or more, for several threads. Quoted fields
 /// with line breaks stay whole.
 std::vector<TablePart> divide_table(std::string_view text, int64_t threads, size_t least = kLeastTablePart);
-
-/// Calls work(i) for each i below count, from so many threads. Of several exceptions that of the lowest i is
-/// thrown.
-void in_parallel(size_t count, int64_t threads, const std::function<void(size_t)>& work);
 
 }  // namespace trainer

@@ -3,18 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
-#include <exception>
 #include <iterator>
 #include <span>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "core/base/file.h"
 #include "core/data/data_error.h"
 #include "core/data/foreign_content.h"
+#include "core/data/in_parallel.h"
 #include "core/data/mapped_file.h"
 
 namespace trainer {
@@ -99,26 +97,8 @@ TokenizedFile tokenize_file(const Tokenizer& tokenizer, const std::string& path,
 std::vector<TokenizedFile> tokenize_each(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
                                          const std::string& folder, int64_t threads) {
   std::vector<TokenizedFile> files(paths.size());
-  std::vector<std::exception_ptr> problems(paths.size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < paths.size(); i = next++) {
-      try {
-        files[i] = tokenize_file(tokenizer, paths[i], folder);
-      } catch (...) {
-        problems[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    const auto count = std::min(static_cast<int64_t>(paths.size()), threads);
-    for (int64_t i = 1; i < count; ++i) others.emplace_back(work);
-    work();
-  }
-  for (const std::exception_ptr& problem : problems) {
-    if (problem) std::rethrow_exception(problem);
-  }
+  in_parallel(paths.size(), threads,
+              [&](size_t i) { files[i] = tokenize_file(tokenizer, paths[i], folder); });
   return files;
 }
 
