@@ -45,6 +45,10 @@ const Words kBytes = [] {
   return words;
 }();
 
+const Words kTable = {"data.format=table",    "data.train=a.csv",          "data.table.target=y",
+                      "model.input=[8]",      "model.input_kind=features", "model.layers=[{linear: 5}]",
+                      "data.val_fraction=0.5"};
+
 const Words kTaught = {"loss={name: distillation, teacher: {recipe: big.yaml, weights: big.safetensors}}"};
 
 /// Keys that are allowed beside others only.
@@ -63,6 +67,9 @@ const std::map<std::string, Words> kBeside = {
     {"compression.prune.pattern", {"compression.prune.sparsity=0.5"}},
     {"compression.prune.scope", {"compression.prune.sparsity=0.5"}},
     {"data.corruption", {"loss.name=mse"}},
+    {"data.split_by", kTable},
+    {"data.fold.of", kFolder},
+    {"model.categories", kTable},
     {"data.end_of_text", kTokens},
     {"data.eval_transform", kFolder},
     {"data.labels", kFolder},

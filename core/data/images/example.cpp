@@ -23,11 +23,11 @@ constexpr auto kVarint = protozero::pbf_wire_type::varint,
                kDelimited = protozero::pbf_wire_type::length_delimited;
 
 // Numbers of fields in TensorFlow's example.proto and feature.proto.
-constexpr protozero::pbf_tag_type kFeatures = 1;                       // of Example
-constexpr protozero::pbf_tag_type kFeature = 1;                        // of Features: a map
-constexpr protozero::pbf_tag_type kMapKey = 1, kMapValue = 2;          // of its entries
-constexpr protozero::pbf_tag_type kBytes = 1, kInts = 3;  // of Feature
-constexpr protozero::pbf_tag_type kListValue = 1;                      // of each list
+constexpr protozero::pbf_tag_type kFeatures = 1;               // of Example
+constexpr protozero::pbf_tag_type kFeature = 1;                // of Features: a map
+constexpr protozero::pbf_tag_type kMapKey = 1, kMapValue = 2;  // of its entries
+constexpr protozero::pbf_tag_type kBytes = 1, kInts = 3;       // of Feature
+constexpr protozero::pbf_tag_type kListValue = 1;              // of each list
 
 [[noreturn]] void fail_example(const std::string& expected, const std::string& found) {
   throw std::invalid_argument(fmt::format("expected {}, found {}", expected, found));

@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-constexpr const char *kTable = "data.table", *kTarget = "data.table.target", *kIgnore = "data.table.ignore",
+constexpr const char *kSection = "data.table", *kTarget = "data.table.target", *kIgnore = "data.table.ignore",
                      *kCategorical = "data.table.categorical", *kSplitBy = "data.split_by";
 /// The rows that show which columns have texts.
 constexpr int64_t kFirstRows = 10000;
@@ -107,10 +107,10 @@ class ColumnChooser {
   void require_name(size_t column) const {
     const std::string& name = names_[column];
     if (name.empty())
-      fail(kTable, fmt::format("column {} of {} has no name in the header; name it there", column + 1,
-                               one_line(file_)));
+      fail(kSection, fmt::format("column {} of {} has no name in the header; name it there", column + 1,
+                                 one_line(file_)));
     if (std::ranges::count(names_, name) > 1)
-      fail(kTable, fmt::format("{} has two columns '{}'; rename one", one_line(file_), one_line(name)));
+      fail(kSection, fmt::format("{} has two columns '{}'; rename one", one_line(file_), one_line(name)));
   }
 
   std::vector<size_t> find_targets() {

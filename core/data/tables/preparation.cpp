@@ -138,10 +138,11 @@ class Preparer {
   const TableRequest& request_;
 };
 
-constexpr const char *kName = "name", *kFill = "fill", *kLow = "low", *kHigh = "high", *kShift = "shift",
-                     *kScale = "scale", *kTexts = "texts", *kMean = "mean", *kDeviation = "deviation",
-                     *kNumbers = "numbers", *kCategories = "categories", *kTargets = "targets",
-                     *kLabel = "label", *kClasses = "classes", *kRefuses = "refuses_missing";
+constexpr const char *kNameMember = "name", *kFillMember = "fill", *kLowMember = "low", *kHighMember = "high",
+                     *kShiftMember = "shift", *kScaleMember = "scale", *kTextsMember = "texts",
+                     *kMeanMember = "mean", *kDeviationMember = "deviation", *kNumbersMember = "numbers",
+                     *kCategoriesMember = "categories", *kTargetsMember = "targets", *kLabelMember = "label",
+                     *kClassesMember = "classes", *kRefusesMember = "refuses_missing";
 
 /// Reads members, and remembers whether all are there.
 class Members {
@@ -213,21 +214,24 @@ TablePreparation prepare_table(const Table& table, std::span<const int64_t> rows
 std::string to_json(const TablePreparation& preparation) {
   Json numbers = Json::array(), categories = Json::array(), targets = Json::array();
   for (const TablePreparation::Number& number : preparation.numbers) {
-    Json item{{kName, number.name}, {kFill, number.fill}, {kShift, number.shift}, {kScale, number.scale}};
-    if (std::isfinite(number.low)) item[kLow] = number.low;
-    if (std::isfinite(number.high)) item[kHigh] = number.high;
+    Json item{{kNameMember, number.name},
+              {kFillMember, number.fill},
+              {kShiftMember, number.shift},
+              {kScaleMember, number.scale}};
+    if (std::isfinite(number.low)) item[kLowMember] = number.low;
+    if (std::isfinite(number.high)) item[kHighMember] = number.high;
     numbers.push_back(std::move(item));
   }
   for (const auto& [name, texts] : preparation.categories)
-    categories.push_back(Json{{kName, name}, {kTexts, texts}});
+    categories.push_back(Json{{kNameMember, name}, {kTextsMember, texts}});
   for (const auto& [name, mean, deviation] : preparation.targets)
-    targets.push_back(Json{{kName, name}, {kMean, mean}, {kDeviation, deviation}});
-  return Json{{kNumbers, numbers},
-              {kCategories, categories},
-              {kTargets, targets},
-              {kLabel, preparation.label},
-              {kClasses, preparation.classes},
-              {kRefuses, preparation.refuses_missing ? 1 : 0}}
+    targets.push_back(Json{{kNameMember, name}, {kMeanMember, mean}, {kDeviationMember, deviation}});
+  return Json{{kNumbersMember, numbers},
+              {kCategoriesMember, categories},
+              {kTargetsMember, targets},
+              {kLabelMember, preparation.label},
+              {kClassesMember, preparation.classes},
+              {kRefusesMember, preparation.refuses_missing ? 1 : 0}}
       .dump(-1, Json::NotUtf8::replace);
 }
 
@@ -236,30 +240,31 @@ std::optional<TablePreparation> parse_preparation(std::string_view text) {
   Members all(json);
   TablePreparation found;
   bool is_valid = true;
-  for (const Json& item : all.items(kNumbers)) {
+  for (const Json& item : all.items(kNumbersMember)) {
     Members number(item);
     const TablePreparation::Number none;
-    found.numbers.push_back({.name = number.text(kName),
-                             .fill = number.number(kFill),
-                             .low = number.number_or(kLow, none.low),
-                             .high = number.number_or(kHigh, none.high),
-                             .shift = number.number(kShift),
-                             .scale = number.number(kScale)});
+    found.numbers.push_back({.name = number.text(kNameMember),
+                             .fill = number.number(kFillMember),
+                             .low = number.number_or(kLowMember, none.low),
+                             .high = number.number_or(kHighMember, none.high),
+                             .shift = number.number(kShiftMember),
+                             .scale = number.number(kScaleMember)});
     is_valid = is_valid && number.is_valid() && found.numbers.back().scale > 0;
   }
-  for (const Json& item : all.items(kCategories)) {
+  for (const Json& item : all.items(kCategoriesMember)) {
     Members category(item);
-    found.categories.push_back({category.text(kName), category.texts(kTexts)});
+    found.categories.push_back({category.text(kNameMember), category.texts(kTextsMember)});
     is_valid = is_valid && category.is_valid() && std::ranges::is_sorted(found.categories.back().texts);
   }
-  for (const Json& item : all.items(kTargets)) {
+  for (const Json& item : all.items(kTargetsMember)) {
     Members target(item);
-    found.targets.push_back({target.text(kName), target.number(kMean), target.number(kDeviation)});
+    found.targets.push_back(
+        {target.text(kNameMember), target.number(kMeanMember), target.number(kDeviationMember)});
     is_valid = is_valid && target.is_valid() && found.targets.back().deviation > 0;
   }
-  found.label = all.text(kLabel);
-  found.classes = all.texts(kClasses);
-  found.refuses_missing = all.number(kRefuses) != 0;
+  found.label = all.text(kLabelMember);
+  found.classes = all.texts(kClassesMember);
+  found.refuses_missing = all.number(kRefusesMember) != 0;
   if (!is_valid || !all.is_valid()) return std::nullopt;
   return found;
 }

@@ -91,7 +91,8 @@ class PreparedRows final : public TableSource {
   }
   void read_categories(int64_t sample, int32_t* into) const {
     const std::span<const int32_t> row = table_->codes_of(row_of(sample));
-    for (size_t k = 0; k < categories_.size(); ++k) into[k] = categories_[k][static_cast<size_t>(int64_t{row[k]} + 1)];
+    for (size_t k = 0; k < categories_.size(); ++k)
+      into[k] = categories_[k][static_cast<size_t>(int64_t{row[k]} + 1)];
   }
   std::string id(int64_t sample) const override {
     return table_->ids.empty() ? "" : table_->ids[static_cast<size_t>(row_of(sample))];
