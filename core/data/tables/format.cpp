@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -25,15 +26,36 @@ class KnownTables {
     }
     return all_.emplace_back(Known{files, request, read_table(files, request, threads)}).table;
   }
-  void clear() { all_.clear(); }
+  /// The preparation by the rows of training, which the run's seed chooses.
+  std::shared_ptr<const TablePreparation> prepare(const std::shared_ptr<const Table>& table, uint64_t seed,
+                                                  const std::function<std::vector<int64_t>()>& rows,
+                                                  const TableRequest& request, int64_t threads) {
+    for (const Prepared& known : prepared_) {
+      if (known.table == table && known.seed == seed) return known.preparation;
+    }
+    auto preparation =
+        std::make_shared<const TablePreparation>(prepare_table(*table, rows(), request, threads));
+    prepared_.push_back({table, seed, preparation});
+    return preparation;
+  }
+  void clear() {
+    all_.clear();
+    prepared_.clear();
+  }
 
  private:
+  struct Prepared {
+    std::shared_ptr<const Table> table;
+    uint64_t seed;
+    std::shared_ptr<const TablePreparation> preparation;
+  };
   struct Known {
     std::vector<std::string> files;
     TableRequest request;
     std::shared_ptr<const Table> table;
   };
   std::vector<Known> all_;
+  std::vector<Prepared> prepared_;
 };
 
 /// What a split is made of.
@@ -135,7 +157,8 @@ class TableFormat final : public DataFormat {
       info.classes = static_cast<int64_t>(split.preparation->classes.size());
     info.categories = static_cast<int64_t>(split.preparation->categories.size());
     info.category_rows = split.preparation->category_rows();
-    info.targets = target_spread(*split.table, *split.preparation, split.rows);
+    if (request.split == Split::val)
+      info.targets = target_spread(*split.table, *split.preparation, split.rows);
     if (request.wants_labels && !split.preparation->label.empty()) info.labels = labels_of(split);
     if (request.split == Split::train && split.table->without_target > 0)
       info.warning = fmt::format("{}: {} rows have no target and are left out", section.train.written,
@@ -177,10 +200,10 @@ class TableFormat final : public DataFormat {
       };
       split.rows = rows_of(request.split);
       if (!trained_) {
-        const std::vector<int64_t> training =
-            request.split == Split::train ? split.rows : rows_of(Split::train);
-        split.preparation = std::make_shared<const TablePreparation>(
-            prepare_table(*split.table, training, want, request.threads));
+        const auto training = [&] {
+          return request.split == Split::train ? split.rows : rows_of(Split::train);
+        };
+        split.preparation = known_.prepare(split.table, request.seed, training, want, request.threads);
       }
     }
     if (request.split == Split::train || divides) return split;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -213,7 +212,10 @@ std::optional<TargetSpread> target_spread(const Table& table, const TablePrepara
     double sum = 0, sum_of_squares = 0;
     for (const int64_t row : rows) sum += value(row);
     const double mean = sum / static_cast<double>(rows.size());
-    for (const int64_t row : rows) sum_of_squares += std::pow((value(row) - mean) / targets[c].deviation, 2);
+    for (const int64_t row : rows) {
+      const double difference = (value(row) - mean) / targets[c].deviation;
+      sum_of_squares += difference * difference;
+    }
     squares += sum_of_squares / static_cast<double>(targets.size());
   }
   return TargetSpread{.deviation = targets.size() == 1 ? targets[0].deviation : 1, .squares = squares};

@@ -55,8 +55,15 @@ struct Marks {
   int64_t quotes = 0, lines = 0;
 };
 
+/// By the system's search, which is faster than a look at each byte as long as there are few.
+int64_t count_of(std::string_view text, char wanted) {
+  int64_t count = 0;
+  for (size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, at + 1)) ++count;
+  return count;
+}
+
 Marks marks_in(std::string_view text) {
-  return {std::ranges::count(text, '"'), std::ranges::count(text, '\n')};
+  return {count_of(text, '"'), count_of(text, '\n')};
 }
 
 /// After the first line break outside of quotes; all, if there is none.

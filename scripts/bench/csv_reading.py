@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seconds to read a CSV file: `trainer plan`, which parses the whole table and prepares its rows, beside pandas and pyarrow.
 
-  scripts/bench/csv.py [--rows N] [--turns N]
+  scripts/bench/csv_reading.py [--rows N] [--turns N]
 
 Run it with a Python that has pandas and pyarrow (PyPI). All have two threads where they have several (pandas' parser has one). They alternate,
 each turn a fresh process; the time of Python's imports is left out, the program's start is not. Refuses to measure while other processes
@@ -83,4 +83,5 @@ def main():
             print(f'times as fast as {name}: {spread([theirs / ours for theirs, ours in zip(found[name], found["trainer"])])}')
 
 
-main()
+if __name__ == "__main__":
+    main()
