@@ -26,9 +26,9 @@ void write_run(const Workspace& workspace, const std::vector<int>& speeds,
                                          "updated": 1})");
 }
 
-class Table {
+class ShownTable {
  public:
-  Table() { workspace_.write("small.yaml", kSmallRecipe); }
+  ShownTable() { workspace_.write("small.yaml", kSmallRecipe); }
 
   Outcome print(const std::vector<std::string>& more) const {
     std::vector<std::string> words{"plan", "--config", "small.yaml"};
@@ -51,7 +51,7 @@ class Table {
 }  // namespace
 
 TEST_CASE("hours and cost of a whole run follow from the speed that a run has measured") {
-  const Table table;
+  const ShownTable table;
   write_run(table.workspace(), {500, 400, 9000});  // median 500
   // 36000 batches of 50 samples at 500 a second take an hour, at a price of 1.25.
   const std::vector<std::string> words{"--devices",
@@ -80,7 +80,7 @@ TEST_CASE("hours and cost of a whole run follow from the speed that a run has me
 }
 
 TEST_CASE("the speed of a processor is not predicted: the table asks for a run on it") {
-  const Table table;
+  const ShownTable table;
   const Outcome text = table.print({"--devices", "cpu"});
   CHECK(text.code == 0);
   CHECK_THAT(text.output, ContainsSubstring("the speed of processors is not predicted") &&
@@ -90,7 +90,7 @@ TEST_CASE("the speed of a processor is not predicted: the table asks for a run o
 }
 
 TEST_CASE("the length of a run without data is known in batches, not in epochs") {
-  const Table table;
+  const ShownTable table;
   write_run(table.workspace(), {100});
   const std::vector<std::string> words{"--devices",         "cpu", "--measured", "run", "data.format=idx",
                                        "data.train=nowhere"};
@@ -106,7 +106,7 @@ TEST_CASE("the length of a run without data is known in batches, not in epochs")
 }
 
 TEST_CASE("the cores that feed a device follow from the rate of one") {
-  const Table table;
+  const ShownTable table;
   write_run(table.workspace(), {1000});
   const std::vector<std::string> words{"--devices", "cpu", "--measured", "run", "--decode-rate"};
   const auto cores_at = [&](const std::string& rate) {
@@ -130,7 +130,7 @@ TEST_CASE("the cores that feed a device follow from the rate of one") {
 
 TEST_CASE("a plan for a GPU names the cores that it needs, or the command that measures one") {
   if (!has_cuda()) return;
-  const Table table;
+  const ShownTable table;
   table.workspace().write("digits.yaml", std::string(kSmallRecipe) + "device: {type: cuda, model: h200}\n");
   const std::vector<std::string> words{"plan", "--config", "digits.yaml"};
   const auto plan = [&](const std::vector<std::string>& more) {
@@ -153,7 +153,7 @@ TEST_CASE("a plan for a GPU names the cores that it needs, or the command that m
 }
 
 TEST_CASE("a run on other devices than the table's row is refused as its measurement") {
-  const Table table;
+  const ShownTable table;
   const std::vector<std::string> words{"--devices", "cpu", "--measured", "run"};
   const auto outcome_with = [&](const nlohmann::json& more) {
     write_run(table.workspace(), {1000}, more);
@@ -171,7 +171,7 @@ TEST_CASE("a run on other devices than the table's row is refused as its measure
 }
 
 TEST_CASE("spaces around the names of devices and prices do not matter") {
-  const Table table;
+  const ShownTable table;
   const auto rows = table.rows({"--devices", "cpu, cpu ", "--price", " cpu=1 "});
   REQUIRE(rows.size() == 1);
   CHECK(rows[0]["device"] == "cpu");
@@ -179,7 +179,7 @@ TEST_CASE("spaces around the names of devices and prices do not matter") {
 
 TEST_CASE("a device that keeps the samples itself needs no cores to make them") {
   if (!has_cuda()) return;
-  const Table table;
+  const ShownTable table;
   const std::vector<std::string> words{"--devices", "h200", "--decode-rate", "10"};
   CHECK(table.rows(words)[0].contains("cores_to_load"));
   std::vector<std::string> kept = words;
@@ -188,7 +188,7 @@ TEST_CASE("a device that keeps the samples itself needs no cores to make them") 
 }
 
 TEST_CASE("wrong prices, devices and measurements are refused by name") {
-  const Table table;
+  const ShownTable table;
   const auto refused = [&](const std::vector<std::string>& words, int code) {
     const Outcome outcome = table.print(words);
     INFO(outcome.errors);
@@ -215,7 +215,7 @@ TEST_CASE("wrong prices, devices and measurements are refused by name") {
 }
 
 TEST_CASE("a measured run of another network is named") {
-  const Table table;
+  const ShownTable table;
   write_run(table.workspace(), {100});
   table.workspace().write("run/recipe.yaml", "training: {precision: amp_bf16}\n");
   const Outcome outcome = table.print({"--devices", "cpu", "--measured", "run"});
@@ -225,7 +225,7 @@ TEST_CASE("a measured run of another network is named") {
 
 TEST_CASE("a table of GPUs: energy at the power limit, cost of all ranks, the micro-batch that fits") {
   if (!has_cuda()) return;
-  const Table table;
+  const ShownTable table;
   const auto plan = [&](std::vector<std::string> more) {
     more.insert(more.begin(),
                 {"plan", "--config", kConfigs + "resnet50_imagenet.yaml", "--json", "--devices", "l4,h100",

@@ -25,7 +25,7 @@ namespace {
 constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
 
 /// Numbers the different texts of a column from zero, in the order of their first use.
-class Words {
+class ColumnWords {
  public:
   int32_t number(std::string_view text, bool is_lasting) {
     const auto found = numbers_.find(text);
@@ -45,7 +45,7 @@ struct ParsedPart {
   int64_t rows = 0, without_target = 0;
   std::vector<float> numbers;
   std::vector<int32_t> codes;
-  std::vector<Words> words;
+  std::vector<ColumnWords> words;
   std::vector<std::string> ids;
 };
 
