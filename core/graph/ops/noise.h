@@ -27,7 +27,8 @@ struct Gaussian {
   template <class T>
   TRAINER_HD T apply(T x, T drawn, T scale, T offset) const {
     const T noisy = x + T(std) * scale * drawn;
-    return clips ? math::clamp(noisy, offset, T(255) * scale + offset) : noisy;
+    // The last term is 0, or NaN if the bounds are, which a comparison would lose.
+    return clips ? math::clamp(noisy, offset, T(255) * scale + offset) + T(0) * offset : noisy;
   }
 };
 
