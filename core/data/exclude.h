@@ -23,7 +23,7 @@ struct StoredSamples {
 
 /// The numbers, ascending, of the samples of a split that a file of data.exclude names: "train NAME" or
 /// "val NAME" on each line; empty lines and those that begin with # do not count. Throws Error (exit 65) with
-/// file and line for another line, and for an unknown sample of this split or one that is named twice.
+/// file and line if a line has another form, names a sample that this split lacks, or repeats one.
 std::vector<int64_t> read_excluded(const std::string& path, const StoredSamples& samples);
 /// The same of the file's text.
 std::vector<int64_t> parse_excluded(std::string_view text, const std::string& path,

@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-/// Calls work(i) for each i below count, from so many threads. Of several exceptions that of the lowest i is
-/// thrown.
+/// Calls work(i) for each i in [0, count) on up to `threads` threads, one of which is the caller's. Rethrows
+/// the exception of the lowest i once all calls have ended.
 void in_parallel(size_t count, int64_t threads, const std::function<void(size_t)>& work);
 
 }  // namespace trainer

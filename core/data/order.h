@@ -44,9 +44,9 @@ class TrainingOrder {
 
   /// The sample at a position.
   int64_t sample(uint64_t seed, const Position& position) const;
-  /// With blocks: calls expect(first, count) for the samples of each block that the order reaches a window
-  /// after this step, so that they can be read in one piece. Of one that goes on at sample 0 this is the
-  /// first part.
+  /// With blocks: calls expect(first, count) for each block that the order reaches one window after this
+  /// step, so that its samples can be prefetched in one read. A block that wraps around to sample 0 is given
+  /// up to the last sample only.
   void for_each_next_block(uint64_t seed, int64_t step,
                            const std::function<void(int64_t first, int64_t count)>& expect) const;
   /// Whether a sample may come several times in an epoch.

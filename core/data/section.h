@@ -11,7 +11,7 @@
 #include "core/data/images/kind.h"
 #include "core/data/shuffle.h"
 #include "core/data/subset.h"
-#include "core/data/tables/format.h"
+#include "core/data/tables/kind.h"
 #include "core/data/tokens/kind.h"
 
 namespace trainer {

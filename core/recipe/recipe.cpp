@@ -259,7 +259,10 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_followed_metrics(diagnostics);
   check_tracker(diagnostics);
   check_bytes(diagnostics);
-  check_features(diagnostics);
+  // Categories are the second input of a table's rows alone.
+  if (model.categories > 0 && model.kind() != InputKind::features)
+    diagnostics.error(origin_of("model.categories"),
+                      "is for model.input_kind: features, the columns of a table; remove it");
   if (model.kind() == InputKind::tokens) return;
   for (const char* section :
        {"training", "lr_scheduler", "parallelism", "compression", "validation", "logging", "checkpoint"}) {
@@ -354,16 +357,6 @@ void Recipe::check_metric(const std::string& key, const std::string& metric, Dia
     diagnostics.error(origin, fmt::format("'{}' is not a metric of this recipe; expected one of: {}", metric,
                                           fmt::join(known, ", ")));
   }
-}
-
-/// Categories are the second input of a table's rows alone.
-void Recipe::check_features(Diagnostics& diagnostics) const {
-  if (model.categories > 0 && model.kind() != InputKind::features)
-    diagnostics.error(origin_of("model.categories"),
-                      "is for model.input_kind: features, the columns of a table; remove it");
-  if (model.kind() == InputKind::features && data.chosen_format().reads_files() &&
-      find_path(given_, "data.table.target") == nullptr)
-    diagnostics.error(origin_of("data.table"), "missing key 'target', the column to predict");
 }
 
 void Recipe::check_split(Diagnostics& diagnostics) const {

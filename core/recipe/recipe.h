@@ -98,7 +98,6 @@ class Recipe {
   void check_data(Diagnostics& diagnostics) const;
   void check_bytes(Diagnostics& diagnostics) const;
   void check_tracker(Diagnostics& diagnostics) const;
-  void check_features(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
   void check_compression(Diagnostics& diagnostics) const;
   std::string output_directory_checked(const RunIdentity& identity, Diagnostics& diagnostics) const;

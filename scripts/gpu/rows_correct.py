@@ -217,7 +217,7 @@ register_cases()
 
 
 OWN_KERNELS = ("guard_kernels", "attention_kernels", "joined_kernels", "last_block_kernels", "metric_kernels",
-               "element_losses", "kept_softmax")
+               "element_losses", "number_losses", "noise_kernels", "kept_softmax")
 
 
 @row("correct", 8, *OWN_KERNELS)

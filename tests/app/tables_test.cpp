@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -219,6 +220,18 @@ TEST_CASE("tables: a killed or resumed run has the bits of an undisturbed one, w
   train("parts", {"data.workers=1"});
   const auto weights = [&](const std::string& name) { return workspace.read(name + "/model.safetensors"); };
   CHECK(weights("parts") == weights("whole"));
+  // A run that resumes with other rows keeps the statistics that its weights know.
+  train("other", {"run.stop_after=11ba"});
+  const auto preparation = [&](const std::string& file) {
+    const std::string bytes = workspace.read("other/" + file);
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    return json::parse(bytes.substr(8, length))["__metadata__"]["table"].get<std::string>();
+  };
+  const std::string before = preparation("checkpoints/step-00000011/model.safetensors");
+  workspace.write("people.csv", std::string(kTable) + "99,Lima,no\n");
+  train("other", {"run.allow_changes=[data]"});
+  CHECK(preparation("model.safetensors") == before);
   // The statistics are those of the training, also where its files are gone.
   workspace.write("new.csv", "paid,city,age\nno,Lima,\n");
   fs::remove(workspace.path() / "people.csv");

@@ -41,6 +41,20 @@ TEST_CASE("status: what was written is read back, with who wrote it and when") {
   CHECK(scratch.names() == std::set<std::string>{kStatusFile});
 }
 
+TEST_CASE("status: ranks are read back, each with its GPU if it has one") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / kStatusFile;
+  write_status(path, {.ranks = {{.host = "a", .activity = "computing", .step = 3, .bytes = 9, .gpu = 1},
+                                {.host = "b", .activity = "saving", .step = 4, .waits = true, .bytes = 8}}});
+  const auto status = read_status(path);
+  REQUIRE(status);
+  REQUIRE(status->ranks.size() == 2);
+  CHECK(status->ranks[0].gpu == 1);
+  CHECK(status->ranks[0].bytes == 9);
+  CHECK(status->ranks[1].gpu == std::nullopt);
+  CHECK(status->ranks[1].waits);
+}
+
 TEST_CASE("status: a process that has not ended has no exit code and nothing to say") {
   const ScratchDirectory scratch;
   const auto path = scratch / kStatusFile;

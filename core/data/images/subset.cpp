@@ -23,7 +23,8 @@ class SubsetSource final : public ImageSource {
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
   Shape sample_shape() const override { return source_->sample_shape(); }
   int64_t classes() const override { return source_->classes(); }
-  /// Most samples between these belong to the larger part, which is the one that trains.
+  /// Prefetches the whole range only if at least half of it is in this subset, as it is in the training
+  /// split.
   void expect(int64_t first, int64_t count) const override {
     const int64_t begin = sample(first), last = sample(first + count - 1);
     if (last >= begin && last - begin < 2 * count) source_->expect(begin, last - begin + 1);

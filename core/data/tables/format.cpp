@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/tables/format.h"
+#include "core/data/tables/kind.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +11,8 @@
 #include "core/data/file_pattern.h"
 #include "core/data/formats.h"
 #include "core/data/subset.h"
+#include "core/data/tables/keys.h"
+#include "core/data/tables/preparation.h"
 #include "core/data/tables/source.h"
 
 namespace trainer {
@@ -112,7 +114,9 @@ class TableFormat final : public DataFormat {
     return files(path, split).empty() ? std::vector{path} : std::vector<std::string>{};
   }
 
-  void check(const OriginOf& origin_of, Diagnostics&) const override {
+  void check(const OriginOf& origin_of, Diagnostics& diagnostics) const override {
+    if (keys_.target.empty())
+      diagnostics.error(origin_of("data.table"), "missing key 'target', the column to predict");
     for (const char* key :
          {"data.table", "data.table.target", "data.table.ignore", "data.table.categorical", "data.split_by"})
       origins_[key] = origin_of(key);

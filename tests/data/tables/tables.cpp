@@ -327,6 +327,54 @@ TEST_CASE("statistics and categories come from the rows of training alone") {
   CHECK(columns[2].use == "target");
 }
 
+TEST_CASE("with a part of the training rows for validation, statistics and categories leave it out") {
+  std::string text = "x,k,y\n";
+  for (int i = 0; i < 40; ++i)
+    text += std::to_string(i * i) + ",k" + std::to_string(i) + "," + std::to_string(i) + "\n";
+  const TableFile file(text);
+  const TableRequest want = request_for({"y"}, TargetUse::numbers);
+  const auto table = file.read(want);
+  for (const bool folds : {false, true}) {
+    Fields fields;
+    DataSection section;
+    section.declare(fields);
+    Diagnostics diagnostics;
+    const std::string recipe = "format: table\ntrain: " + file.path + "\ntable: {target: y}\n" +
+                               (folds ? "fold: {of: 4, index: 1}\n" : "val_fraction: 0.3\n");
+    fields.read(parse_yaml(recipe, "r.yaml", diagnostics), "data", diagnostics);
+    diagnostics.throw_if_any();
+    SourceRequest request{.wants_numbers = true, .seed = 5, .network_kind = InputKind::features};
+    const auto open = [&](Split split) {
+      request.split = split;
+      return open_stored(section, request);
+    };
+    const auto train = open(Split::train), val = open(Split::val);
+    CHECK(train->size() + val->size() == 40);
+    const auto& rows = dynamic_cast<const TableSource&>(*train);
+    std::vector<int64_t> training;
+    for (int64_t i = 0; i < train->size(); ++i) training.push_back(rows.row_of(i));
+    const std::string expected = to_json(prepare_table(*table, training, want, 1));
+    CHECK(train->preparation() == expected);
+    CHECK(val->preparation() == expected);
+    // Each row has a text of its own, so validation's are unknown to training.
+    const ReadRows of_val = read_rows(dynamic_cast<const TableSource&>(*val));
+    CHECK(std::ranges::all_of(of_val.categories, [](int32_t code) { return code == 0; }));
+  }
+}
+
+TEST_CASE("data.table.missing: error refuses a missing number at its row, in training and later") {
+  const TableFile file("x,y\n1,1\n2,2\nNA,3\n");
+  TableRequest request = request_for({"y"}, TargetUse::numbers);
+  request.keys.missing = "error";
+  const auto table = file.read(request);
+  const std::vector<int64_t> training = {0, 1};
+  const auto how = std::make_shared<const TablePreparation>(prepare_table(*table, training, request, 1));
+  CHECK(table_rows(table, how, training)->size() == 2);
+  CHECK_THROWS_WITH(
+      table_rows(table, how, {1, 2}),
+      ContainsSubstring("t.csv:4: column 'x': expected a number, as data.table.missing is error"));
+}
+
 TEST_CASE("a class that no row of training has is refused at its row") {
   const TableFile file("x,y\n1,no\n2,yes\n3,maybe\n");
   const TableRequest request = request_for({"y"}, TargetUse::classes);

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "core/data/format.h"
-#include "core/data/tables/keys.h"
-#include "core/data/tables/preparation.h"
 
 namespace trainer {
 
