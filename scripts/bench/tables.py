@@ -165,7 +165,7 @@ def compare(name, options):
         run([options.trainer, f'{name}.yaml', f'data.fold={{of: {FOLDS}, index: {fold}}}', f'run.output_dir={out}', 'checkpoint.keep_best=none',
              *words], folder)
         last = [json.loads(line) for line in open(f'{folder}/{out}/metrics.jsonl')]
-        found['trainer'].append([line for line in last if line['split'] == 'val'][-1][metric])
+        found['trainer'].append([line for line in last if line['split'] == 'validation'][-1][metric])
         found['PyTorch'].append(train_twin(rows, target, numbers, texts, split, how, fold))
         found['boosted trees'].append(boosted(rows, target, numbers, texts, split, how['classes']))
     print(f'{name}: {len(rows)} rows, {metric}: ' + ', '.join(
