@@ -2,6 +2,7 @@
 #include "cpu/attention/rows.h"
 
 #include "core/base/bfloat16.h"
+#include "core/base/multiversion.h"
 #include "cpu/dropout.h"
 #include "cpu/handler.h"
 

@@ -7,7 +7,7 @@ model: one network that several ranks divide: losses against those of one proces
 faults: each rank killed, stopped or ended at several moments and in each phase; the others leave and name it, and the run resumes to an
 undisturbed run's bits. --short takes a sample of the phases that --seed draws.
 port: strangers send garbage to rank 0's port for --seconds, hold connections half open, dribble, and replay a recorded request to join;
-the run ends with exit code 0 and an undisturbed run's bits.
+the run stops and resumes as it is told, to an undisturbed run's bits.
 agree: each key of a recipe with another value on one rank alone; the ranks name the key and both hosts, or train to an undisturbed run's bits.
 --short takes a few keys.
 Each process computes with one thread. Needs the mpirun or mpiexec of an MPI: of --launcher, else the one in PATH.

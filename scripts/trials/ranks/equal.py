@@ -112,9 +112,9 @@ def low_precision(trials):
 
 
 def changing_numbers(trials):
-    """A run that goes on with other numbers of ranks. Later on, a few samples decide, and rounding grows to what can be seen."""
+    """A run that goes on with other numbers of ranks."""
     words = ['training.micro_batch_size=12', 'validation.interval=100ba', 'training.max_duration=8ep']
-    growing, whole = Ranks(trials, 'growing', 'cnn', words), Ranks(trials, 'whole', 'cnn', words).train(1)
+    growing, whole = Ranks(trials, 'growing', 'smooth', words), Ranks(trials, 'whole', 'smooth', words).train(1)
     stops = [stop_after(growing, ranks, 25) for ranks in (1, 2, 4)]
     found = farthest(whole, growing.train(1))
     require(found < 1e-4, f'1, 2, 4 and 1 ranks in turn differ by {found:.1e}')
@@ -137,12 +137,12 @@ def sharded(trials):
         whole, shared = (Ranks(trials, f'{name}_sharded_{bool(more)}', name, [*words, *more]).train(2) for more in ([], [shards]))
         shared.require_same(whole, 'with shard_optimizer the run of two ranks')
     words = ['training.micro_batch_size=8', 'training.global_batch_size=48', 'validation.interval=100ba', 'training.max_duration=8ep']
-    whole = Ranks(trials, 'sharded_by_none', 'cnn', words).train(1)
-    first = Ranks(trials, 'sharded_by_2', 'cnn', words)
+    whole = Ranks(trials, 'sharded_by_none', 'smooth', words).train(1)
+    first = Ranks(trials, 'sharded_by_2', 'smooth', words)
     step = stop_after(first, 2, 25, shards)
     found = []
     for ranks in 1, 2, 3:
-        resumed = Ranks(trials, f'sharded_by_2_then_{ranks}', 'cnn', words)
+        resumed = Ranks(trials, f'sharded_by_2_then_{ranks}', 'smooth', words)
         shutil.copytree(first.output, resumed.output)
         found.append(farthest(whole, resumed.train(ranks, shards)))
         require(found[-1] < 1e-4, f'2 sharded ranks and then {ranks} differ by {found[-1]:.1e}')
@@ -167,8 +167,8 @@ def parts(trials):
         shares.append(worst_share(whole.losses(), cut.losses(), [1e-5] * len(whole.losses())))
         require(shares[-1] <= 1, f'losses of {ranks} ranks with parts differ by {shares[-1]:.2f} of what is allowed')
     words = ['training.micro_batch_size=8', 'training.global_batch_size=48', 'validation.interval=100ba', 'training.max_duration=8ep']
-    whole = Ranks(trials, 'parts_by_none', 'cnn', words).train(1)
-    run = Ranks(trials, 'parts_in_turn', 'cnn', words)
+    whole = Ranks(trials, 'parts_by_none', 'smooth', words).train(1)
+    run = Ranks(trials, 'parts_in_turn', 'smooth', words)
     steps = [stop_after(run, ranks, 15, *more) for ranks, more in ((1, []), (2, [key]), (6, ['parallelism.shard_parameters=3']), (3, [key]), (2, ['parallelism.shard_optimizer=true']))]
     found = farthest(whole, run.train(1))
     require(found < 1e-4, f'1 rank, 2, 6 and 3 with parts, 2 with shared moments and 1 in turn differ by {found:.1e}')
