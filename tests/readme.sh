@@ -140,6 +140,9 @@ while read -r command <&3; do
     "trainer quantize "*) # what gains depends on the processor
       run try "${command/PATH/$(find try/runs -mindepth 1 -maxdepth 1 -printf 'runs/%f\n' | sort | head -n 1)} --all"
       ;;
+    "trainer track "*) # there is no server: the message tells how to name one
+      run try "! ${command/PATH/$(find try/runs -mindepth 1 -maxdepth 1 -printf 'runs/%f\n' | sort | head -n 1)} >answer 2>&1 && grep logging.mlflow.uri= answer"
+      ;;
     "trainer sweep "*)
       run try "$command training.max_duration=20ba 'sweep={method: grid, parameters: [{choice: {key: optimizer.lr, values: [0.01, 0.1]}}]}'"
       ;;
