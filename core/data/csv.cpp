@@ -44,6 +44,11 @@ void CsvReader::fail(int64_t line, const std::string& message) const {
   throw Error(ExitCode::data, fmt::format("{}:{}: {}", one_line(file_), line, message));
 }
 
+void CsvReader::skip_line(size_t length) {
+  left_.remove_prefix(length);
+  ++line_;
+}
+
 bool CsvReader::next(CsvRow& row) {
   if (left_.empty()) return false;
   row.fields.clear();

@@ -42,6 +42,12 @@ class CsvReader {
   /// misplaced.
   bool next(CsvRow& row);
 
+  /// The text from the next record on, and its line.
+  std::string_view left() const { return left_; }
+  int64_t line() const { return line_; }
+  /// Goes on after a record of this length, which the caller has read: one line with its end.
+  void skip_line(size_t length);
+
   /// Throws Error (exit 65): "FILE:LINE: message".
   [[noreturn]] void fail(int64_t line, const std::string& message) const;
 

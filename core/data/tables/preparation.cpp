@@ -1,142 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/tables/preparation.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
-#include "core/base/error.h"
 #include "core/base/json.h"
-#include "core/base/printable.h"
-#include "core/data/in_parallel.h"
-#include "core/data/tables/number.h"
 
 namespace trainer {
 namespace {
-
-/// As numpy.quantile: linear between the two nearest. Reorders the values.
-double quantile(std::vector<float>& values, double share) {
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::ptrdiff_t>(place);
-  const auto at = values.begin() + below;
-  std::nth_element(values.begin(), at, values.end());
-  if (at + 1 == values.end()) return *at;
-  const double next = *std::min_element(at + 1, values.end());
-  return *at + (next - *at) * (place - static_cast<double>(below));
-}
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-/// Of all values; 1 for a column of equal ones, as scikit-learn's StandardScaler.
-double deviation_of(const std::vector<double>& values, double mean) {
-  double sum = 0, difference = 0;
-  for (const double value : values) {
-    sum += (value - mean) * (value - mean);
-    difference += value - mean;
-  }
-  const auto count = static_cast<double>(values.size());
-  const double variance = (sum - difference * difference / count) / count;
-  // Less is the rounding of equal values: the bound of scikit-learn 1.x (_is_constant_feature).
-  const double rounding = count * std::numeric_limits<double>::epsilon();
-  const bool is_constant = variance <= rounding * variance + std::pow(rounding * mean, 2);
-  return is_constant ? 1 : std::sqrt(variance);
-}
-
-class Preparer {
- public:
-  Preparer(const Table& table, std::span<const int64_t> rows, const TableRequest& request)
-      : table_(table), rows_(rows), request_(request) {}
-
-  TablePreparation::Number number(size_t column) const {
-    const TableColumns::Column& of = table_.columns.all[column];
-    TablePreparation::Number found{.name = of.name};
-    std::vector<float> known;
-    for (const int64_t row : rows_) {
-      const float value = table_.numbers_of(row)[of.place];
-      if (value == value) known.push_back(value);
-    }
-    if (known.empty()) return found;
-    const double clip = request_.keys.clip;
-    if (clip > 0) {
-      found.low = quantile(known, clip);
-      found.high = quantile(known, 1 - clip);
-    }
-    const auto clipped = [&](double value) { return std::clamp(value, found.low, found.high); };
-    found.fill = request_.keys.missing == "median"
-                     ? clipped(quantile(known, 0.5))
-                     : std::accumulate(known.begin(), known.end(), 0.0, [&](double sum, float value) {
-                         return sum + clipped(value);
-                       }) / static_cast<double>(known.size());
-    scale(of.place, found);
-    return found;
-  }
-
-  TablePreparation::Category category(size_t column) const {
-    const TableColumns::Column& of = table_.columns.all[column];
-    return {of.name, words_of(of.place)};
-  }
-
-  TablePreparation::Target target(size_t column) const {
-    const TableColumns::Column& of = table_.columns.all[column];
-    std::vector<double> values;
-    for (const int64_t row : rows_) values.push_back(table_.numbers_of(row)[of.place]);
-    const double mean = mean_of(values);
-    return {.name = of.name, .mean = mean, .deviation = deviation_of(values, mean)};
-  }
-
-  std::vector<std::string> classes(size_t column) const {
-    std::vector<std::string> words = words_of(table_.columns.all[column].place);
-    double number = 0;
-    if (!std::ranges::all_of(words, [&](const std::string& word) { return parse_number(word, number); }))
-      return words;
-    std::ranges::stable_sort(words, {}, [](const std::string& word) {
-      double value = 0;
-      parse_number(word, value);
-      return value;
-    });
-    return words;
-  }
-
- private:
-  void scale(size_t place, TablePreparation::Number& found) const {
-    if (request_.keys.scale == "none") return;
-    std::vector<double> values;
-    for (const int64_t row : rows_) {
-      const float value = table_.numbers_of(row)[place];
-      values.push_back(value == value ? std::clamp<double>(value, found.low, found.high) : found.fill);
-    }
-    if (request_.keys.scale == "min_max") {
-      const auto [least, most] = std::ranges::minmax(values);
-      found.shift = least;
-      found.scale = most > least ? most - least : 1;
-    } else {
-      found.shift = mean_of(values);
-      found.scale = deviation_of(values, found.shift);
-    }
-  }
-
-  /// The texts that these rows have.
-  std::vector<std::string> words_of(size_t place) const {
-    const std::vector<std::string>& all = table_.words[place];
-    std::vector<bool> is_there(all.size());
-    for (const int64_t row : rows_) {
-      const int32_t code = table_.codes_of(row)[place];
-      if (code != Table::kNoCode) is_there[static_cast<size_t>(code)] = true;
-    }
-    std::vector<std::string> words;
-    for (size_t i = 0; i < all.size(); ++i)
-      if (is_there[i]) words.push_back(all[i]);
-    return words;
-  }
-
-  const Table& table_;
-  std::span<const int64_t> rows_;
-  const TableRequest& request_;
-};
 
 constexpr const char *kNameMember = "name", *kFillMember = "fill", *kLowMember = "low", *kHighMember = "high",
                      *kShiftMember = "shift", *kScaleMember = "scale", *kTextsMember = "texts",
@@ -188,27 +60,6 @@ int64_t TablePreparation::category_rows() const {
   int64_t rows = 0;
   for (const Category& category : categories) rows += 1 + static_cast<int64_t>(category.texts.size());
   return rows;
-}
-
-TablePreparation prepare_table(const Table& table, std::span<const int64_t> rows, const TableRequest& request,
-                               int64_t threads) {
-  const Preparer prepare(table, rows, request);
-  const TableColumns& columns = table.columns;
-  TablePreparation found;
-  found.numbers.resize(columns.numbers.size());
-  in_parallel(columns.numbers.size(), threads,
-              [&](size_t i) { found.numbers[i] = prepare.number(columns.numbers[i]); });
-  for (const size_t column : columns.categories) found.categories.push_back(prepare.category(column));
-  if (request.targets == TargetUse::numbers) {
-    for (const size_t column : columns.targets) found.targets.push_back(prepare.target(column));
-  } else if (request.targets == TargetUse::label_sets) {
-    found.classes = columns.names(columns.targets);
-  } else if (columns.label) {
-    found.label = columns.all[*columns.label].name;
-    found.classes = prepare.classes(*columns.label);
-  }
-  found.refuses_missing = request.keys.missing == "error";
-  return found;
 }
 
 std::string to_json(const TablePreparation& preparation) {

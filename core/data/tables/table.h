@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/large_vector.h"
 #include "core/data/tables/columns.h"
 
 namespace trainer {
@@ -19,8 +20,8 @@ struct Table {
 
   TableColumns columns;
   int64_t rows = 0;
-  std::vector<float> numbers;                   ///< (rows, row_numbers); NaN: missing
-  std::vector<int32_t> codes;                   ///< (rows, row_codes), places in `words`; kNoCode: missing
+  LargeVector<float> numbers;                   ///< (rows, row_numbers); NaN: missing
+  LargeVector<int32_t> codes;                   ///< (rows, row_codes), places in `words`; kNoCode: missing
   std::vector<std::vector<std::string>> words;  ///< of each column of codes: its different texts, ascending
   std::vector<std::string> ids;                 ///< of each row, if a column of them was asked for
   int64_t without_target = 0;                   ///< rows that were left out

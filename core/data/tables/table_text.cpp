@@ -117,7 +117,8 @@ std::vector<TablePart> divide_table(std::string_view text, int64_t threads, size
     const size_t rest = end_of_record(rows.substr(border), before.quotes % 2 != 0);
     const size_t end = border + rest;
     const int64_t next_line = before.lines + marks_in(rows.substr(border, rest)).lines;
-    parts.push_back({rows.substr(begin, end - begin), line, next_line - line + 1});
+    const int64_t unended = rows[end - 1] == '\n' ? 0 : 1;
+    parts.push_back({rows.substr(begin, end - begin), line, next_line - line + unended});
     begin = end;
     line = next_line;
   }

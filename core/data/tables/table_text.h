@@ -30,7 +30,7 @@ class TableText {
 struct TablePart {
   std::string_view text;
   int64_t line = 1;     ///< of its beginning
-  int64_t records = 0;  ///< at most
+  int64_t records = 0;  ///< at most: its lines
 };
 
 /// Smaller parts cost more than they spread.

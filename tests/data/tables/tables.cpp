@@ -90,10 +90,10 @@ TEST_CASE("a table: columns with texts have categories, ascending; what is missi
   CHECK(table->rows == 3);
   CHECK(table->columns.names(table->columns.categories) == std::vector<std::string>{"x", "kind", "note"});
   CHECK(table->columns.numbers.empty());
-  CHECK(table->numbers == std::vector<float>{1, 0, 1});
+  CHECK(table->numbers == LargeVector<float>{1, 0, 1});
   using Words = std::vector<std::string>;
   CHECK(table->words == std::vector<Words>{{" 7 ", "2,5"}, {"a", "b"}, {"a;\"b\"", "two\r\nlines"}});
-  CHECK(table->codes == std::vector<int32_t>{1, 1, 0, -1, 0, -1, 0, -1, 1});
+  CHECK(table->codes == LargeVector<int32_t>{1, 1, 0, -1, 0, -1, 0, -1, 1});
   CHECK(table->place_of(0).ends_with("t.csv:2"));
   CHECK(table->place_of(1).ends_with("t.csv:4"));
   CHECK(table->place_of(2).ends_with("t.csv:5"));
@@ -212,7 +212,7 @@ TEST_CASE("a table: files of a pattern are read one after another if their colum
                                           write("b.csv", "x,k,y\n3,c,3\n")};
   const TableRequest request = request_for({"y"}, TargetUse::numbers);
   const auto table = read_table(files, request, 2);
-  CHECK(table->numbers == std::vector<float>{1, 1, 2, 2, 3, 3});
+  CHECK(table->numbers == LargeVector<float>{1, 1, 2, 2, 3, 3});
   CHECK(table->words == std::vector<std::vector<std::string>>{{"a", "b", "c"}});
   CHECK(table->place_of(2).ends_with("b.csv:2"));
   for (const auto& [text, problem] :
