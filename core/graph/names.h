@@ -28,8 +28,10 @@ namespace input_name {
 constexpr const char* kImages = "images";             ///< f32 (N, C, H, W), or u8 if the device scales them
 constexpr const char* kCleanImages = "clean_images";  ///< f32 (N, C, H, W), only if images are corrupted
 constexpr const char* kTokens = "tokens";             ///< i32 (N, T), a piece of T in `prefill`
-/// i32 (N, T), where in its window each token's document begins; only if documents are masked
+/// i32 (N, T), where in its window each token's document begins; only if documents are masked or padded
 constexpr const char* kDocumentStart = "document_start";
+/// f32 (N, T), of each token in the average of a sample's tokens, 0 for padding; only if samples are padded
+constexpr const char* kTokenWeights = "token_weights";
 /// i32 (N, 1), of `decode`
 constexpr const char* kNextTokens = "next_tokens";
 /// i32 (1), in generation: place of the first token

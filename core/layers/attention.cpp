@@ -42,7 +42,8 @@ class AttentionLayer final : public Layer {
                                .causal = causal_,
                                .window = sliding_window_.value_or(0),
                                .scale = scale_.value_or(0)};
-    if (!causal_ && context.document_start != kNone)
+    // A padded sample has one document, which all its tokens may see whole.
+    if (!causal_ && context.document_start != kNone && context.token_weights == kNone)
       fail_at(origin, "documents are kept apart in causal attention only; set causal: true");
     given[in::kStart] = context.document_start;
     if (context.training && dropout_ > 0) {

@@ -22,6 +22,7 @@ struct LayerContext {
   TensorId step = kNone;                 ///< i32 (1)
   TensorId first_position = kNone;       ///< i32 (1): place of the first token, in generation; none: 0
   TensorId document_start = kNone;       ///< i32 (N, T): where each token's document begins; none: 0
+  TensorId token_weights = kNone;        ///< f32 (N, T), of padded samples; none: all tokens count alike
   int64_t cached_positions = 0;          ///< positions that attention keeps in its caches, in generation
   const PixelNumbers* pixels = nullptr;  ///< of the images, where noise is added: not in prediction
   const std::vector<std::string>* freeze = nullptr;        ///< patterns of names; owned by the maker of this

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/graph/ops/concat.h"
+#include "core/graph/ops/matmul.h"
 #include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/rearrange.h"
 #include "core/graph/ops/reshape.h"
@@ -160,9 +161,24 @@ class MeanTokensLayer final : public Layer {
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape shape = sequence_shape(context, x[0], *this);
     Builder& build = context.build;
+    if (context.token_weights != kNone) return {weighted(context, x[0])};
     TensorId y = build.emit<TokensToImages>({x[0]}, Size2d{shape[1], 1});
     y = build.emit<AvgPool2d>({y}, Conv2dGeometry{.kernel = {shape[1], 1}});
     return {build.emit<Reshape>({y}, Shape{shape[0], shape[2]})};
+  }
+
+ private:
+  /// Without the padding.
+  TensorId weighted(LayerContext& context, TensorId x) const {
+    Builder& build = context.build;
+    const Shape shape = build.shape(x), weights = build.shape(context.token_weights);
+    if (shape[1] != weights[1])
+      fail_at(origin,
+              fmt::format("averages the {} tokens of the text, which may be padding, and met {}; remove "
+                          "the layer that changes their number",
+                          weights[1], shape[1]));
+    const TensorId row = build.emit<Reshape>({context.token_weights}, Shape{shape[0], 1, shape[1]});
+    return build.emit<Reshape>({build.emit<MatMul>({row, x}, false, false)}, Shape{shape[0], shape[2]});
   }
 };
 

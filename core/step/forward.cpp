@@ -35,6 +35,7 @@ void add_network(Program& program, const ForwardSpec& spec, const std::vector<Te
                              .sample_index = program.find(input_name::kSampleIndex),
                              .step = step_counter(program),
                              .document_start = program.find(input_name::kDocumentStart),
+                             .token_weights = program.find(input_name::kTokenWeights),
                              .pixels = pixels == spec.pixels.end() ? nullptr : &pixels->second};
   logits[name] = spec.network->build(context, inputs).back();
   if (spec.use.purpose == Purpose::predict) entry.outputs.push_back({output_name::kLogits, logits[name]});
@@ -62,8 +63,12 @@ void check_freeze(const Program& program, const ForwardSpec& spec) {
 void add_forward(Program& program, const ForwardSpec& spec, Logits& logits) {
   const std::vector<TensorId> inputs = declare_inputs(program, spec);
   program.input(input_name::kSampleIndex, {{spec.samples}, DType::i32});
-  if (spec.masks_documents && spec.use.purpose != Purpose::predict)
-    program.input(input_name::kDocumentStart, {{spec.samples, spec.network->input[0]}, DType::i32});
+  const auto token_input = [&](const char* name, DType dtype) {
+    program.input(name, {{spec.samples, spec.network->input[0]}, dtype});
+  };
+  if (spec.pads_tokens || (spec.masks_documents && spec.use.purpose != Purpose::predict))
+    token_input(input_name::kDocumentStart, DType::i32);
+  if (spec.pads_tokens) token_input(input_name::kTokenWeights, DType::f32);
   const auto add = [&](const char* name) { add_network(program, spec, inputs, name, logits); };
   if (spec.use.purpose == Purpose::train) add(entry_name::kTrainStep);
   add(spec.use.purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);

@@ -51,6 +51,7 @@ struct ForwardSpec {
   /// What the network reads for bytes of images, by entry; empty: no noise is added.
   std::map<std::string, PixelNumbers> pixels = {};
   bool masks_documents = false;   ///< tokens attend to their own document only
+  bool pads_tokens = false;       ///< a sample's last tokens are its text, the first ones padding
   bool given_statistics = false;  ///< training uses the running statistics of batch normalisation
   /// The prediction of the network that the loss learns from, for the same samples; null: it has none.
   std::shared_ptr<const Program> teacher = {};

@@ -20,7 +20,7 @@ float made_up_number(std::string_view name, RandomStream& random, const Syntheti
     return 2 * uniform(random.next_word()) - 1;
   if (name == input_name::kTargets) return static_cast<float>(random.next_word() & 1u);
   if (name == input_name::kMixWeights) return uniform(random.next_word());
-  if (name == input_name::kWeights) return bounds.weight;
+  if (name == input_name::kWeights || name == input_name::kTokenWeights) return bounds.weight;
   throw std::logic_error("no made-up numbers for the input " + std::string(name));
 }
 
