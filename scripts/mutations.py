@@ -39,8 +39,8 @@ MUTATIONS = {
                             "test_ops", "normalised channels*"),
     "psnr_of_sums": ("cpu/psnr.cpp", "sum / static_cast<double>(channels * area)", "sum / static_cast<double>(area)", "test_ops",
                      "signal-to-noise*"),
-    "excluded_before_the_split": ("core/data/images/kind.cpp", "numbers.samples = left_of(numbers.samples, numbers.excluded);",
-                                  "numbers.samples.resize(numbers.samples.size() - numbers.excluded.size());", "test_data", "excluded samples*"),
+    "excluded_before_the_split": ("core/data/images/kind.cpp", "left_of(numbers.samples, numbers.excluded, section.exclude->resolved, request.split);",
+                                  "std::vector(numbers.samples.begin() + std::ssize(numbers.excluded), numbers.samples.end());", "test_data", "excluded samples*"),
     "pairs_of_one_part": ("core/data/images/like_images.cpp", "const int count = distance + 1;", "const int count = std::max(1, distance);",
                           "test_data", "all pairs*"),
     # Networks that ranks divide.

@@ -81,13 +81,18 @@ void add_check_command(CLI::App& data, Arguments& arguments) {
       ->type_name("KEY=VALUE");
   make_count(
       *check->add_option("--distance", arguments.check.distance,
-                         "most of 64 bits in which the hashes of images that look alike differ (default: 8)"),
+                         "most of 64 bits in which the hashes of images that look alike differ (default: 8); "
+                         "rows of tables are compared for equality only"),
       0, 16);
-  make_count(
-      *check->add_option("--suspects", arguments.check.suspects,
-                         "list this many samples whose label is least probable under networks that did not "
-                         "train on them"),
-      1, 2147483647);
+  check
+      ->add_option("--id", arguments.check.id,
+                   "of tables: a column whose texts name the rows, in place of FILE:LINE")
+      ->type_name("COLUMN");
+  make_count(*check->add_option(
+                 "--suspects", arguments.check.suspects,
+                 "list this many samples whose label is least probable, or whose numbers are farthest "
+                 "off, under networks that did not train on them"),
+             1, 2147483647);
   check
       ->add_option(
           "--run", arguments.check.runs,

@@ -89,9 +89,10 @@ struct PruneArguments {
 
 /// Options of `data check` besides the recipe.
 struct CheckArguments {
-  int64_t distance = 8;           ///< most bits in which hashes of images that look alike differ
-  int64_t suspects = 0;           ///< 0: none are looked for
-  std::vector<std::string> runs;  ///< directories
+  std::optional<int64_t> distance;  ///< most bits in which hashes of images that look alike differ
+  std::string id;                   ///< a table's column that names its rows, or empty
+  int64_t suspects = 0;             ///< 0: none are looked for
+  std::vector<std::string> runs;    ///< directories
 };
 
 /// Options of `slurm` besides the recipe.

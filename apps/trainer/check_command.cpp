@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/trainer/checked_data.h"
+#include "apps/trainer/check_list.h"
+#include "apps/trainer/checked_images.h"
+#include "apps/trainer/checked_table.h"
 #include "apps/trainer/commands.h"
 #include "apps/trainer/inputs.h"
 #include "apps/trainer/standard_streams.h"
@@ -24,6 +26,7 @@ namespace {
 
 /// Rows of a list that a reader gets; JSON has all.
 constexpr size_t kShownRows = 20;
+constexpr int64_t kUsualDistance = 8;
 
 std::string text_of(const CheckList& list) {
   std::string text = fmt::format("{}: {}\n", list.title, list.rows.size());
@@ -68,13 +71,35 @@ std::shared_ptr<const Recipe> checked_recipe(const Arguments& arguments) {
 }
 
 void check_options(const Recipe& recipe, const Arguments& arguments) {
-  if (recipe.model.kind() != InputKind::pixels)
+  const InputKind kind = recipe.model.kind();
+  if (kind != InputKind::pixels && kind != InputKind::features)
     fail_at(recipe.origin_of("data.format"),
-            "data check looks for mistakes in images, and the samples are tokens");
+            "data check looks for mistakes in images and tables, and the samples are tokens");
+  if (kind == InputKind::features && !recipe.data.chosen_format().reads_files())
+    fail_at(recipe.origin_of("data.format"), "data check needs a table, and the samples are made up");
+  if (kind == InputKind::features && arguments.check.distance)
+    throw Error(ExitCode::usage, "--distance is for images; of tables, rows are equal or not");
+  if (kind == InputKind::pixels && !arguments.check.id.empty())
+    throw Error(ExitCode::usage, "--id names a column of a table, and the samples are images");
   if (arguments.check.suspects > 0 && arguments.check.runs.empty())
     throw Error(ExitCode::usage, "--suspects needs networks: name trained runs with --run DIRECTORY");
   if (arguments.check.suspects == 0 && !arguments.check.runs.empty() && !arguments.config.empty())
     throw Error(ExitCode::usage, "--run names networks for --suspects N; add it, or leave out --run");
+}
+
+CheckedData check_images(const std::shared_ptr<const Recipe>& recipe, int64_t distance) {
+  const CheckedImages images(recipe);
+  return {.train = images.size(Split::train),
+          .val = images.size(Split::val),
+          .columns = {},
+          .lists = images.lists(static_cast<int>(distance))};
+}
+
+std::string columns_text(const std::vector<std::string>& columns) {
+  std::string text;
+  for (const std::string& name : columns)
+    text += fmt::format("{} {}", text.empty() ? "columns compared:" : ",", one_line(name));
+  return text.empty() ? "" : text + "\n";
 }
 
 }  // namespace
@@ -84,23 +109,26 @@ int data_check_command(const Arguments& arguments) {
   const std::shared_ptr<const Recipe> recipe = checked_recipe(arguments);
   check_options(*recipe, arguments);
   require_data(*recipe);
-  const CheckedImages images(recipe);
+  CheckedData found = recipe->model.kind() == InputKind::features
+                          ? check_table(recipe, arguments.check.id)
+                          : check_images(recipe, arguments.check.distance.value_or(kUsualDistance));
   signals.throw_if_asked();
-  std::vector<CheckList> lists = images.lists(static_cast<int>(arguments.check.distance));
-  if (arguments.check.suspects > 0)
-    lists.push_back(suspects_of(arguments.check.runs, arguments.check.suspects, signals));
+  std::vector<CheckList>& lists = found.lists;
+  if (arguments.check.suspects > 0) lists.push_back(suspects_of(arguments.check, signals));
   if (!arguments.out.empty()) {
     const OutputFile output(arguments.out, input_files(*recipe));
     const std::string text = exclude_text(*recipe, lists);
     output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
   }
   if (arguments.json) {
-    Json report{{"train", images.size(Split::train)}, {"val", images.size(Split::val)}};
+    Json report{{"train", found.train}, {"val", found.val}};
+    if (!found.columns.empty()) report["columns"] = found.columns;
     for (const CheckList& list : lists) report[list.key] = json_of(list);
     print_text("{}\n", report.dump(2, Json::NotUtf8::replace));
     return 0;
   }
-  print_text("{} training and {} validation samples\n", images.size(Split::train), images.size(Split::val));
+  print_text("{} training and {} validation samples\n", found.train, found.val);
+  print_to_output(columns_text(found.columns));
   for (const CheckList& list : lists) print_to_output(text_of(list));
   return 0;
 }

@@ -119,9 +119,13 @@ const std::map<std::string, Notes>& all_notes() {
       {"doctor", {"", "trainer doctor --read images\ntrainer doctor --device-json gpu.json", {69, 71, 74}}},
       {"data", {"", "trainer data stats --config resnet.yaml", {65, 71, 74, 78}}},
       {"data check",
-       {"Reads every image once. Keep the file of --write with the recipe, and edit it: each line names one "
-        "sample.",
+       {"Reads every image, or row of a table, once. Keep the file of --write with the recipe, and edit it: "
+        "each "
+        "line\nnames one sample. Of tables it also lists columns with one value, those that tell rows apart, "
+        "and "
+        "those that\nalone tell the target; near duplicates are looked for among images only.",
         "trainer data check --config resnet.yaml --write exclude.txt\n"
+        "trainer data check --config table.yaml --id passenger\n"
         "trainer data check --run runs/fold0 --run runs/fold1 --suspects 200 --json",
         {65, 70, 71, 74, 75, 78}}},
       {"data stats",

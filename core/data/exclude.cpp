@@ -10,6 +10,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "core/base/checksum.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
@@ -73,11 +74,13 @@ class SampleNumbers {
     for (int64_t i = 0; samples.name && i < samples.size; ++i) by_name_.emplace(samples.name(i), i);
   }
   std::optional<int64_t> find(std::string_view name) const {
+    if (samples_.find) return samples_.find(name);
     if (!samples_.name) return number_below(name, samples_.size);
     const auto found = by_name_.find(std::string(name));
     return found == by_name_.end() ? std::nullopt : std::optional(found->second);
   }
   std::string expected() const {
+    if (samples_.find) return samples_.expected;
     return samples_.name ? "the path of an image below the folder of all"
                          : fmt::format("a number from 0 to {}", samples_.size - 1);
   }
@@ -100,9 +103,10 @@ std::vector<int64_t> parse_excluded(std::string_view text, const std::string& pa
   std::map<int64_t, int64_t> line_of;  // by the sample's number
   while (const std::optional<ExcludeLine> line = reader.next()) {
     if (line->split == Split::val && !samples.has_val_file)
-      reader.fail(line->number,
-                  "with data.val_fraction, samples of validation are named as those of data.train are: "
-                  "expected train and a name");
+      reader.fail(
+          line->number,
+          "with data.val_fraction or data.fold, samples of validation are named as those of data.train: "
+          "expected train and a name");
     if (line->split != samples.split) continue;
     const std::optional<int64_t> number = numbers.find(line->name);
     if (!number)
@@ -133,10 +137,20 @@ std::string exclude_line(Split split, const std::string& name) {
   return fmt::format("{} {}\n", text_of(split), name);
 }
 
-std::vector<int64_t> left_of(const std::vector<int64_t>& samples, const std::vector<int64_t>& excluded) {
+std::vector<int64_t> left_of(const std::vector<int64_t>& samples, const std::vector<int64_t>& excluded,
+                             const std::string& path, Split split) {
   std::vector<int64_t> left;
   std::ranges::set_difference(samples, excluded, std::back_inserter(left));
+  if (left.empty())
+    throw Error(ExitCode::data, fmt::format("{} (data.exclude) leaves no sample for {}", one_line(path),
+                                            split == Split::train ? "training" : "validation"));
   return left;
+}
+
+void leave_out(std::span<const int64_t> excluded, int64_t size, Fingerprint& fingerprint) {
+  if (excluded.empty()) return;
+  fingerprint[fingerprint_name::kSamples] = std::to_string(size - static_cast<int64_t>(excluded.size()));
+  fingerprint[fingerprint_name::kExcluded] = fmt::format("{:016x}", checksum(std::as_bytes(excluded)));
 }
 
 }  // namespace trainer

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,9 @@ struct StoredSamples {
   /// A sample's name, below the folder of all; null: samples have none, and are named by their numbers from
   /// 0.
   std::function<std::string(int64_t index)> name = nullptr;
+  /// In place of names: the number of the sample that a line names, and what it expects.
+  std::function<std::optional<int64_t>(std::string_view name)> find = nullptr;
+  std::string expected = "";
 };
 
 /// The numbers, ascending, of the samples of a split that a file of data.exclude names: "train NAME" or
@@ -32,7 +37,12 @@ std::vector<int64_t> parse_excluded(std::string_view text, const std::string& pa
 /// A line of such a file. Throws Error (exit 65) for a name that no line can hold.
 std::string exclude_line(Split split, const std::string& name);
 
-/// `samples` without those that are excluded; both ascending.
-std::vector<int64_t> left_of(const std::vector<int64_t>& samples, const std::vector<int64_t>& excluded);
+/// `samples` of a split without those that the file of this path excludes; both ascending. Throws Error (exit
+/// 65) if none is left.
+std::vector<int64_t> left_of(const std::vector<int64_t>& samples, const std::vector<int64_t>& excluded,
+                             const std::string& path, Split split);
+
+/// Makes the fingerprint of `size` samples that of those without the excluded ones.
+void leave_out(std::span<const int64_t> excluded, int64_t size, Fingerprint& fingerprint);
 
 }  // namespace trainer

@@ -77,12 +77,12 @@ void DataSection::declare(Fields& fields) {
       .at_least(0)
       .below(1);
   fields
-      .add("exclude", &exclude,
-           "a file that names samples to leave out, one on each line: `train NAME` or `val NAME`, the path "
-           "of an image "
-           "below its folder or, in other formats, the sample's number from 0; `trainer data check --write` "
-           "writes it. "
-           "With val_fraction all are of `train`, and the others stay on their side")
+      .add(
+          "exclude", &exclude,
+          "a file that names samples to leave out, one on each line: `train NAME` or `val NAME`, the path "
+          "of an image below its folder; of a table's row `FILE:LINE` or `COLUMN=TEXT`; in other formats the "
+          "sample's number from 0; `trainer data check --write` writes it. "
+          "With val_fraction all are of `train`, and the others stay on their side")
       .left_to_samples()
       .absent_as("null");
   fields
@@ -178,9 +178,11 @@ void DataSection::check(InputKind kind, const Shape& shape, const Value& resolve
   }
   if (exclude && exclude->empty())
     diagnostics.error(origin_of("data.exclude"), "must be the path of a file, got ''");
-  if (exclude && kind != InputKind::pixels)
+  const bool has_named_rows = kind == InputKind::features && chosen_format().reads_files();
+  if (exclude && kind != InputKind::pixels && !has_named_rows)
     diagnostics.error(origin_of("data.exclude"),
-                      fmt::format("names images, and the samples are {}; remove it", rows(kind).name()));
+                      fmt::format("names images or rows of tables, and the samples are {}; remove it",
+                                  kind == InputKind::features ? "made up" : rows(kind).name()));
   rows(kind).check(*this, shape, origin_of, diagnostics);
   if (shuffle->blocks().any() && images.sample_weights)
     diagnostics.error(

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/config/value.h"
+#include "core/data/tables/findings.h"
 #include "core/data/tables/number.h"
 #include "core/data/tables/preparation.h"
 #include "core/recipe/starter_text.h"
@@ -36,29 +37,6 @@ bool are_classes(const std::vector<std::string>& texts) {
     are_whole = are_whole && number == std::floor(number);
   }
   return !are_numbers || (are_whole && static_cast<int64_t>(texts.size()) <= kMostNumberedClasses);
-}
-
-/// Whether a column counts the rows: 0, 1, 2 and so on, or from 1.
-bool counts_rows(const Table& table, size_t column) {
-  const size_t place = table.columns.all[column].place;
-  const float first = table.numbers_of(0)[place];
-  if (table.rows < 2 || (first != 0 && first != 1)) return false;
-  for (int64_t row = 0; row < table.rows; ++row) {
-    if (table.numbers_of(row)[place] != first + static_cast<float>(row)) return false;
-  }
-  return true;
-}
-
-/// Columns that tell rows apart, from which a network would learn the rows by heart.
-std::vector<std::string> names_of_rows(const Table& table) {
-  std::vector<size_t> found;
-  for (const size_t column : table.columns.numbers)
-    if (counts_rows(table, column)) found.push_back(column);
-  for (const size_t column : table.columns.categories) {
-    const auto texts = static_cast<int64_t>(table.words[table.columns.all[column].place].size());
-    if (2 * texts > table.rows) found.push_back(column);
-  }
-  return table.columns.names(found);
 }
 
 std::string quoted_list(const std::vector<std::string>& texts) {
@@ -102,7 +80,7 @@ std::string network_text(const TableStarter& starter) {
 TableStarter measure_table(const std::filesystem::path& file, const std::string& target, int64_t threads) {
   TableStarter found{.train = file, .target = target};
   const auto first = read_table({file.string()}, request_for(target), threads);
-  found.ignored = names_of_rows(*first);
+  found.ignored = first->columns.names(columns_of_row_names(*first));
   const TableRequest request = request_for(target, found.ignored);
   const auto table = found.ignored.empty() ? first : read_table({file.string()}, request, threads);
   std::vector<int64_t> rows(static_cast<size_t>(table->rows));

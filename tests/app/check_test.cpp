@@ -132,6 +132,12 @@ TEST_CASE(
        {"exact_duplicates", "contradictory_labels", "near_duplicates", "one_color", "unreadable"})
     CHECK(rest.at(list).empty());
   CHECK(pictures.workspace.read("y.txt") == pictures.workspace.read("x.txt"));
+  // A fold's samples are all in the files of training, where the file names them.
+  const std::string fold = "data.val=null 'data.fold={of: 3, index: 1}' ";
+  CHECK(pictures.found(fold + "--write z.txt").at("exact_duplicates").size() == 1);
+  CHECK(pictures.found(fold + "data.exclude=z.txt").at("exact_duplicates").empty());
+  CHECK_THAT(pictures.run("data check --config r.yaml --id row", 64).errors,
+             ContainsSubstring("--id names a column of a table"));
 }
 
 TEST_CASE(

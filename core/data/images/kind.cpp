@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/base/printable.h"
 #include "core/data/exclude.h"
 #include "core/data/formats.h"
 #include "core/data/images/sample_weights.h"
@@ -136,11 +135,7 @@ SplitNumbers numbers_of(const DataSection& section, const SourceRequest& request
                                       : samples_of_split(section, request, size, std::move(by)),
                        .excluded = excluded_samples(section, request, size, source)};
   if (!section.exclude) return numbers;
-  numbers.samples = left_of(numbers.samples, numbers.excluded);
-  if (numbers.samples.empty())
-    throw Error(ExitCode::data,
-                fmt::format("{} (data.exclude) leaves no sample for {}", one_line(section.exclude->resolved),
-                            request.split == Split::train ? "training" : "validation"));
+  numbers.samples = left_of(numbers.samples, numbers.excluded, section.exclude->resolved, request.split);
   return numbers;
 }
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/subset.h"
 
-#include <fmt/format.h>
-
 #include <span>
 #include <utility>
 
-#include "core/base/checksum.h"
+#include "core/data/exclude.h"
 
 namespace trainer {
 namespace {
@@ -40,11 +38,7 @@ class SubsetSource final : public ImageSource {
   /// Of the whole without the excluded samples.
   Fingerprint fingerprint() const override {
     Fingerprint found = source_->fingerprint();
-    if (excluded_.empty()) return found;
-    found[fingerprint_name::kSamples] =
-        std::to_string(source_->size() - static_cast<int64_t>(excluded_.size()));
-    found[fingerprint_name::kExcluded] =
-        fmt::format("{:016x}", checksum(std::as_bytes(std::span(excluded_))));
+    leave_out(excluded_, source_->size(), found);
     return found;
   }
   bool is_encoded() const override { return source_->is_encoded(); }

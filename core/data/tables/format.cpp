@@ -4,15 +4,19 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <map>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "core/base/printable.h"
+#include "core/data/exclude.h"
 #include "core/data/file_pattern.h"
 #include "core/data/formats.h"
 #include "core/data/subset.h"
 #include "core/data/tables/keys.h"
 #include "core/data/tables/preparation.h"
+#include "core/data/tables/row_names.h"
 #include "core/data/tables/source.h"
 
 namespace trainer {
@@ -40,9 +44,25 @@ class KnownTables {
     prepared_.push_back({table, seed, preparation});
     return preparation;
   }
+  /// The rows that data.exclude names in the files of a split.
+  std::vector<int64_t> excluded(const std::shared_ptr<const Table>& table, const DataSection& section,
+                                Split stored) {
+    if (!section.exclude) return {};
+    const auto [at, is_new] = excluded_.try_emplace({table, stored});
+    if (!is_new) return at->second;
+    const RowNames names(table);
+    at->second = read_excluded(section.exclude->resolved,
+                               {.split = stored,
+                                .size = table->rows,
+                                .has_val_file = !section.divides_train(),
+                                .find = [&](std::string_view name) { return names.find(name); },
+                                .expected = names.expected()});
+    return at->second;
+  }
   void clear() {
     all_.clear();
     prepared_.clear();
+    excluded_.clear();
   }
 
  private:
@@ -58,13 +78,19 @@ class KnownTables {
   };
   std::vector<Known> all_;
   std::vector<Prepared> prepared_;
+  std::map<std::pair<std::shared_ptr<const Table>, Split>, std::vector<int64_t>> excluded_;
 };
 
 /// What a split is made of.
 struct SplitRows {
   std::shared_ptr<const Table> table;
   std::shared_ptr<const TablePreparation> preparation;
-  std::vector<int64_t> rows;
+  std::vector<int64_t> rows, excluded;
+
+  /// Each row has a number, whether it is excluded or not.
+  int64_t bytes() const {
+    return table->bytes() + static_cast<int64_t>((rows.size() + excluded.size()) * sizeof rows[0]);
+  }
 };
 
 std::vector<int64_t> all_rows(const Table& table) {
@@ -92,6 +118,11 @@ std::vector<int64_t> chosen_rows(const Table& table, const TableRequest& wanted,
     by.label_sets.add(set);
   }
   return chosen_samples(table.rows, std::move(by), choice);
+}
+
+std::vector<int64_t> without_excluded(const std::vector<int64_t>& rows, const std::vector<int64_t>& excluded,
+                                      const DataSection& section, Split split) {
+  return section.exclude ? left_of(rows, excluded, section.exclude->resolved, split) : rows;
 }
 
 class TableFormat final : public DataFormat {
@@ -131,7 +162,8 @@ class TableFormat final : public DataFormat {
 
   std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const override {
     SplitRows split = split_rows(section, request);
-    return table_rows(std::move(split.table), std::move(split.preparation), std::move(split.rows));
+    return table_rows(std::move(split.table), std::move(split.preparation), std::move(split.rows),
+                      std::move(split.excluded));
   }
 
   std::unique_ptr<DataSource> open_named(const NamedFiles& files, const DataSection& section,
@@ -153,8 +185,7 @@ class TableFormat final : public DataFormat {
     SourceInfo info{.size = static_cast<int64_t>(split.rows.size()),
                     .shape = {static_cast<int64_t>(split.preparation->numbers.size())},
                     .classes = std::nullopt,
-                    .resident_bytes =
-                        split.table->bytes() + static_cast<int64_t>(split.rows.size() * sizeof split.rows[0]),
+                    .resident_bytes = split.bytes(),
                     .has_label_sets = request.wants_label_sets,
                     .is_shared = section.divides_train()};
     if (!split.preparation->classes.empty())
@@ -195,12 +226,15 @@ class TableFormat final : public DataFormat {
   SplitRows split_rows(const DataSection& section, const SourceRequest& request) const {
     TableRequest want = wanted(section, request);
     const bool divides = section.divides_train();
-    SplitRows split{.table = nullptr, .preparation = trained_, .rows = {}};
+    SplitRows split{.table = nullptr, .preparation = trained_, .rows = {}, .excluded = {}};
     if (request.split == Split::train || divides || !trained_) {
       split.table = known_.read(files_of_pattern(section.path(Split::train)), want, request.threads);
+      split.excluded = known_.excluded(split.table, section, Split::train);
       const auto rows_of = [&](Split part) {
-        return divides ? chosen_rows(*split.table, want, section.split_choice(part, request.seed))
-                       : all_rows(*split.table);
+        const std::vector<int64_t> rows =
+            divides ? chosen_rows(*split.table, want, section.split_choice(part, request.seed))
+                    : all_rows(*split.table);
+        return without_excluded(rows, split.excluded, section, part);
       };
       split.rows = rows_of(request.split);
       if (!trained_) {
@@ -214,7 +248,8 @@ class TableFormat final : public DataFormat {
     // Validation in files of its own is read as training's.
     want.trained = split.preparation;
     split.table = known_.read(files_of_pattern(section.path(Split::val)), want, request.threads);
-    split.rows = all_rows(*split.table);
+    split.excluded = known_.excluded(split.table, section, Split::val);
+    split.rows = without_excluded(all_rows(*split.table), split.excluded, section, Split::val);
     return split;
   }
 

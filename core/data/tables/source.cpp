@@ -12,6 +12,7 @@
 #include "core/base/checksum.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/data/exclude.h"
 #include "core/data/row_reader.h"
 #include "core/graph/names.h"
 
@@ -34,8 +35,12 @@ std::vector<std::optional<int32_t>> places_in(const std::vector<std::string>& te
 class PreparedRows final : public TableSource {
  public:
   PreparedRows(std::shared_ptr<const Table> table, std::shared_ptr<const TablePreparation> preparation,
-               std::vector<int64_t> rows)
-      : table_(std::move(table)), preparation_(std::move(preparation)), rows_(std::move(rows)) {
+               std::vector<int64_t> rows, std::vector<int64_t> excluded)
+      : table_(std::move(table)),
+        names_(table_),
+        preparation_(std::move(preparation)),
+        rows_(std::move(rows)),
+        excluded_(std::move(excluded)) {
     const TableColumns& columns = table_->columns;
     int32_t first = 0;
     for (size_t k = 0; k < preparation_->categories.size(); ++k) {
@@ -56,7 +61,7 @@ class PreparedRows final : public TableSource {
   Shape sample_shape() const override { return {static_cast<int64_t>(preparation_->numbers.size())}; }
   int64_t classes() const override { return static_cast<int64_t>(preparation_->classes.size()); }
   int64_t resident_bytes() const override {
-    return table_->bytes() + static_cast<int64_t>(rows_.size() * sizeof rows_[0]);
+    return table_->bytes() + static_cast<int64_t>((rows_.size() + excluded_.size()) * sizeof rows_[0]);
   }
   void check_labels(const AllowedLabels& allowed) const override {
     if (classes() <= allowed.classes) return;
@@ -67,6 +72,7 @@ class PreparedRows final : public TableSource {
   std::vector<std::string> class_names() const override { return preparation_->classes; }
   std::string preparation() const override { return to_json(*preparation_); }
   const Table& table() const override { return *table_; }
+  const RowNames& row_names() const override { return names_; }
   int64_t row_of(int64_t sample) const override { return rows_[static_cast<size_t>(sample)]; }
   const TablePreparation& how() const override { return *preparation_; }
 
@@ -78,8 +84,10 @@ class PreparedRows final : public TableSource {
       for (const std::string& word : column)
         contents.add(std::as_bytes(std::span(word.c_str(), word.size() + 1)));
     }
-    return {{fingerprint_name::kSamples, std::to_string(table_->rows)},
-            {fingerprint_name::kContents, fmt::format("{:016x}", contents.value())}};
+    Fingerprint found = {{fingerprint_name::kSamples, std::to_string(table_->rows)},
+                         {fingerprint_name::kContents, fmt::format("{:016x}", contents.value())}};
+    leave_out(excluded_, table_->rows, found);
+    return found;
   }
 
   std::unique_ptr<RowReader> rows(const RowRequest& request) const override;
@@ -145,8 +153,9 @@ class PreparedRows final : public TableSource {
   }
 
   std::shared_ptr<const Table> table_;
+  RowNames names_;
   std::shared_ptr<const TablePreparation> preparation_;
-  std::vector<int64_t> rows_;
+  std::vector<int64_t> rows_, excluded_;
   std::vector<std::vector<int32_t>> categories_;  ///< of each column: the place of each code plus one
   std::vector<std::optional<int32_t>> classes_;   ///< of each code of the label's column
 };
@@ -223,8 +232,9 @@ std::optional<TargetSpread> target_spread(const Table& table, const TablePrepara
 
 std::unique_ptr<TableSource> table_rows(std::shared_ptr<const Table> table,
                                         std::shared_ptr<const TablePreparation> preparation,
-                                        std::vector<int64_t> rows) {
-  return std::make_unique<PreparedRows>(std::move(table), std::move(preparation), std::move(rows));
+                                        std::vector<int64_t> rows, std::vector<int64_t> excluded) {
+  return std::make_unique<PreparedRows>(std::move(table), std::move(preparation), std::move(rows),
+                                        std::move(excluded));
 }
 
 }  // namespace trainer

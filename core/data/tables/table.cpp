@@ -11,8 +11,8 @@
 #include "core/base/printable.h"
 #include "core/data/csv.h"
 #include "core/data/in_parallel.h"
-#include "core/data/tables/number.h"
 #include "core/data/tables/part_parser.h"
+#include "core/data/tables/row_names.h"
 #include "core/data/tables/table_text.h"
 #include "core/text/utf8.h"
 
@@ -163,19 +163,12 @@ int64_t Table::bytes() const {
 std::string Table::place_of(int64_t row) const {
   size_t file = 0;
   while (file + 1 < files.size() && row >= file_rows[file]) row -= file_rows[file++];
-  const TableText text(files[file]);
-  CsvReader reader(text.text(), files[file], columns.separator);
-  CsvRow record;
-  reader.next(record);
-  const auto is_empty = [&](size_t column) { return is_missing_value(record.fields[column]); };
-  const auto is_left_out = [&] {
-    if (record.fields.size() != columns.all.size()) return true;  // blank
-    return std::ranges::any_of(columns.targets, is_empty) || (columns.label && is_empty(*columns.label));
-  };
-  while (reader.next(record)) {
-    if (!is_left_out() && row-- == 0) break;
-  }
-  return fmt::format("{}:{}", one_line(files[file]), record.line);
+  int64_t line = 0;
+  visit_rows(*this, file, [&](const CsvRow& record) {
+    line = record.line;
+    return row-- > 0;
+  });
+  return fmt::format("{}:{}", one_line(files[file]), line);
 }
 
 std::shared_ptr<const Table> parse_table(const std::vector<NamedText>& texts, const TableRequest& request,

@@ -77,7 +77,7 @@ TEST_CASE(
   StoredSamples named{
       .split = Split::val, .size = 3, .name = [](int64_t i) { return "a b/" + std::to_string(i); }};
   CHECK(parse_excluded("val a b/2\ntrain a b/9\nval a b/0\n", "x", named) == Numbers{0, 2});
-  CHECK(left_of({1, 2, 4, 6}, {2, 3, 6}) == Numbers{1, 4});
+  CHECK(left_of({1, 2, 4, 6}, {2, 3, 6}, "x.txt", Split::train) == Numbers{1, 4});
   CHECK(parse_excluded(exclude_line(Split::val, "a b/1"), "x", named) == Numbers{1});
   CHECK_THAT(data_error([&] { exclude_line(Split::val, "a\nb"); }),
              ContainsSubstring("cannot be named in a line"));

@@ -5,37 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "apps/trainer/check_list.h"
 #include "core/data/images/image_digest.h"
 #include "core/recipe/run_spec.h"
 
 namespace trainer {
-
-/// A sample that `data check` reports.
-struct CheckedSample {
-  Split side = Split::train;    ///< of the split
-  Split stored = Split::train;  ///< in whose files it is: with data.val_fraction all are in those of training
-  std::string name;             ///< as data.exclude names it
-
-  /// "val shirts/003.png"
-  std::string text() const;
-  Json json() const;
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the operator's result for a pointer
-  auto operator<=>(const CheckedSample&) const = default;
-};
-
-/// One kind of mistake that `data check` looks for, with what was found. Other kinds of data have lists of
-/// their own.
-struct CheckList {
-  struct Row {
-    std::string text;
-    Json json;
-    std::vector<CheckedSample> left_out;  ///< those that `--write` names
-  };
-  std::string key;    ///< in JSON
-  std::string title;  ///< and what was done, for a reader
-  std::vector<Row> rows = {};
-};
 
 /// The images of both splits with their digests.
 class CheckedImages {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/trainer/checked_data.h"
+#include "apps/trainer/checked_images.h"
 
 #include <fmt/format.h>
 
@@ -12,43 +12,9 @@
 #include "core/recipe/job.h"
 
 namespace trainer {
-namespace {
-
-const char* name_of(Split split) {
-  return split == Split::train ? "train" : "val";
-}
-
-Json json_of(const std::vector<CheckedSample>& samples) {
-  Json all = Json::array();
-  for (const CheckedSample& sample : samples) all.push_back(sample.json());
-  return all;
-}
-
-std::string text_of(const std::vector<CheckedSample>& samples) {
-  std::string text;
-  for (const CheckedSample& sample : samples) text += (text.empty() ? "" : " = ") + sample.text();
-  return text;
-}
-
-/// All but one: a copy for validation stays if there is one, so that training does not see it.
-std::vector<CheckedSample> all_but_one(std::vector<CheckedSample> samples) {
-  const auto validating = std::ranges::find(samples, Split::val, &CheckedSample::side);
-  samples.erase(validating == samples.end() ? samples.begin() : validating);
-  return samples;
-}
-
-}  // namespace
-
-std::string CheckedSample::text() const {
-  return fmt::format("{} {}", name_of(side), one_line(name));
-}
-
-Json CheckedSample::json() const {
-  return {{"split", name_of(side)}, {"sample", name}};
-}
 
 CheckedImages::CheckedImages(const std::shared_ptr<const Recipe>& recipe)
-    : are_in_one_place_(recipe->data.val_fraction > 0) {
+    : are_in_one_place_(recipe->data.divides_train()) {
   for (const Split side : {Split::train, Split::val}) {
     if (has_split(recipe->data, side)) add(recipe, side);
   }
@@ -88,7 +54,7 @@ CheckedSample CheckedImages::sample(size_t place) const {
   const Part& part = part_of(place);
   return {.side = part.side,
           .stored = are_in_one_place_ ? Split::train : part.side,
-          .name = as_images(*part.source).exclude_name(static_cast<int64_t>(place - part.first))};
+          .name = exclude_name(*part.source, static_cast<int64_t>(place - part.first), "")};
 }
 
 /// Of an image with one label.
@@ -97,7 +63,7 @@ std::string CheckedImages::label_text(size_t place) const {
   if (source.has_masks() || source.has_label_sets()) return "";
   const uint64_t label = images_[place].labels;
   const std::vector<std::string> names = source.class_names();
-  return fmt::format(" ({})", label < names.size() ? one_line(names[label]) : std::to_string(label));
+  return label < names.size() ? one_line(names[label]) : std::to_string(label);
 }
 
 CheckList CheckedImages::equal_list(const std::vector<std::vector<size_t>>& groups) const {
@@ -105,9 +71,7 @@ CheckList CheckedImages::equal_list(const std::vector<std::vector<size_t>>& grou
   for (const std::vector<size_t>& group : groups) {
     std::vector<CheckedSample> samples;
     for (const size_t place : group) samples.push_back(sample(place));
-    list.rows.push_back({.text = text_of(samples),
-                         .json = {{"samples", json_of(samples)}},
-                         .left_out = all_but_one(std::move(samples))});
+    list.rows.push_back(row_of_copies(std::move(samples)));
   }
   return list;
 }
@@ -120,12 +84,12 @@ CheckList CheckedImages::contradiction_list(const std::vector<std::vector<size_t
     };
     if (std::ranges::none_of(group, has_other_labels)) continue;
     std::vector<CheckedSample> samples;
-    std::string text;
+    std::vector<std::string> labels;
     for (const size_t place : group) {
       samples.push_back(sample(place));
-      text += (text.empty() ? "" : " = ") + samples.back().text() + label_text(place);
+      labels.push_back(label_text(place));
     }
-    list.rows.push_back({.text = text, .json = {{"samples", json_of(samples)}}, .left_out = samples});
+    list.rows.push_back(row_of_contradiction(std::move(samples), labels));
   }
   return list;
 }
