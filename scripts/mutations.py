@@ -43,6 +43,16 @@ MUTATIONS = {
                                   "std::vector(numbers.samples.begin() + std::ssize(numbers.excluded), numbers.samples.end());", "test_data", "excluded samples*"),
     "pairs_of_one_part": ("core/data/images/like_images.cpp", "const int count = distance + 1;", "const int count = std::max(1, distance);",
                           "test_data", "all pairs*"),
+    # Tables.
+    "statistics_of_all_rows": ("core/data/tables/format.cpp", "return request.split == Split::train ? split.rows : rows_of(Split::train);",
+                               "return all_rows(*split.table);", "test_data", "with a part of*"),
+    "shifted_categories": ("core/data/tables/source.cpp", "places.push_back(place ? first + 1 + *place : first);",
+                           "places.push_back(place ? first + *place : first);", "test_data", "prepared rows*"),
+    "statistics_of_excluded_rows": ("core/data/tables/format.cpp", "return without_excluded(rows, split.excluded, section, part);",
+                                    "return part == request.split ? without_excluded(rows, split.excluded, section, part) : rows;", "test_data",
+                                    "excluded rows*"),
+    "unique_values_tell": ("core/data/tables/findings.cpp", "return found.most > found.next + 1 ? rows.size() - found.most : rows.size();",
+                           "return rows.size() - found.most;", "test_data", "columns that tell classes*"),
     # Networks that ranks divide.
     "bias_on_every_rank": ("core/step/tensor_parallel.cpp", "node.inputs[Linear::kBias] = on_first_rank(node.inputs[Linear::kBias]);",
                            "node.inputs[Linear::kBias] = for_shared_work(node.inputs[Linear::kBias]);", "test_train", "ranks that share*"),
