@@ -74,7 +74,8 @@ void check_options(const Recipe& recipe, const Arguments& arguments) {
   const InputKind kind = recipe.model.kind();
   if (kind != InputKind::pixels && kind != InputKind::features)
     fail_at(recipe.origin_of("data.format"),
-            "data check looks for mistakes in images and tables, and the samples are tokens");
+            fmt::format("data check looks for mistakes in images and rows of tables, and the samples are {}",
+                        recipe.data.rows(kind).name()));
   if (kind == InputKind::features && !recipe.data.chosen_format().reads_files())
     fail_at(recipe.origin_of("data.format"), "data check needs a table, and the samples are made up");
   if (kind == InputKind::features && arguments.check.distance)

@@ -42,7 +42,7 @@ Json CheckedSample::json() const {
 
 std::string exclude_name(const DataSource& source, int64_t index, const std::string& id) {
   if (const auto* rows = dynamic_cast<const TableSource*>(&source))
-    return rows->row_names().name(rows->row_of(index), id);
+    return rows->row_names().name(rows->samples().first_row(index), id);
   return as_images(source).exclude_name(index);
 }
 

@@ -208,7 +208,7 @@ int export_command(const Arguments& arguments) {
   if (const std::string remark = weights.prefix_remark(); !remark.empty())
     print_warning(fmt::format("{}: {}", one_line(trained.files.model.string()), remark));
   write_model(made, weights, path, trained.files.model, signals);
-  if (spec.recipe().model.kind() == InputKind::features)
+  if (is_of_table(spec.recipe().model.kind()))
     print_warning(
         fmt::format("the model reads prepared rows: the metadata `table` of {} has their scales and "
                     "categories, and the unit of its outputs",

@@ -67,7 +67,7 @@ void write_packed(const fs::path& path, const Recipe& recipe, const DataSource& 
 int data_pack_command(const Arguments& arguments) {
   StopSignals signals(StopSignals::kPass);
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  if (recipe->model.kind() == InputKind::features)
+  if (is_of_table(recipe->model.kind()))
     fail_at(recipe->origin_of("data.format"), "pack copies images, and a table has none; it is read once");
   if (recipe->model.kind() == InputKind::tokens) {
     fail_at(

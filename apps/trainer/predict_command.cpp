@@ -159,7 +159,7 @@ int predict_command(const Arguments& arguments) {
   const std::shared_ptr<const Recipe> named = named_recipe(arguments);
   check_prediction(named);
   check_options(task_of(named), arguments);
-  if (named->model.kind() == InputKind::features) {
+  if (is_of_table(named->model.kind())) {
     check_table_options(arguments.predict);
   } else if (!arguments.predict.id.empty()) {
     refuse("--id names a column, and the network reads no table");

@@ -87,9 +87,8 @@ PredictSamples open_tables(const TrainedRecipe& trained, const Arguments& argume
   const RunSpec spec = trained.recipe;
   const DataSection& data = spec.recipe().data;
   PredictSamples samples;
-  samples.id = arguments.predict.id;
-  samples.source =
-      data.chosen_format().open_named({arguments.inputs, samples.id}, data, source_request(spec, Split::val));
+  samples.source = data.chosen_format().open_named({arguments.inputs, arguments.predict.id}, data,
+                                                   source_request(spec, Split::val));
   return samples;
 }
 
@@ -140,7 +139,7 @@ PredictSamples open_samples(const TrainedRecipe& trained, const Task& task, cons
     if (arguments.predict.reads_paths) return open_arriving(*trained.recipe, std::move(names));
   }
   PredictSamples samples = arguments.inputs.empty() ? open_split(trained, task, arguments)
-                           : trained.recipe->model.kind() == InputKind::features
+                           : is_of_table(trained.recipe->model.kind())
                                ? open_tables(trained, arguments)
                                : open_files(*trained.recipe, arguments.inputs, task, names);
   samples.class_names = names.empty() ? samples.source->class_names() : std::move(names);

@@ -22,7 +22,6 @@ struct PredictSamples {
   bool is_labelled = false;                ///< by the recipe's data
   std::vector<int32_t> folder_labels;      ///< of files that are all in folders of classes; else empty
   std::string unlabelled;                  ///< otherwise the first file that is in none, if that matters
-  std::string id;                          ///< the table's column of --id, or empty
   PartRange part = {};                     ///< of the source: those to predict
   ArrivingImageFiles* arriving = nullptr;  ///< the source, if the paths come through the standard input
   int64_t answered = 0;                    ///< paths that came before those of the source

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "core/data/images/transform.h"
 #include "core/data/tables/source.h"
@@ -57,7 +59,11 @@ PredictedSample SampleReader::read(const Batch& batch, int64_t row, std::span<co
   }
   if (!numbers_.scale.empty()) read_input(batch, row);
   sample.fields = task_.predict(output, request_);
-  if (!samples_.id.empty()) sample.fields.insert(sample.fields.begin(), {kId, table_->id(index)});
+  if (table_ != nullptr) {
+    auto at = sample.fields.begin();
+    for (auto& [name, text] : table_->names(index))
+      at = sample.fields.insert(at, {std::move(name), std::move(text)}) + 1;
+  }
   if (sample.labels) sample.judgement = task_.judge(output, *sample.labels);
   return sample;
 }

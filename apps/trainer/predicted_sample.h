@@ -18,9 +18,6 @@ namespace trainer {
 
 class TableSource;
 
-/// The field with a row's text in the column of --id.
-constexpr const char* kId = "id";
-
 /// A sample with what the network says about it.
 struct PredictedSample {
   int64_t number = 0;  ///< from 0 on

@@ -32,12 +32,15 @@ PredictionRequest request_of(const Task& task, const Job& job, const PredictSamp
 }
 
 /// The fields of any sample, of an output that is zero.
-std::vector<PredictedField> fields_of(const Task& task, PredictionRequest request, bool has_ids,
+std::vector<PredictedField> fields_of(const Task& task, PredictionRequest request, const DataSource* source,
                                       bool has_images) {
   const std::vector<float> zeros(static_cast<size_t>(numel(request.output)));
   request.input = zeros;
   std::vector<PredictedField> fields = task.predict(zeros, request);
-  if (has_ids) fields.insert(fields.begin(), {kId, ""});
+  if (const auto* table = dynamic_cast<const TableSource*>(source); table != nullptr && table->size() > 0) {
+    auto at = fields.begin();
+    for (const auto& [name, text] : table->names(0)) at = fields.insert(at, {name, text}) + 1;
+  }
   if (has_images && task.drawing() == Drawing::image) fields.push_back({"image", ""});
   if (has_images && task.drawing() == Drawing::masks)
     fields.insert(fields.end(), {{"mask", ""}, {"overlay", ""}});
@@ -64,7 +67,7 @@ std::unique_ptr<PredictionFormat> format_of(const Task& task, const PredictSampl
                    (samples.source->size() > 0 && !samples.source->sample_file(0).empty()),
       .has_labels = samples.has_labels(),
       .has_label_sets = task.has_label_sets(),
-      .fields = fields_of(task, request, !samples.id.empty(), !arguments.predict.images.empty()),
+      .fields = fields_of(task, request, samples.source.get(), !arguments.predict.images.empty()),
       .top = std::min(request.top.value_or(classes), classes),
       .classes = classes};
   if (name == "csv") return csv_format(std::move(columns));

@@ -79,8 +79,8 @@ class DataFormat : public Component {
   virtual void use_labels(const std::string& /*name*/) {}
   /// From now on rows are prepared as for the training of these weights: DataSource::preparation.
   virtual void use_preparation(const std::string& /*stored*/) const {}
-  /// Reports errors in its own keys.
-  virtual void check(const OriginOf& /*origin_of*/, Diagnostics& /*diagnostics*/) const {}
+  /// Reports errors in its own keys, for a network that reads `kind`.
+  virtual void check(InputKind /*kind*/, const OriginOf& /*origin_of*/, Diagnostics& /*diagnostics*/) const {}
   /// Whether samples have names of their own, the paths of their files.
   virtual bool names_samples() const { return false; }
   /// Opens a split's samples as they are stored; with data.val_fraction, images of both splits.

@@ -161,6 +161,8 @@ const RowKind& DataSection::rows(InputKind kind) const {
       return tokens;
     case InputKind::features:
       return features;
+    case InputKind::series:
+      return series;
   }
   throw std::logic_error("an unknown kind of rows");
 }
@@ -193,7 +195,7 @@ void DataSection::check(InputKind kind, const Shape& shape, const Value& resolve
   if (train.empty()) diagnostics.error(origin_of("data.train"), "required by data.format " + format);
   refuse_remote("data.train", train.written, origin_of, diagnostics);
   if (val) refuse_remote("data.val", val->written, origin_of, diagnostics);
-  chosen_format().check(origin_of, diagnostics);
+  chosen_format().check(kind, origin_of, diagnostics);
   for (const Registered<DataFormat>& row : data_formats()) {
     const std::unique_ptr<DataFormat> each = row.make();
     if (row.name == format || !each->reads_files()) continue;

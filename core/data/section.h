@@ -35,6 +35,7 @@ struct DataSection {
   ImageKind images;
   TokenKind tokens;
   FeatureKind features;
+  SeriesKind series;
 
   DataSection();
   /// The recipe's number or, if it is auto, `automatic`.

@@ -18,7 +18,7 @@ class SyntheticFormat final : public DataFormat {
   }
 
   std::vector<InputKind> kinds() const override {
-    return {InputKind::pixels, InputKind::tokens, InputKind::features};
+    return {InputKind::pixels, InputKind::tokens, InputKind::features, InputKind::series};
   }
   bool reads_files() const override { return false; }
   bool gives_label_maps() const override { return true; }
@@ -30,8 +30,8 @@ class SyntheticFormat final : public DataFormat {
       return make_synthetic_tokens(request.seed, request.split, size, request.network_shape[0],
                                    request.network_classes);
     }
-    if (request.network_kind == InputKind::features) {
-      return make_synthetic_features(request.seed, request.split, size, request.network_shape[0],
+    if (is_of_table(request.network_kind)) {
+      return make_synthetic_features(request.seed, request.split, size, request.network_shape,
                                      request.network_classes, request.wants_label_sets);
     }
     return make_synthetic(request.seed, request.split, size, request.network_shape, request.network_classes,

@@ -5,9 +5,14 @@
 /// N: rows of a micro-batch.
 namespace trainer {
 
-/// A network's input per sample, and a source's output: an image (C, H, W), T tokens, or a table's row of F
-/// numbers and K categories.
-enum class InputKind { pixels, tokens, features };
+/// A network's input per sample, and a source's output: an image (C, H, W), T tokens, a table's row of F
+/// numbers and K categories, or T rows of such numbers with the last one's categories.
+enum class InputKind { pixels, tokens, features, series };
+
+/// Whether samples are made of a table's rows.
+constexpr bool is_of_table(InputKind kind) {
+  return kind == InputKind::features || kind == InputKind::series;
+}
 
 namespace entry_name {
 constexpr const char* kTrainStep = "train_step";
@@ -36,7 +41,7 @@ constexpr const char* kTokenWeights = "token_weights";
 constexpr const char* kNextTokens = "next_tokens";
 /// i32 (1), in generation: place of the first token
 constexpr const char* kFirstPosition = "first_position";
-constexpr const char* kFeatures = "features";  ///< f32 (N, F)
+constexpr const char* kFeatures = "features";  ///< f32 (N, F), or (N, T, F) of a series
 /// i32 (N, K), rows of one table of all columns' categories
 constexpr const char* kCategories = "categories";
 constexpr const char* kLabels = "labels";    ///< i32 (N), (N, T) or (N, H, W)

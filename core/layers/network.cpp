@@ -30,7 +30,8 @@ const std::vector<InputRow>& input_rows() {
   static const std::vector<InputRow> table = {
       {"pixels", InputKind::pixels, input_name::kImages, DType::f32},
       {"tokens", InputKind::tokens, input_name::kTokens, DType::i32},
-      {"features", InputKind::features, input_name::kFeatures, DType::f32}};
+      {"features", InputKind::features, input_name::kFeatures, DType::f32},
+      {"series", InputKind::series, input_name::kFeatures, DType::f32}};
   return table;
 }
 
@@ -65,7 +66,7 @@ void Network::declare(Fields& fields) {
   fields
       .add("input", &input,
            "shape of one sample: [channels, height, width] of an image, [tokens] of a text, "
-           "[columns] of numbers of a table")
+           "[columns] of numbers of a table, [rows, columns] of a window of it")
       .required()
       .dimension(0);
   std::vector<std::string> kinds;
@@ -73,8 +74,8 @@ void Network::declare(Fields& fields) {
   fields.add("input_kind", &input_kind, "type of the data that model.input describes").one_of(kinds);
   fields
       .add("categories", &categories,
-           "of features: number of the table's columns of categories, (N, categories); layers read them as "
-           "input:1 or, if model.input is [0], as input")
+           "of features and series: number of the table's columns of categories, (N, categories), those of a "
+           "window's last row; layers read them as input:1 or, if model.input is [0], as input")
       .at_least(0)
       .at_most(1000000)
       .absent_as("0");

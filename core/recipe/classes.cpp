@@ -98,14 +98,18 @@ void require_same_class_count(const RunSpec& run, Split split, const SourceInfo&
 
 void require_columns(const RunSpec& run, const SourceInfo& info) {
   const Recipe& recipe = run.recipe();
-  if (recipe.model.kind() != InputKind::features || !recipe.data.chosen_format().reads_files()) return;
+  if (!is_of_table(recipe.model.kind()) || !recipe.data.chosen_format().reads_files()) return;
   const auto require = [&](const char* key, int64_t wanted, int64_t found, const char* what) {
     if (wanted == found) return;
-    fail_at(recipe.origin_of(key), fmt::format("expected {}, the columns of {} in data.train ({}), got {}",
-                                               found, what, recipe.data.path(Split::train), wanted));
+    fail_at(recipe.origin_of(key),
+            fmt::format("expected {}, {} ({}), got {}", found, what, recipe.data.path(Split::train), wanted));
   };
-  require("model.input", recipe.model.input[0], info.shape[0], "numbers");
-  require("model.categories", recipe.model.categories, info.categories, "categories");
+  if (recipe.model.kind() == InputKind::series)
+    require("model.input[0]", recipe.model.input[0], info.shape[0], "data.table.window.length of data.train");
+  require(recipe.model.kind() == InputKind::series ? "model.input[1]" : "model.input",
+          recipe.model.input.back(), info.shape.back(), "the columns of numbers in data.train");
+  require("model.categories", recipe.model.categories, info.categories,
+          "the columns of categories in data.train");
   if (info.categories == 0) return;
   check_embeddings(forward_program(run), {input_name::kCategories}, info.category_rows,
                    fmt::format("the categories of data.train have {}, one of each column for what is missing",

@@ -260,9 +260,9 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_tracker(diagnostics);
   check_bytes(diagnostics);
   // Categories are the second input of a table's rows alone.
-  if (model.categories > 0 && model.kind() != InputKind::features)
+  if (model.categories > 0 && !is_of_table(model.kind()))
     diagnostics.error(origin_of("model.categories"),
-                      "is for model.input_kind: features, the columns of a table; remove it");
+                      "is for model.input_kind: features or series, the columns of a table; remove it");
   if (model.kind() == InputKind::tokens) return;
   for (const char* section :
        {"training", "lr_scheduler", "parallelism", "compression", "validation", "logging", "checkpoint"}) {
@@ -381,6 +381,15 @@ void Recipe::check_split(Diagnostics& diagnostics) const {
   if (data.folds > 1 && data.fold >= data.folds)
     diagnostics.error(origin_of("data.fold.index"),
                       fmt::format("must be below {}, the number of parts, got {}", data.folds, data.fold));
+  if (model.kind() == InputKind::series) {
+    for (const auto& [key, is_given] :
+         {std::pair("data.fold", data.folds > 0), std::pair("data.split_by", data.split_by.has_value())}) {
+      if (is_given)
+        diagnostics.error(origin_of(key),
+                          "does not divide series, whose validation is the end of each; use "
+                          "data.val_fraction alone, or data.val");
+    }
+  }
   if (data.folds > 0 && model.kind() == InputKind::tokens)
     diagnostics.error(origin_of("data.fold"),
                       "does not divide a text, whose validation is its end; use data.val_fraction");

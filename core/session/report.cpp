@@ -68,7 +68,7 @@ std::string use_of(const Job& job, const std::string& run) try {
   if (job.spec.recipe().model.kind() == InputKind::tokens)
     return fmt::format("trainer generate {} --prompt TEXT", run);
   check_prediction(job.spec);
-  const bool reads_tables = job.spec.recipe().model.kind() == InputKind::features;
+  const bool reads_tables = is_of_table(job.spec.recipe().model.kind());
   return fmt::format("trainer predict {} {}", run, reads_tables ? "FILE.csv" : "IMAGES");
 } catch (const Error&) {
   return "";

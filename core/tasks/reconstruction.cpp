@@ -44,7 +44,7 @@ class Reconstruction final : public Task {
  public:
   std::string_view name() const override { return "reconstruction"; }
   bool applies_to(const Shape&, TargetKind kind, InputKind input) const override {
-    return kind == TargetKind::numbers && input != InputKind::features;
+    return kind == TargetKind::numbers && !is_of_table(input);
   }
 
   Targets declare_inputs(Program& program, const TaskContext& context, bool) const override {

@@ -49,6 +49,10 @@ const Words kTable = {"data.format=table",    "data.train=a.csv",          "data
                       "model.input=[8]",      "model.input_kind=features", "model.layers=[{linear: 5}]",
                       "data.val_fraction=0.5"};
 
+const Words kSeries = {
+    "data.format=table",  "data.train=a.csv",        "data.table={target: y, window: {time: t, length: 4}}",
+    "model.input=[4, 2]", "model.input_kind=series", "model.layers=[flatten, {linear: 5}]"};
+
 const Words kTaught = {"loss={name: distillation, teacher: {recipe: big.yaml, weights: big.safetensors}}"};
 
 /// Keys that are allowed beside others only.
@@ -68,6 +72,11 @@ const std::map<std::string, Words> kBeside = {
     {"compression.prune.scope", {"compression.prune.sparsity=0.5"}},
     {"data.corruption", {"loss.name=mse"}},
     {"data.split_by", kTable},
+    {"data.table.window.by", kSeries},
+    {"data.table.window.horizon", kSeries},
+    {"data.table.window.length", kSeries},
+    {"data.table.window.stride", kSeries},
+    {"data.table.window.time", kSeries},
     {"data.fold.of", kFolder},
     {"model.categories", kTable},
     {"data.end_of_text", kTokens},

@@ -45,7 +45,8 @@ TEST_CASE("the network's output and the loss say which task it is, and exactly o
   CHECK(task_for({8, 4, 6, 6}).classes({8, 4, 6, 6}) == 4);
   for (size_t rank = 1; rank <= 6; ++rank) {
     for (const TargetKind kind : {TargetKind::label, TargetKind::label_set, TargetKind::numbers}) {
-      for (const InputKind input : {InputKind::pixels, InputKind::tokens, InputKind::features}) {
+      for (const InputKind input :
+           {InputKind::pixels, InputKind::tokens, InputKind::features, InputKind::series}) {
         int count = 0;
         for (const auto& task : tasks()) count += task->applies_to(Shape(rank, 2), kind, input) ? 1 : 0;
         CHECK(count == 1);

@@ -118,7 +118,7 @@ class ImageFolderFormat final : public DataFormat {
         .left_to_samples();
     masks_.declare(fields);
   }
-  void check(const OriginOf& origin_of, Diagnostics& diagnostics) const override {
+  void check(InputKind, const OriginOf& origin_of, Diagnostics& diagnostics) const override {
     masks_.check(origin_of, diagnostics);
     if (labels_ && masks_.any())
       diagnostics.error(origin_of("data.labels"), "gives labels, and data.masks too; keep one of the two");

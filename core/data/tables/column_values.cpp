@@ -33,7 +33,7 @@ void read_number_column(std::span<const TableSource* const> parts, ColumnValues&
   for (const TableSource* part : parts) {
     const size_t place = column_named(part->table(), column.name).place;
     for (int64_t i = 0; i < part->size(); ++i)
-      values.push_back(part->table().numbers_of(part->row_of(i))[place] + 0.0f);  // no -0
+      values.push_back(part->table().numbers_of(part->samples().first_row(i))[place] + 0.0f);  // no -0
   }
   std::ranges::copy_if(values, std::back_inserter(known), [](float value) { return value == value; });
   column.numbers = different_of(std::move(known));
@@ -53,7 +53,7 @@ void read_text_column(std::span<const TableSource* const> parts, ColumnValues& c
       std::vector<bool> is_used(words.size());
       for (const std::string& word : words) places.push_back(place_among(column.words, word));
       for (int64_t i = 0; i < part->size(); ++i) {
-        const int32_t code = table.codes_of(part->row_of(i))[place];
+        const int32_t code = table.codes_of(part->samples().first_row(i))[place];
         if (code != Table::kNoCode) is_used[static_cast<size_t>(code)] = true;
         if (is_listing) continue;
         column.codes.push_back(code == Table::kNoCode ? code : places[static_cast<size_t>(code)]);

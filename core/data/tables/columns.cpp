@@ -14,7 +14,8 @@ namespace trainer {
 namespace {
 
 constexpr const char *kSection = "data.table", *kTarget = "data.table.target", *kIgnore = "data.table.ignore",
-                     *kCategorical = "data.table.categorical", *kSplitBy = "data.split_by";
+                     *kCategorical = "data.table.categorical", *kSplitBy = "data.split_by",
+                     *kTime = "data.table.window.time", *kBy = "data.table.window.by";
 /// The rows that show which columns have texts.
 constexpr int64_t kFirstRows = 10000;
 constexpr size_t kShownColumns = 10;
@@ -52,6 +53,7 @@ class ColumnChooser {
     }
     const std::vector<size_t> targets = find_targets();
     const std::optional<size_t> group = find_group(targets);
+    find_series(targets);
     for (size_t column = 0; column < names_.size(); ++column) {
       if (is_taken_[column]) continue;
       require_name(column);
@@ -60,6 +62,7 @@ class ColumnChooser {
     }
     add_targets(targets);
     add_group(group);
+    add_series();
     return std::move(columns_);
   }
 
@@ -72,6 +75,8 @@ class ColumnChooser {
         request_.targets == TargetUse::none ? std::vector<size_t>() : find_targets();
     add_targets(targets);
     if (!request_.split_by.empty()) add_group(find_group(targets));
+    find_trained_series();
+    add_series();
     add_id();
     return std::move(columns_);
   }
@@ -136,6 +141,38 @@ class ColumnChooser {
     return column;
   }
 
+  /// Past values of targets that are numbers are read too.
+  void find_series(const std::vector<size_t>& targets) {
+    const WindowKeys& window = request_.keys.window;
+    if (!window.time) return;
+    const auto take = [&](const char* key, const std::string& name) {
+      const size_t column = find(key, name);
+      if (std::ranges::find(targets, column) != targets.end())
+        fail(key, fmt::format("the column '{}' is the target", one_line(name)));
+      is_taken_[column] = true;
+      return column;
+    };
+    columns_.time = take(kTime, *window.time);
+    for (const std::string& name : window.by) {
+      const size_t column = take(kBy, name);
+      if (column == columns_.time)
+        fail(kBy, fmt::format("the column '{}' is that of the times", one_line(name)));
+      const bool is_category = std::ranges::count(request_.keys.categorical, name) > 0;
+      is_taken_[column] = !is_category;
+      columns_.series.push_back(column);
+    }
+    for (const size_t column : targets) {
+      if (request_.targets != TargetUse::classes && !has_text_[column]) is_taken_[column] = false;
+    }
+  }
+
+  void find_trained_series() {
+    const WindowKeys& window = request_.keys.window;
+    if (!window.time) return;
+    columns_.time = find_trained(*window.time);
+    for (const std::string& name : window.by) columns_.series.push_back(find_trained(name));
+  }
+
   void read(size_t column, std::vector<size_t>& list, Use use) {
     columns_.all[column].use = use;
     columns_.all[column].place = list.size();
@@ -155,8 +192,8 @@ class ColumnChooser {
         fail(kTarget, fmt::format("the column '{}' has texts, and this loss compares numbers; use "
                                   "loss.name: cross_entropy, for which they are classes",
                                   one_line(names_[column])));
-      columns_.all[column].use = Use::number;
-      columns_.all[column].place = columns_.row_numbers();
+      if (columns_.all[column].use == Use::nothing)
+        columns_.all[column] = {.name = names_[column], .use = Use::number, .place = columns_.row_numbers()};
       columns_.targets.push_back(column);
     }
   }
@@ -166,6 +203,18 @@ class ColumnChooser {
     columns_.all[*group].use = Use::code;
     columns_.all[*group].place = columns_.row_codes();
     columns_.group = group;
+  }
+
+  void add_series() {
+    if (!columns_.time) return;
+    columns_.all[*columns_.time].use = Use::time;
+    columns_.time_form = has_text_[*columns_.time] ? TimeForm::date : TimeForm::number;
+    for (const size_t column : columns_.series) {
+      if (columns_.all[column].use == Use::code) continue;  // it is a category too
+      columns_.all[column].use = Use::code;
+      columns_.all[column].place = columns_.row_codes();
+      ++columns_.series_codes;
+    }
   }
 
   void add_id() {
@@ -210,6 +259,8 @@ void require_header(const CsvReader& table, const CsvRow& row) {
 bool TableRequest::reads_as(const TableRequest& other) const {
   return keys.target == other.keys.target && keys.ignore == other.keys.ignore &&
          keys.categorical == other.keys.categorical && keys.empty_target == other.keys.empty_target &&
+         keys.window == other.keys.window &&
+         (keys.missing == TableKeys::kPrevious) == (other.keys.missing == TableKeys::kPrevious) &&
          split_by == other.split_by && targets == other.targets && trained == other.trained;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/config/fields.h"
 #include "core/data/tables/keys.h"
+#include "core/data/tables/time.h"
 
 namespace trainer {
 
@@ -34,7 +35,7 @@ struct TableRequest {
 
 /// What each column of a table is read as.
 struct TableColumns {
-  enum class Use { nothing, number, code };
+  enum class Use { nothing, number, code, time };
   struct Column {
     std::string name;
     Use use = Use::nothing;
@@ -44,13 +45,20 @@ struct TableColumns {
   char separator = ',';
 
   std::vector<size_t> numbers, categories;  ///< columns of `all` that the network reads
-  std::vector<size_t> targets;  ///< columns of numbers; their places come after those of `numbers`
+  /// Columns of numbers. Target i of a row comes after its `numbers`, at target_place(i); with windows the
+  /// column is one of `numbers` too.
+  std::vector<size_t> targets;
   std::optional<size_t> label;  ///< a column of codes, after those of `categories`
   std::optional<size_t> group;  ///< a column of codes, after the label's
-  std::optional<size_t> id;     ///< a column of `all` whose texts are kept, whatever its use
+  std::optional<size_t> time;   ///< a column of times, if samples are windows
+  TimeForm time_form = TimeForm::number;
+  std::vector<size_t> series;  ///< columns of codes that name a row's series
+  size_t series_codes = 0;     ///< those that are no categories; their codes come last
+  std::optional<size_t> id;    ///< a column of `all` whose texts are kept, whatever its use
 
   size_t row_numbers() const { return numbers.size() + targets.size(); }
-  size_t row_codes() const { return categories.size() + (label ? 1 : 0) + (group ? 1 : 0); }
+  size_t row_codes() const { return categories.size() + (label ? 1 : 0) + (group ? 1 : 0) + series_codes; }
+  size_t target_place(size_t target) const { return numbers.size() + target; }
   std::vector<std::string> names(const std::vector<size_t>& columns) const;
 };
 

@@ -5,19 +5,18 @@
 
 #include <functional>
 #include <map>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
-#include "core/base/printable.h"
 #include "core/data/exclude.h"
 #include "core/data/file_pattern.h"
 #include "core/data/formats.h"
-#include "core/data/subset.h"
 #include "core/data/tables/keys.h"
 #include "core/data/tables/preparation.h"
+#include "core/data/tables/repetition.h"
 #include "core/data/tables/row_names.h"
 #include "core/data/tables/source.h"
+#include "core/data/tables/split.h"
 
 namespace trainer {
 namespace {
@@ -85,40 +84,8 @@ class KnownTables {
 struct SplitRows {
   std::shared_ptr<const Table> table;
   std::shared_ptr<const TablePreparation> preparation;
-  std::vector<int64_t> rows, excluded;
-
-  /// Each row has a number, whether it is excluded or not.
-  int64_t bytes() const {
-    return table->bytes() + static_cast<int64_t>((rows.size() + excluded.size()) * sizeof rows[0]);
-  }
+  TableSamples samples;
 };
-
-std::vector<int64_t> all_rows(const Table& table) {
-  std::vector<int64_t> rows(static_cast<size_t>(table.rows));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
-}
-
-std::vector<int32_t> codes_of(const Table& table, std::optional<size_t> column) {
-  std::vector<int32_t> codes;
-  if (!column) return codes;
-  for (int64_t row = 0; row < table.rows; ++row)
-    codes.push_back(table.codes_of(row)[table.columns.all[*column].place]);
-  return codes;
-}
-
-/// The classes of one column, and those of columns of 0 and 1, take their shares.
-std::vector<int64_t> chosen_rows(const Table& table, const TableRequest& wanted, const SplitChoice& choice) {
-  SplitBy by{.labels = codes_of(table, table.columns.label), .groups = codes_of(table, table.columns.group)};
-  for (int64_t row = 0; wanted.targets == TargetUse::label_sets && row < table.rows; ++row) {
-    std::vector<int32_t> set;
-    const std::span<const float> targets = table.numbers_of(row).subspan(table.columns.numbers.size());
-    for (size_t c = 0; c < targets.size(); ++c)
-      if (targets[c] != 0) set.push_back(static_cast<int32_t>(c));
-    by.label_sets.add(set);
-  }
-  return chosen_samples(table.rows, std::move(by), choice);
-}
 
 std::vector<int64_t> without_excluded(const std::vector<int64_t>& rows, const std::vector<int64_t>& excluded,
                                       const DataSection& section, Split split) {
@@ -134,7 +101,7 @@ class TableFormat final : public DataFormat {
         .absent_if_unset();
   }
 
-  std::vector<InputKind> kinds() const override { return {InputKind::features}; }
+  std::vector<InputKind> kinds() const override { return {InputKind::features, InputKind::series}; }
   bool takes_groups() const override { return true; }
   bool gives_label_sets() const override { return true; }
 
@@ -145,11 +112,12 @@ class TableFormat final : public DataFormat {
     return files(path, split).empty() ? std::vector{path} : std::vector<std::string>{};
   }
 
-  void check(const OriginOf& origin_of, Diagnostics& diagnostics) const override {
+  void check(InputKind kind, const OriginOf& origin_of, Diagnostics& diagnostics) const override {
     if (keys_.target.empty())
       diagnostics.error(origin_of("data.table"), "missing key 'target', the column to predict");
-    for (const char* key :
-         {"data.table", "data.table.target", "data.table.ignore", "data.table.categorical", "data.split_by"})
+    check_window(kind, origin_of, diagnostics);
+    for (const char* key : {"data.table", "data.table.target", "data.table.ignore", "data.table.categorical",
+                            "data.table.window.time", "data.table.window.by", "data.split_by"})
       origins_[key] = origin_of(key);
   }
 
@@ -162,8 +130,7 @@ class TableFormat final : public DataFormat {
 
   std::unique_ptr<DataSource> open(const DataSection& section, const SourceRequest& request) const override {
     SplitRows split = split_rows(section, request);
-    return table_rows(std::move(split.table), std::move(split.preparation), std::move(split.rows),
-                      std::move(split.excluded));
+    return source_of(std::move(split));
   }
 
   std::unique_ptr<DataSource> open_named(const NamedFiles& files, const DataSection& section,
@@ -177,36 +144,63 @@ class TableFormat final : public DataFormat {
     want.split_by.clear();
     want.id = files.id;
     const auto table = read_table(files.paths, want, request.threads);
-    return table_rows(table, trained_, all_rows(*table));
+    return table_source(table, trained_, named_samples(*table, want, *trained_));
   }
 
   SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
-    const SplitRows split = split_rows(section, request);
-    SourceInfo info{.size = static_cast<int64_t>(split.rows.size()),
-                    .shape = {static_cast<int64_t>(split.preparation->numbers.size())},
+    const std::unique_ptr<TableSource> source = source_of(split_rows(section, request));
+    const TablePreparation& preparation = source->how();
+    SourceInfo info{.size = source->size(),
+                    .shape = source->sample_shape(),
                     .classes = std::nullopt,
-                    .resident_bytes = split.bytes(),
+                    .resident_bytes = source->resident_bytes(),
                     .has_label_sets = request.wants_label_sets,
                     .is_shared = section.divides_train()};
-    if (!split.preparation->classes.empty())
-      info.classes = static_cast<int64_t>(split.preparation->classes.size());
-    info.categories = static_cast<int64_t>(split.preparation->categories.size());
-    info.category_rows = split.preparation->category_rows();
-    if (request.split == Split::val)
-      info.targets = target_spread(*split.table, *split.preparation, split.rows);
-    if (request.wants_labels && !split.preparation->label.empty()) info.labels = labels_of(split);
-    if (request.split == Split::train && split.table->without_target > 0)
+    if (!preparation.classes.empty()) info.classes = source->classes();
+    info.categories = static_cast<int64_t>(preparation.categories.size());
+    info.category_rows = preparation.category_rows();
+    if (request.split == Split::val) info.targets = target_spread(*source);
+    if (request.wants_labels && !preparation.label.empty()) {
+      for (int64_t i = 0; i < source->size(); ++i) info.labels.push_back(source->label(i));
+    }
+    if (request.split == Split::train && source->table().without_target > 0)
       info.warning = fmt::format("{}: {} rows have no target and are left out", section.train.written,
-                                 split.table->without_target);
+                                 source->table().without_target);
+    if (source->samples().windows) info.summary = summary_of(*source, request.split);
     return info;
   }
 
  private:
-  static std::vector<int32_t> labels_of(const SplitRows& split) {
-    const auto source = table_rows(split.table, split.preparation, split.rows);
-    std::vector<int32_t> labels;
-    for (int64_t i = 0; i < source->size(); ++i) labels.push_back(source->label(i));
-    return labels;
+  void check_window(InputKind kind, const OriginOf& origin_of, Diagnostics& diagnostics) const {
+    const WindowKeys& window = keys_.window;
+    if (kind == InputKind::features && window.any())
+      diagnostics.error(
+          origin_of("data.table.window"),
+          "makes series of rows; set model.input_kind: series and model.input: [length, columns of "
+          "numbers]");
+    if (kind == InputKind::series && !window.any())
+      diagnostics.error(origin_of("model.input_kind"), "series needs data.table.window");
+    if (window.any() && !window.time)
+      diagnostics.error(origin_of("data.table.window"), "missing key 'time', the column of times");
+    if (window.any() && !window.length)
+      diagnostics.error(origin_of("data.table.window"), "missing key 'length', the rows of a window");
+    if (keys_.missing == TableKeys::kPrevious && !window.any())
+      diagnostics.error(
+          origin_of("data.table.missing"),
+          "previous is for series (data.table.window), whose rows have an order; use mean or median");
+  }
+
+  static std::unique_ptr<TableSource> source_of(SplitRows split) {
+    return table_source(std::move(split.table), std::move(split.preparation), std::move(split.samples));
+  }
+
+  static std::string summary_of(const TableSource& source, Split split) {
+    const Windows& windows = *source.samples().windows;
+    const std::string counts = fmt::format("{}: {} windows of {} rows, {} apart{}",
+                                           split == Split::train ? "training" : "validation", source.size(),
+                                           windows.length, windows.step.text(), windows.left_out_text());
+    const std::string repetition = split == Split::val ? repetition_text(source) : "";
+    return repetition.empty() ? counts : fmt::format("{}; repeating the last value: {}", counts, repetition);
   }
 
   TableRequest wanted(const DataSection& section, const SourceRequest& request) const {
@@ -226,30 +220,31 @@ class TableFormat final : public DataFormat {
   SplitRows split_rows(const DataSection& section, const SourceRequest& request) const {
     TableRequest want = wanted(section, request);
     const bool divides = section.divides_train();
-    SplitRows split{.table = nullptr, .preparation = trained_, .rows = {}, .excluded = {}};
+    const auto choice = [&](Split part) {
+      return divides ? section.split_choice(part, request.seed) : SplitChoice{};
+    };
+    SplitRows split{.table = nullptr, .preparation = trained_, .samples = {}};
+    std::vector<int64_t> excluded;
     if (request.split == Split::train || divides || !trained_) {
       split.table = known_.read(files_of_pattern(section.path(Split::train)), want, request.threads);
-      split.excluded = known_.excluded(split.table, section, Split::train);
-      const auto rows_of = [&](Split part) {
-        const std::vector<int64_t> rows =
-            divides ? chosen_rows(*split.table, want, section.split_choice(part, request.seed))
-                    : all_rows(*split.table);
-        return without_excluded(rows, split.excluded, section, part);
-      };
-      split.rows = rows_of(request.split);
+      excluded = known_.excluded(split.table, section, Split::train);
       if (!trained_) {
         const auto training = [&] {
-          return request.split == Split::train ? split.rows : rows_of(Split::train);
+          return without_excluded(split_rows_of(*split.table, want, choice(Split::train)), excluded, section,
+                                  Split::train);
         };
         split.preparation = known_.prepare(split.table, request.seed, training, want, request.threads);
       }
     }
-    if (request.split == Split::train || divides) return split;
-    // Validation in files of its own is read as training's.
-    want.trained = split.preparation;
-    split.table = known_.read(files_of_pattern(section.path(Split::val)), want, request.threads);
-    split.excluded = known_.excluded(split.table, section, Split::val);
-    split.rows = without_excluded(all_rows(*split.table), split.excluded, section, Split::val);
+    if (request.split == Split::val && !divides) {
+      // Validation in files of its own is read as training's.
+      want.trained = split.preparation;
+      split.table = known_.read(files_of_pattern(section.path(Split::val)), want, request.threads);
+      excluded = known_.excluded(split.table, section, Split::val);
+    }
+    split.samples = split_samples(*split.table, want, *split.preparation, choice(request.split));
+    split.samples.rows = without_excluded(split.samples.rows, excluded, section, request.split);
+    split.samples.excluded = std::move(excluded);
     return split;
   }
 
@@ -260,16 +255,6 @@ class TableFormat final : public DataFormat {
 };
 
 }  // namespace
-
-void FeatureKind::check(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
-                        Diagnostics& diagnostics) const {
-  if (network_shape.size() != 1) {
-    diagnostics.error(
-        origin_of("model.input"),
-        fmt::format("expected [columns], the columns of numbers of data.format {}, got {} numbers",
-                    section.format, network_shape.size()));
-  }
-}
 
 Registered<DataFormat> table_format() {
   return {"table", "CSV or TSV files with a header, perhaps gzip, in one file or a pattern as for tokens",

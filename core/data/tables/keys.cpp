@@ -3,6 +3,21 @@
 
 namespace trainer {
 
+void WindowKeys::declare(Fields& fields) {
+  fields.add("time", &time, "column of the times: numbers, or dates of ISO 8601 such as 2013-01-05T14:00");
+  fields.add("by", &by, "columns whose values name a row's series, such as a station; none: one series")
+      .or_one();
+  fields.add("length", &length, "rows of a window, which the network reads").at_least(1).at_most(1000000);
+  fields.add("horizon", &horizon, "rows from the last one of a window to the row of its target")
+      .at_least(1)
+      .at_most(1000000)
+      .absent_as("1");
+  fields.add("stride", &stride, "rows from the beginning of a window to that of the next")
+      .at_least(1)
+      .at_most(1000000)
+      .absent_as("1");
+}
+
 void TableKeys::declare(Fields& fields) {
   fields
       .add("target", &target,
@@ -17,8 +32,10 @@ void TableKeys::declare(Fields& fields) {
       .absent_as("[auto]");
   fields
       .add("missing", &missing,
-           "value in place of a missing number, of the training rows: mean, median; error: refuse it")
-      .one_of({"mean", "median", "error"})
+           "value in place of a missing number, of the training rows: mean, median; previous: of a window, "
+           "the "
+           "last value before in its series; error: refuse it")
+      .one_of({"mean", "median", kPrevious, "error"})
       .absent_as("mean");
   fields
       .add("scale", &scale,
@@ -32,9 +49,17 @@ void TableKeys::declare(Fields& fields) {
       .at_least(0)
       .below(0.5)
       .absent_as("0");
-  fields.add("empty_target", &empty_target, "rows without a target. error: refuse them; drop: leave them out")
+  fields
+      .add("empty_target", &empty_target,
+           "rows without a target. error: refuse them; drop: leave them out. Windows without a target are "
+           "always "
+           "left out")
       .one_of({"error", "drop"})
       .absent_as("error");
+  fields
+      .section("window", "series in time: samples are windows of rows, for model.input_kind: series",
+               [this](Fields& section) { window.declare(section); })
+      .absent_if_unset();
 }
 
 }  // namespace trainer

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,16 +10,32 @@
 
 namespace trainer {
 
+/// The section `data.table.window`: samples are windows of rows that follow each other in time.
+struct WindowKeys {
+  std::optional<std::string> time;  ///< name of a column
+  std::vector<std::string> by;      ///< columns whose texts name a row's series
+  std::optional<int64_t> length;    ///< rows that the network reads
+  int64_t horizon = 1;              ///< rows from the last one that it reads to the target's
+  int64_t stride = 1;               ///< rows from the beginning of a window to that of the next
+
+  bool any() const { return *this != WindowKeys(); }
+  bool operator==(const WindowKeys&) const = default;
+  void declare(Fields& fields);
+};
+
 /// The recipe's section `data.table`.
 struct TableKeys {
   std::vector<std::string> target, ignore;  ///< names of columns
   std::vector<std::string> categorical = {kAuto};
-  std::string missing = "mean";        ///< or median, error
+  std::string missing = "mean";        ///< or median, previous, error
   std::string scale = "standard";      ///< or min_max, none
   double clip = 0;                     ///< share of the values at each end
   std::string empty_target = "error";  ///< or drop
 
+  WindowKeys window;
+
   static constexpr const char* kAuto = "auto";
+  static constexpr const char* kPrevious = "previous";
 
   void declare(Fields& fields);
 };

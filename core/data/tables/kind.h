@@ -16,4 +16,13 @@ class FeatureKind final : public RowKind {
              Diagnostics& diagnostics) const override;
 };
 
+/// Windows of such rows, of series.
+class SeriesKind final : public RowKind {
+ public:
+  void declare(Fields& /*fields*/) override {}
+  std::string name() const override { return "windows of tables"; }
+  void check(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
+             Diagnostics& diagnostics) const override;
+};
+
 }  // namespace trainer

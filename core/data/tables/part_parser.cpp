@@ -10,6 +10,7 @@
 #include "core/base/printable.h"
 #include "core/data/tables/number.h"
 #include "core/data/tables/table.h"
+#include "core/data/tables/time.h"
 
 namespace trainer {
 namespace {
@@ -73,6 +74,7 @@ ParsedPart PartParser::parse() {
         ++found_.without_target;
         continue;
       }
+      if (columns_.time) found_.times.push_back(time_in(row, *columns_.time));
       if (columns_.id) found_.ids.emplace_back(row.fields[*columns_.id]);
     }
     ++found_.rows;
@@ -102,6 +104,8 @@ size_t PartParser::take_plain(std::string_view text) {
       case TableColumns::Use::nothing:
         take_field(at, end);
         break;
+      case TableColumns::Use::time:
+        return 0;
     }
     const bool is_last = c + 1 == columns_.all.size();
     if (is_last && at != end && *at == '\r') ++at;
@@ -149,6 +153,8 @@ void PartParser::take(const CsvRow& row) {
       codes_[column.place] = code_in(row, c);
     }
   }
+  for (size_t i = 0; i < columns_.targets.size(); ++i)
+    numbers_[columns_.target_place(i)] = numbers_[columns_.all[columns_.targets[i]].place];
 }
 
 float PartParser::number_in(const CsvRow& row, size_t column) const {
@@ -171,15 +177,31 @@ int32_t PartParser::code_in(const CsvRow& row, size_t column) {
   return found_.words[columns_.all[column].place].number(field, row.unquoted.empty());
 }
 
+double PartParser::time_in(const CsvRow& row, size_t column) const {
+  const std::string_view field = row.fields[column];
+  if (columns_.time_form == TimeForm::date) {
+    if (const std::optional<double> seconds = parse_date(field)) return *seconds;
+    fail(row, column, "a date such as 2013-01-05 or 2013-01-05T14:00, or a number in each row");
+  }
+  double number = 0;
+  if (!parse_number(field, number)) fail(row, column, "a time: a number as in the rows before");
+  return number;
+}
+
+/// Rows of series stay: those after them read them.
 bool PartParser::lacks_target(const CsvRow& row) const {
   std::optional<size_t> empty;
   if (columns_.label && codes_[columns_.all[*columns_.label].place] == Table::kNoCode) empty = columns_.label;
   for (const size_t c : columns_.targets) {
     const float value = numbers_[columns_.all[c].place];
-    if (!(value == value)) empty = c;
-    if (request_.targets == TargetUse::label_sets && !empty && !is_flag(value))
+    if (value != value) empty = c;
+    if (request_.targets == TargetUse::label_sets && value == value && !is_flag(value))
       fail(row, c, "0 or 1 for a target of loss.name: binary_cross_entropy");
   }
+  for (const size_t c : columns_.series) {
+    if (codes_[columns_.all[c].place] == Table::kNoCode) fail(row, c, "the name of a series");
+  }
+  if (columns_.time) return false;
   if (empty && request_.keys.empty_target == "error")
     fail(row, *empty, "a target (data.table.empty_target: drop leaves such rows out)");
   if (columns_.group && codes_[columns_.all[*columns_.group].place] == Table::kNoCode)

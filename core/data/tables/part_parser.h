@@ -43,6 +43,7 @@ struct ParsedPart {
   int64_t rows = 0, without_target = 0;
   std::vector<ColumnWords> words;  ///< of each column of codes
   std::vector<std::string> ids;
+  std::vector<double> times;
 };
 
 /// Parses the records of a part. Throws Error (exit 65) with file, line and column.
@@ -62,6 +63,7 @@ class PartParser {
   void take(const CsvRow& row);
   float number_in(const CsvRow& row, size_t column) const;
   int32_t code_in(const CsvRow& row, size_t column);
+  double time_in(const CsvRow& row, size_t column) const;
   bool lacks_target(const CsvRow& row) const;
   [[noreturn]] void fail(const CsvRow& row, size_t column, const std::string& expected) const;
 

@@ -2,6 +2,7 @@
 #include "core/data/tables/preparation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -14,7 +15,10 @@ constexpr const char *kNameMember = "name", *kFillMember = "fill", *kLowMember =
                      *kShiftMember = "shift", *kScaleMember = "scale", *kTextsMember = "texts",
                      *kMeanMember = "mean", *kDeviationMember = "deviation", *kNumbersMember = "numbers",
                      *kCategoriesMember = "categories", *kTargetsMember = "targets", *kLabelMember = "label",
-                     *kClassesMember = "classes", *kRefusesMember = "refuses_missing";
+                     *kClassesMember = "classes", *kRefusesMember = "refuses_missing", *kStepMember = "step",
+                     *kUnitMember = "unit", *kSizeMember = "size";
+/// Of TimeStep::Unit.
+constexpr std::array<const char*, 3> kUnits = {"number", "second", "month"};
 
 /// Reads members, and remembers whether all are there.
 class Members {
@@ -77,14 +81,31 @@ std::string to_json(const TablePreparation& preparation) {
     categories.push_back(Json{{kNameMember, name}, {kTextsMember, texts}});
   for (const auto& [name, mean, deviation] : preparation.targets)
     targets.push_back(Json{{kNameMember, name}, {kMeanMember, mean}, {kDeviationMember, deviation}});
-  return Json{{kNumbersMember, numbers},
-              {kCategoriesMember, categories},
-              {kTargetsMember, targets},
-              {kLabelMember, preparation.label},
-              {kClassesMember, preparation.classes},
-              {kRefusesMember, preparation.refuses_missing ? 1 : 0}}
-      .dump(-1, Json::NotUtf8::replace);
+  Json all{{kNumbersMember, numbers},
+           {kCategoriesMember, categories},
+           {kTargetsMember, targets},
+           {kLabelMember, preparation.label},
+           {kClassesMember, preparation.classes},
+           {kRefusesMember, preparation.refuses_missing ? 1 : 0}};
+  if (const auto& step = preparation.step)
+    all[kStepMember] =
+        Json{{kUnitMember, kUnits.at(static_cast<size_t>(step->unit))}, {kSizeMember, step->size}};
+  return all.dump(-1, Json::NotUtf8::replace);
 }
+
+namespace {
+
+/// False for a step that is none.
+bool parse_step(const Json* json, std::optional<TimeStep>& step) {
+  if (json == nullptr) return true;
+  Members members(*json);
+  const auto unit = std::ranges::find(kUnits, members.text(kUnitMember));
+  const double size = members.number(kSizeMember);
+  step = TimeStep{static_cast<TimeStep::Unit>(unit - kUnits.begin()), size};
+  return members.is_valid() && unit != kUnits.end() && size > 0;
+}
+
+}  // namespace
 
 std::optional<TablePreparation> parse_preparation(std::string_view text) {
   const Json json = Json::parse_or_null(text);
@@ -116,6 +137,7 @@ std::optional<TablePreparation> parse_preparation(std::string_view text) {
   found.label = all.text(kLabelMember);
   found.classes = all.texts(kClassesMember);
   found.refuses_missing = all.number(kRefusesMember) != 0;
+  if (json.is_object()) is_valid = parse_step(json.find(kStepMember), found.step) && is_valid;
   if (!is_valid || !all.is_valid()) return std::nullopt;
   return found;
 }

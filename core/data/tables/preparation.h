@@ -44,6 +44,7 @@ struct TablePreparation {
   std::string label;                 ///< the column of classes, or empty
   std::vector<std::string> classes;  ///< numbers in their order, or else texts
   bool refuses_missing = false;      ///< of numbers, by data.table.missing: error
+  std::optional<TimeStep> step;      ///< from row to row of a window; none if samples are rows
 
   /// Rows of an embedding of all categories.
   int64_t category_rows() const;

@@ -7,6 +7,7 @@
 #include "core/data/in_parallel.h"
 #include "core/data/tables/number.h"
 #include "core/data/tables/preparation.h"
+#include "core/data/tables/time.h"
 
 namespace trainer {
 namespace {
@@ -77,11 +78,14 @@ class Preparer {
     }
     sums_ = walk<Sums>();
     const auto count = static_cast<double>(rows.size());
+    const size_t numbers = table.columns.numbers.size();
     for (size_t place = 0; place < columns_.size(); ++place) {
       const auto known = static_cast<double>(sums_[place].known);
       NumberColumn& column = columns_[place];
       if (known > 0 && request.keys.missing != "median") column.fill = sums_[place].sum / known;
-      column.mean = (sums_[place].sum + (count - known) * column.fill) / count;
+      column.mean = place < numbers ? (sums_[place].sum + (count - known) * column.fill) / count
+                    : known > 0     ? sums_[place].sum / known
+                                    : 0;
     }
     differences_ = walk<Differences>();
   }
@@ -98,7 +102,7 @@ class Preparer {
       number.scale = sums.most > sums.least ? sums.most - sums.least : 1;
     } else if (request_.keys.scale == "standard") {
       number.shift = found.mean;
-      number.scale = deviation(of.place);
+      number.scale = deviation(of.place, std::ssize(rows_));
     }
     return number;
   }
@@ -108,9 +112,12 @@ class Preparer {
     return {of.name, words_of(of.place)};
   }
 
-  TablePreparation::Target target(size_t column) const {
-    const TableColumns::Column& of = table_.columns.all[column];
-    return {.name = of.name, .mean = columns_[of.place].mean, .deviation = deviation(of.place)};
+  /// Rows of series may lack targets.
+  TablePreparation::Target target(size_t number) const {
+    const std::string& name = table_.columns.all[table_.columns.targets[number]].name;
+    const size_t place = table_.columns.target_place(number);
+    if (sums_[place].known == 0) return {.name = name};
+    return {.name = name, .mean = columns_[place].mean, .deviation = deviation(place, sums_[place].known)};
   }
 
   std::vector<std::string> classes(size_t column) const {
@@ -163,10 +170,11 @@ class Preparer {
     return all;
   }
 
-  /// 1 for a column of equal values, as scikit-learn's StandardScaler.
-  double deviation(size_t place) const {
+  /// Of this many values, those that are missing filled; 1 for a column of equal ones, as scikit-learn's
+  /// StandardScaler.
+  double deviation(size_t place, int64_t rows) const {
     const NumberColumn& column = columns_[place];
-    const auto count = static_cast<double>(rows_.size());
+    const auto count = static_cast<double>(rows);
     const double missing = count - static_cast<double>(sums_[place].known), apart = column.fill - column.mean;
     const double squares = differences_[place].squares + missing * apart * apart,
                  difference = differences_[place].sum + missing * apart;
@@ -212,7 +220,7 @@ TablePreparation prepare_table(const Table& table, std::span<const int64_t> rows
   for (const size_t column : columns.numbers) found.numbers.push_back(prepare.number(column));
   for (const size_t column : columns.categories) found.categories.push_back(prepare.category(column));
   if (request.targets == TargetUse::numbers) {
-    for (const size_t column : columns.targets) found.targets.push_back(prepare.target(column));
+    for (size_t i = 0; i < columns.targets.size(); ++i) found.targets.push_back(prepare.target(i));
   } else if (request.targets == TargetUse::label_sets) {
     found.classes = columns.names(columns.targets);
   } else if (columns.label) {
@@ -220,6 +228,7 @@ TablePreparation prepare_table(const Table& table, std::span<const int64_t> rows
     found.classes = prepare.classes(*columns.label);
   }
   found.refuses_missing = request.keys.missing == "error";
+  if (columns.time) found.step = commonest_step(table.times, table.series_ends, columns.time_form);
   return found;
 }
 

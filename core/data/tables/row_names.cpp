@@ -70,6 +70,7 @@ void visit_rows(const Table& table, size_t file, const std::function<bool(const 
   const auto is_empty = [&](size_t column) { return is_missing_value(record.fields[column]); };
   const auto is_left_out = [&] {
     if (record.fields.size() != columns.all.size()) return true;  // blank
+    if (columns.time) return false;                               // rows of series stay
     return std::ranges::any_of(columns.targets, is_empty) || (columns.label && is_empty(*columns.label));
   };
   while (reader.next(record)) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -35,12 +36,11 @@ std::vector<std::optional<int32_t>> places_in(const std::vector<std::string>& te
 class PreparedRows final : public TableSource {
  public:
   PreparedRows(std::shared_ptr<const Table> table, std::shared_ptr<const TablePreparation> preparation,
-               std::vector<int64_t> rows, std::vector<int64_t> excluded)
+               TableSamples samples)
       : table_(std::move(table)),
         names_(table_),
         preparation_(std::move(preparation)),
-        rows_(std::move(rows)),
-        excluded_(std::move(excluded)) {
+        samples_(std::move(samples)) {
     const TableColumns& columns = table_->columns;
     int32_t first = 0;
     for (size_t k = 0; k < preparation_->categories.size(); ++k) {
@@ -57,11 +57,16 @@ class PreparedRows final : public TableSource {
     if (preparation_->refuses_missing) require_numbers();
   }
 
-  int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
-  Shape sample_shape() const override { return {static_cast<int64_t>(preparation_->numbers.size())}; }
+  int64_t size() const override { return samples_.size(); }
+  Shape sample_shape() const override {
+    const auto columns = static_cast<int64_t>(preparation_->numbers.size());
+    return samples_.windows ? Shape{samples_.windows->length, columns} : Shape{columns};
+  }
   int64_t classes() const override { return static_cast<int64_t>(preparation_->classes.size()); }
   int64_t resident_bytes() const override {
-    return table_->bytes() + static_cast<int64_t>((rows_.size() + excluded_.size()) * sizeof rows_[0]);
+    const size_t windows = samples_.windows ? samples_.windows->first.size() : 0;
+    const size_t numbers = samples_.rows.size() + samples_.excluded.size() + windows;
+    return table_->bytes() + static_cast<int64_t>(numbers * sizeof(int64_t));
   }
   void check_labels(const AllowedLabels& allowed) const override {
     if (classes() <= allowed.classes) return;
@@ -73,45 +78,60 @@ class PreparedRows final : public TableSource {
   std::string preparation() const override { return to_json(*preparation_); }
   const Table& table() const override { return *table_; }
   const RowNames& row_names() const override { return names_; }
-  int64_t row_of(int64_t sample) const override { return rows_[static_cast<size_t>(sample)]; }
+  const TableSamples& samples() const override { return samples_; }
   const TablePreparation& how() const override { return *preparation_; }
 
   Fingerprint fingerprint() const override {
     Checksum contents;
     contents.add(std::as_bytes(std::span(table_->numbers)));
     contents.add(std::as_bytes(std::span(table_->codes)));
+    contents.add(std::as_bytes(std::span(table_->times)));
     for (const std::vector<std::string>& column : table_->words) {
       for (const std::string& word : column)
         contents.add(std::as_bytes(std::span(word.c_str(), word.size() + 1)));
     }
     Fingerprint found = {{fingerprint_name::kSamples, std::to_string(table_->rows)},
                          {fingerprint_name::kContents, fmt::format("{:016x}", contents.value())}};
-    leave_out(excluded_, table_->rows, found);
+    leave_out(samples_.excluded, table_->rows, found);
     return found;
   }
 
   std::unique_ptr<RowReader> rows(const RowRequest& request) const override;
 
   void read_numbers(int64_t sample, float* into) const {
-    const std::span<const float> row = table_->numbers_of(row_of(sample));
-    for (size_t i = 0; i < preparation_->numbers.size(); ++i) into[i] = preparation_->numbers[i].of(row[i]);
+    const std::vector<TablePreparation::Number>& numbers = preparation_->numbers;
+    for (int64_t row = samples_.first_row(sample); row <= samples_.last_row(sample);
+         ++row, into += numbers.size()) {
+      const std::span<const float> values = table_->numbers_of(row);
+      for (size_t i = 0; i < numbers.size(); ++i) into[i] = numbers[i].of(values[i]);
+    }
   }
   void read_categories(int64_t sample, int32_t* into) const {
-    const std::span<const int32_t> row = table_->codes_of(row_of(sample));
+    const std::span<const int32_t> row = table_->codes_of(samples_.last_row(sample));
     for (size_t k = 0; k < categories_.size(); ++k)
       into[k] = categories_[k][static_cast<size_t>(int64_t{row[k]} + 1)];
   }
-  std::string id(int64_t sample) const override {
-    return table_->ids.empty() ? "" : table_->ids[static_cast<size_t>(row_of(sample))];
+  std::vector<std::pair<std::string, std::string>> names(int64_t sample) const override {
+    std::vector<std::pair<std::string, std::string>> found;
+    const int64_t row = samples_.last_row(sample);
+    if (!table_->ids.empty()) found.emplace_back("id", table_->ids[static_cast<size_t>(row)]);
+    if (samples_.windows)
+      found.emplace_back("time",
+                         time_text(table_->times[static_cast<size_t>(row)], table_->columns.time_form));
+    if (samples_.windows && !table_->columns.series.empty())
+      found.emplace_back("by", table_->series_name(row));
+    return found;
   }
   int32_t label(int64_t sample) const override {
     if (classes_.empty()) return 0;
-    return classes_[static_cast<size_t>(table_->codes_of(row_of(sample))[label_place()])].value();
+    return classes_[static_cast<size_t>(table_->codes_of(samples_.target_row(sample))[label_place()])]
+        .value();
   }
   /// Numbers in units of their deviation, or sets of labels as they are.
   void read_targets(int64_t sample, float* into) const {
     const TableColumns& columns = table_->columns;
-    const std::span<const float> row = table_->numbers_of(row_of(sample)).subspan(columns.numbers.size());
+    const std::span<const float> row =
+        table_->numbers_of(samples_.target_row(sample)).subspan(columns.numbers.size());
     for (size_t c = 0; c < row.size(); ++c) {
       const bool is_number = !preparation_->targets.empty();
       into[c] = !is_number ? row[c]
@@ -128,7 +148,8 @@ class PreparedRows final : public TableSource {
     if (classes_.empty() ||
         std::ranges::all_of(classes_, [](const auto& place) { return place.has_value(); }))
       return;
-    for (const int64_t row : rows_) {
+    for (int64_t sample = 0; sample < size(); ++sample) {
+      const int64_t row = samples_.target_row(sample);
       const auto code = static_cast<size_t>(table_->codes_of(row)[label_place()]);
       if (classes_[code]) continue;
       throw Error(ExitCode::data,
@@ -140,7 +161,7 @@ class PreparedRows final : public TableSource {
   }
 
   void require_numbers() const {
-    for (const int64_t row : rows_) {
+    for (const int64_t row : samples_.rows) {
       const auto values = table_->numbers_of(row).first(preparation_->numbers.size());
       const auto missing = std::ranges::find_if(values, [](float value) { return value != value; });
       if (missing == values.end()) continue;
@@ -155,7 +176,7 @@ class PreparedRows final : public TableSource {
   std::shared_ptr<const Table> table_;
   RowNames names_;
   std::shared_ptr<const TablePreparation> preparation_;
-  std::vector<int64_t> rows_, excluded_;
+  TableSamples samples_;
   std::vector<std::vector<int32_t>> categories_;  ///< of each column: the place of each code plus one
   std::vector<std::optional<int32_t>> classes_;   ///< of each code of the label's column
 };
@@ -196,8 +217,12 @@ std::unique_ptr<RowReader> PreparedRows::rows(const RowRequest& request) const {
     const auto input = find_input(request.inputs, name);
     return input ? numel(request.inputs[*input].row) : -1;
   };
-  require_count(request.network_origin, request.network_shape[0], preparation_->numbers.size(),
-                "columns of numbers", "model.input");
+  const Shape shape = sample_shape();
+  if (request.network_shape != shape)
+    fail_at(request.network_origin,
+            fmt::format("expected {}, the table's {}columns of numbers, got {}; set model.input to {}",
+                        to_string(shape), samples_.windows ? "data.table.window.length and " : "",
+                        to_string(request.network_shape), to_string(shape)));
   if (const int64_t count = row_of_input(input_name::kCategories); count >= 0)
     require_count(request.network_origin, count, categories_.size(), "columns of categories",
                   "model.categories");
@@ -209,20 +234,20 @@ std::unique_ptr<RowReader> PreparedRows::rows(const RowRequest& request) const {
 
 }  // namespace
 
-std::optional<TargetSpread> target_spread(const Table& table, const TablePreparation& preparation,
-                                          const std::vector<int64_t>& rows) {
-  const std::vector<TablePreparation::Target>& targets = preparation.targets;
-  if (table.columns.targets.empty() || targets.empty() || rows.empty()) return std::nullopt;
+std::optional<TargetSpread> target_spread(const TableSource& source) {
+  const std::vector<TablePreparation::Target>& targets = source.how().targets;
+  const Table& table = source.table();
+  if (table.columns.targets.empty() || targets.empty() || source.size() == 0) return std::nullopt;
   double squares = 0;
   for (size_t c = 0; c < targets.size(); ++c) {
-    const auto value = [&](int64_t row) -> double {
-      return table.numbers_of(row)[preparation.numbers.size() + c];
+    const auto value = [&](int64_t sample) -> double {
+      return table.numbers_of(source.samples().target_row(sample))[table.columns.target_place(c)];
     };
     double sum = 0, sum_of_squares = 0;
-    for (const int64_t row : rows) sum += value(row);
-    const double mean = sum / static_cast<double>(rows.size());
-    for (const int64_t row : rows) {
-      const double difference = (value(row) - mean) / targets[c].deviation;
+    for (int64_t sample = 0; sample < source.size(); ++sample) sum += value(sample);
+    const double mean = sum / static_cast<double>(source.size());
+    for (int64_t sample = 0; sample < source.size(); ++sample) {
+      const double difference = (value(sample) - mean) / targets[c].deviation;
       sum_of_squares += difference * difference;
     }
     squares += sum_of_squares / static_cast<double>(targets.size());
@@ -230,11 +255,10 @@ std::optional<TargetSpread> target_spread(const Table& table, const TablePrepara
   return TargetSpread{.deviation = targets.size() == 1 ? targets[0].deviation : 1, .squares = squares};
 }
 
-std::unique_ptr<TableSource> table_rows(std::shared_ptr<const Table> table,
-                                        std::shared_ptr<const TablePreparation> preparation,
-                                        std::vector<int64_t> rows, std::vector<int64_t> excluded) {
-  return std::make_unique<PreparedRows>(std::move(table), std::move(preparation), std::move(rows),
-                                        std::move(excluded));
+std::unique_ptr<TableSource> table_source(std::shared_ptr<const Table> table,
+                                          std::shared_ptr<const TablePreparation> preparation,
+                                          TableSamples samples) {
+  return std::make_unique<PreparedRows>(std::move(table), std::move(preparation), std::move(samples));
 }
 
 }  // namespace trainer

@@ -1,39 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/data/source.h"
 #include "core/data/tables/preparation.h"
 #include "core/data/tables/row_names.h"
 #include "core/data/tables/table.h"
+#include "core/data/tables/window.h"
 
 namespace trainer {
 
-/// Rows of a table, prepared.
+/// The samples of a split of a table.
+struct TableSamples {
+  std::vector<int64_t> rows;                      ///< of the split, ascending; each is a sample, or
+  std::optional<Windows> windows = std::nullopt;  ///< these are
+  std::vector<int64_t> excluded = {};             ///< that data.exclude leaves out; part of the fingerprint
+
+  int64_t size() const { return static_cast<int64_t>(windows ? windows->first.size() : rows.size()); }
+  /// The rows that the network reads are [first_row, last_row].
+  int64_t first_row(int64_t sample) const {
+    return windows ? windows->first[static_cast<size_t>(sample)] : rows[static_cast<size_t>(sample)];
+  }
+  int64_t last_row(int64_t sample) const { return first_row(sample) + (windows ? windows->length - 1 : 0); }
+  int64_t target_row(int64_t sample) const { return last_row(sample) + (windows ? windows->horizon : 0); }
+};
+
+/// Rows of a table, or windows of them, prepared.
 class TableSource : public DataSource {
  public:
   virtual const Table& table() const = 0;
-  /// The names of the table's rows, by row_of().
+  /// The names of the table's rows.
   virtual const RowNames& row_names() const = 0;
-  virtual int64_t row_of(int64_t sample) const = 0;
+  virtual const TableSamples& samples() const = 0;
   virtual const TablePreparation& how() const = 0;
   virtual int32_t label(int64_t sample) const = 0;
-  /// The text of a row in the column of NamedFiles::id; empty without one.
-  virtual std::string id(int64_t sample) const = 0;
+  /// Names of a sample, and their texts: "id" in the column of NamedFiles::id; of a window the "time" of its
+  /// last row and "by", its series, if there are several.
+  virtual std::vector<std::pair<std::string, std::string>> names(int64_t sample) const = 0;
 };
 
-/// These rows of a table, or all; fills the inputs `features`, `categories`, `labels` and `targets`.
-/// `excluded`: rows that data.exclude leaves out; they are part of the fingerprint. Throws Error (exit 65)
-/// for a class that the preparation does not have.
-std::unique_ptr<TableSource> table_rows(std::shared_ptr<const Table> table,
-                                        std::shared_ptr<const TablePreparation> preparation,
-                                        std::vector<int64_t> rows, std::vector<int64_t> excluded = {});
+/// Samples of a table; fills the inputs `features`, `categories` (those of a window's last row), `labels` and
+/// `targets`. Throws Error (exit 65) for a class that the preparation does not have.
+std::unique_ptr<TableSource> table_source(std::shared_ptr<const Table> table,
+                                          std::shared_ptr<const TablePreparation> preparation,
+                                          TableSamples samples);
 
-/// Of the targets of such rows; nothing if they are no numbers. `squares` is the mean over the targets.
-std::optional<TargetSpread> target_spread(const Table& table, const TablePreparation& preparation,
-                                          const std::vector<int64_t>& rows);
+/// Of the targets of such samples; nothing if they are no numbers. `squares` is the mean over the targets.
+std::optional<TargetSpread> target_spread(const TableSource& source);
 
 }  // namespace trainer

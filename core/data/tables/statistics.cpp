@@ -10,17 +10,19 @@ namespace {
 const char* use_of(const TableColumns& columns, size_t column) {
   if (columns.label == column) return "class";
   if (columns.group == column) return "group";
+  if (columns.time == column) return "time";
   if (std::ranges::find(columns.targets, column) != columns.targets.end()) return "target";
-  return columns.all[column].use == TableColumns::Use::number ? "number" : "category";
+  if (columns.all[column].use == TableColumns::Use::number) return "number";
+  return std::ranges::find(columns.categories, column) != columns.categories.end() ? "category" : "series";
 }
 
 void measure_numbers(const TableSource& source, size_t place, ColumnStatistics& found) {
   std::vector<float> values;
-  for (int64_t i = 0; i < source.size(); ++i) {
-    const float value = source.table().numbers_of(source.row_of(i))[place];
-    if (value == value) values.push_back(value);
+  const std::vector<int64_t>& rows = source.samples().rows;
+  for (const int64_t row : rows) {
+    if (!source.table().is_missing(row, place)) values.push_back(source.table().numbers_of(row)[place]);
   }
-  found.missing = source.size() - static_cast<int64_t>(values.size());
+  found.missing = static_cast<int64_t>(rows.size() - values.size());
   if (values.empty()) return;
   std::ranges::sort(values);
   const auto count = static_cast<double>(values.size());
@@ -36,13 +38,22 @@ void measure_numbers(const TableSource& source, size_t place, ColumnStatistics& 
 void measure_texts(const TableSource& source, size_t place, ColumnStatistics& found) {
   const std::vector<std::string>& words = source.table().words[place];
   std::vector<int64_t> counts(words.size());
-  for (int64_t i = 0; i < source.size(); ++i) {
-    const int32_t code = source.table().codes_of(source.row_of(i))[place];
+  for (const int64_t row : source.samples().rows) {
+    const int32_t code = source.table().codes_of(row)[place];
     ++(code == Table::kNoCode ? found.missing : counts[static_cast<size_t>(code)]);
   }
   for (size_t i = 0; i < words.size(); ++i)
     if (counts[i] > 0) found.texts.emplace_back(words[i], counts[i]);
   std::ranges::stable_sort(found.texts, std::greater<>(), [](const auto& text) { return text.second; });
+}
+
+void measure_times(const TableSource& source, ColumnStatistics& found) {
+  const auto time = [&](int64_t row) { return source.table().times[static_cast<size_t>(row)]; };
+  const std::vector<int64_t>& rows = source.samples().rows;
+  if (rows.empty()) return;
+  const auto [first, last] = std::ranges::minmax(rows, {}, time);
+  found.first = time_text(time(first), source.table().columns.time_form);
+  found.last = time_text(time(last), source.table().columns.time_form);
 }
 
 }  // namespace
@@ -58,6 +69,8 @@ std::vector<ColumnStatistics> measure_columns(const TableSource& source) {
     found.use = use_of(columns, column);
     if (each.use == TableColumns::Use::number) {
       measure_numbers(source, each.place, found);
+    } else if (each.use == TableColumns::Use::time) {
+      measure_times(source, found);
     } else {
       measure_texts(source, each.place, found);
     }

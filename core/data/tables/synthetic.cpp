@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/rng.h"
@@ -75,30 +76,33 @@ class SyntheticRows final : public RowReader {
 
 class SyntheticFeatures final : public DataSource {
  public:
-  SyntheticFeatures(uint64_t key, int64_t size, int64_t numbers, int64_t classes, bool label_sets)
-      : key_(key), size_(size), numbers_(numbers), classes_(classes), label_sets_(label_sets) {}
+  SyntheticFeatures(uint64_t key, int64_t size, Shape shape, int64_t classes, bool label_sets)
+      : key_(key), size_(size), shape_(std::move(shape)), classes_(classes), label_sets_(label_sets) {}
 
   int64_t size() const override { return size_; }
-  Shape sample_shape() const override { return {numbers_}; }
+  Shape sample_shape() const override { return shape_; }
   int64_t classes() const override { return classes_; }
   int64_t resident_bytes() const override { return 0; }
   void check_labels(const AllowedLabels&) const override {}
   std::unique_ptr<RowReader> rows(const RowRequest& request) const override {
-    return std::make_unique<SyntheticRows>(key_, numbers_, classes_, label_sets_, request.inputs);
+    return std::make_unique<SyntheticRows>(key_, numel(shape_), classes_, label_sets_, request.inputs);
   }
 
  private:
   uint64_t key_;
-  int64_t size_, numbers_, classes_;
+  int64_t size_;
+  Shape shape_;
+  int64_t classes_;
   bool label_sets_;
 };
 
 }  // namespace
 
-std::unique_ptr<DataSource> make_synthetic_features(uint64_t seed, Split split, int64_t size, int64_t numbers,
+std::unique_ptr<DataSource> make_synthetic_features(uint64_t seed, Split split, int64_t size, Shape shape,
                                                     int64_t classes, bool label_sets) {
   const char* name = split == Split::train ? "synthetic train features" : "synthetic val features";
-  return std::make_unique<SyntheticFeatures>(random_key(seed, name), size, numbers, classes, label_sets);
+  return std::make_unique<SyntheticFeatures>(random_key(seed, name), size, std::move(shape), classes,
+                                             label_sets);
 }
 
 }  // namespace trainer

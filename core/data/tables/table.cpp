@@ -13,6 +13,7 @@
 #include "core/data/in_parallel.h"
 #include "core/data/tables/part_parser.h"
 #include "core/data/tables/row_names.h"
+#include "core/data/tables/series.h"
 #include "core/data/tables/table_text.h"
 #include "core/text/utf8.h"
 
@@ -103,6 +104,7 @@ class TableMaker {
       table_.file_rows[part.file] += part.found.rows;
       table_.without_target += part.found.without_target;
       std::ranges::move(part.found.ids, std::back_inserter(table_.ids));
+      std::ranges::move(part.found.times, std::back_inserter(table_.times));
     }
     resize(table_.rows);
   }
@@ -157,10 +159,21 @@ int64_t Table::bytes() const {
     for (const std::string& word : column) bytes += sizeof word + word.size();
   }
   for (const std::string& id : ids) bytes += sizeof id + id.size();
+  bytes += times.size() * sizeof(double) + file_order.size() * sizeof(int64_t) + was_missing.size() / 8;
   return static_cast<int64_t>(bytes);
 }
 
+std::string Table::series_name(int64_t row) const {
+  std::vector<std::string_view> texts;
+  for (const size_t column : columns.series) {
+    const size_t place = columns.all[column].place;
+    texts.emplace_back(words[place][static_cast<size_t>(codes_of(row)[place])]);
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 std::string Table::place_of(int64_t row) const {
+  if (!file_order.empty()) row = file_order[static_cast<size_t>(row)];
   size_t file = 0;
   while (file + 1 < files.size() && row >= file_rows[file]) row -= file_rows[file++];
   int64_t line = 0;
@@ -187,6 +200,7 @@ std::shared_ptr<const Table> parse_table(const std::vector<NamedText>& texts, co
     throw Error(ExitCode::data, fmt::format("{}: expected rows after the header, found none{}",
                                             one_line(table->files.front()),
                                             table->without_target > 0 ? " with a target" : ""));
+  if (table->columns.time) order_by_time(*table, request);
   return table;
 }
 

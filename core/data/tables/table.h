@@ -24,7 +24,12 @@ struct Table {
   LargeVector<int32_t> codes;                   ///< (rows, row_codes), places in `words`; kNoCode: missing
   std::vector<std::vector<std::string>> words;  ///< of each column of codes: its different texts, ascending
   std::vector<std::string> ids;                 ///< of each row, if a column of them was asked for
-  int64_t without_target = 0;                   ///< rows that were left out
+  /// Of each row, if samples are windows. Rows are then in the order of their series and times; see series.h.
+  std::vector<double> times;
+  std::vector<int64_t> series_ends;  ///< after the last row of each series
+  std::vector<int64_t> file_order;   ///< of each row its number in the files, if that is another one
+  std::vector<bool> was_missing;     ///< (rows, numbers), those with the value before; empty: none has
+  int64_t without_target = 0;        ///< rows that were left out
   std::vector<std::string> files;
   std::vector<int64_t> file_rows;  ///< of each file
 
@@ -36,6 +41,14 @@ struct Table {
     const size_t count = columns.row_codes();
     return std::span(codes).subspan(static_cast<size_t>(row) * count, count);
   }
+  bool is_missing(int64_t row, size_t place) const {
+    const float value = numbers_of(row)[place];
+    const size_t count = columns.numbers.size();
+    return value != value ||
+           (!was_missing.empty() && place < count && was_missing[static_cast<size_t>(row) * count + place]);
+  }
+  /// The texts that name a row's series, "EWR" or "EWR, 3"; empty if there is one series.
+  std::string series_name(int64_t row) const;
   int64_t bytes() const;
   /// "flights.csv:17", the beginning of a row; reads the file again.
   std::string place_of(int64_t row) const;

@@ -28,7 +28,7 @@ std::vector<ColumnValues> columns_of(const std::vector<std::string>& texts, cons
     std::iota(rows.begin(), rows.end(), 0);
     if (!request.trained)
       request.trained = std::make_shared<const TablePreparation>(prepare_table(*table, rows, request, 1));
-    sources.push_back(table_rows(table, request.trained, rows));
+    sources.push_back(table_source(table, request.trained, {.rows = rows}));
     parts.push_back(sources.back().get());
   }
   return column_values(parts);

@@ -253,9 +253,9 @@ TEST_CASE("prepared rows are scikit-learn's, for each way to fill, scale and cli
     request.trained = std::make_shared<const TablePreparation>(prepare_table(*train, rows, request, 2));
     const auto val = read_table({folder + "val.csv"}, request, 1);
     CHECK(request.trained->category_rows() == expected["category_rows"].number());
-    ReadRows found = read_rows(*table_rows(train, request.trained, rows));
+    ReadRows found = read_rows(*table_source(train, request.trained, {.rows = rows}));
     rows.resize(static_cast<size_t>(val->rows));
-    const ReadRows of_val = read_rows(*table_rows(val, request.trained, rows));
+    const ReadRows of_val = read_rows(*table_source(val, request.trained, {.rows = rows}));
     found.numbers.insert(found.numbers.end(), of_val.numbers.begin(), of_val.numbers.end());
     found.categories.insert(found.categories.end(), of_val.categories.begin(), of_val.categories.end());
     size_t i = 0;
@@ -287,7 +287,7 @@ TEST_CASE("statistics and categories come from the rows of training alone") {
   CHECK(how->categories[0].texts == std::vector<std::string>{"a", "b"});
   CHECK(how->category_rows() == 3);
   CHECK(how->targets[0].mean == 1.5);
-  const auto source = table_rows(table, how, {2});
+  const auto source = table_source(table, how, {.rows = {2}});
   CHECK(source->size() == 1);
   const std::vector<ColumnStatistics> columns = measure_columns(*source);
   REQUIRE(columns.size() == 3);
@@ -320,8 +320,7 @@ TEST_CASE("with a part of the training rows for validation, statistics and categ
     const auto train = open(Split::train), val = open(Split::val);
     CHECK(train->size() + val->size() == 40);
     const auto& rows = dynamic_cast<const TableSource&>(*train);
-    std::vector<int64_t> training;
-    for (int64_t i = 0; i < train->size(); ++i) training.push_back(rows.row_of(i));
+    const std::vector<int64_t>& training = rows.samples().rows;
     const std::string expected = to_json(prepare_table(*table, training, want, 1));
     CHECK(train->preparation() == expected);
     CHECK(val->preparation() == expected);
@@ -338,9 +337,9 @@ TEST_CASE("data.table.missing: error refuses a missing number at its row, in tra
   const auto table = file.read(request);
   const std::vector<int64_t> training = {0, 1};
   const auto how = std::make_shared<const TablePreparation>(prepare_table(*table, training, request, 1));
-  CHECK(table_rows(table, how, training)->size() == 2);
+  CHECK(table_source(table, how, {.rows = training})->size() == 2);
   CHECK_THROWS_WITH(
-      table_rows(table, how, {1, 2}),
+      table_source(table, how, {.rows = {1, 2}}),
       ContainsSubstring("t.csv:4: column 'x': expected a number, as data.table.missing is error"));
 }
 
@@ -350,8 +349,8 @@ TEST_CASE("a class that no row of training has is refused at its row") {
   const auto table = file.read(request);
   const std::vector<int64_t> training = {0, 1};
   const auto how = std::make_shared<const TablePreparation>(prepare_table(*table, training, request, 1));
-  CHECK(table_rows(table, how, {1, 0})->label(0) == 1);
-  CHECK_THROWS_WITH(table_rows(table, how, {0, 2}),
+  CHECK(table_source(table, how, {.rows = {1, 0}})->label(0) == 1);
+  CHECK_THROWS_WITH(table_source(table, how, {.rows = {0, 2}}),
                     ContainsSubstring("t.csv:4: column 'y': no row of training has the class 'maybe'"));
 }
 
