@@ -14,8 +14,7 @@ namespace {
 template <class T>
 std::vector<T> different_of(std::vector<T> values) {
   std::ranges::sort(values);
-  const auto rest = std::ranges::unique(values);
-  values.erase(rest.begin(), rest.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
   return values;
 }
 

@@ -18,14 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Paths below the deepest folder that has all of them.
+/// Paths below the deepest folder that has all of them, if there is one.
 std::vector<std::string> below_common_folder(const std::vector<std::string>& files) {
   fs::path folder = fs::path(files.front()).parent_path();
   const auto has = [&](const std::string& file) {
     const fs::path parent = fs::path(file).parent_path();
     return std::mismatch(folder.begin(), folder.end(), parent.begin(), parent.end()).first == folder.end();
   };
-  while (!std::ranges::all_of(files, has)) folder = folder.parent_path();
+  while (!std::ranges::all_of(files, has))
+    folder = folder.has_relative_path() ? folder.parent_path() : fs::path();
   std::vector<std::string> names;
   for (const std::string& file : files)
     names.push_back(folder.empty() ? file : fs::path(file).lexically_relative(folder).string());

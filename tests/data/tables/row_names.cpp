@@ -69,6 +69,13 @@ TEST_CASE("names of rows: files are below the folder of all, and lines begin ane
   CHECK(names.find("a/b/x.csv:3") == 3);
   CHECK(names.find("x.csv:3") == std::nullopt);
   CHECK(names.expected().starts_with("FILE:LINE, "));
+  // A folder and the current one share none.
+  const std::string name = "row_names_test.csv";
+  std::ofstream(name) << "x,y\n1,2\n3,4\n";
+  const RowNames mixed(read_table({files[0], name}, request_for({"y"}, TargetUse::numbers), 1));
+  CHECK(mixed.name(1, "") == files[0] + ":3");
+  CHECK(mixed.name(2, "") == name + ":2");
+  std::filesystem::remove(name);
 }
 
 TEST_CASE("names of rows: a file with other rows than before is refused") {
