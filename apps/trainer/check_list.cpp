@@ -52,11 +52,9 @@ CheckList::Row row_of_copies(std::vector<CheckedSample> samples) {
           .left_out = all_but_one(std::move(samples))};
 }
 
-CheckList::Row row_of_contradiction(std::vector<CheckedSample> samples,
+CheckList::Row row_of_contradiction(const std::vector<CheckedSample>& samples,
                                     const std::vector<std::string>& labels) {
-  return {.text = group_text(samples, labels),
-          .json = {{"samples", json_of(samples)}},
-          .left_out = std::move(samples)};
+  return {.text = group_text(samples, labels), .json = {{"samples", json_of(samples)}}, .left_out = samples};
 }
 
 Json json_of(const std::vector<CheckedSample>& samples) {

@@ -43,7 +43,7 @@ struct CheckList {
 /// Equal samples. One is kept: one for validation if there is one, so that training does not see it.
 CheckList::Row row_of_copies(std::vector<CheckedSample> samples);
 /// Equal samples with different labels, each as a text or empty. None is kept.
-CheckList::Row row_of_contradiction(std::vector<CheckedSample> samples,
+CheckList::Row row_of_contradiction(const std::vector<CheckedSample>& samples,
                                     const std::vector<std::string>& labels);
 /// The list of these as JSON.
 Json json_of(const std::vector<CheckedSample>& samples);

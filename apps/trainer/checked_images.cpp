@@ -89,7 +89,7 @@ CheckList CheckedImages::contradiction_list(const std::vector<std::vector<size_t
       samples.push_back(sample(place));
       labels.push_back(label_text(place));
     }
-    list.rows.push_back(row_of_contradiction(std::move(samples), labels));
+    list.rows.push_back(row_of_contradiction(samples, labels));
   }
   return list;
 }

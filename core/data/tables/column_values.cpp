@@ -40,27 +40,29 @@ void read_number_column(std::span<const TableSource* const> parts, ColumnValues&
     column.codes.push_back(value == value ? place_among(column.numbers, value) : Table::kNoCode);
 }
 
-/// Tables number the texts of their own rows, and may have more than these.
+/// The codes of a part's rows in a column.
+std::vector<int32_t> codes_in(const TableSource& part, size_t place) {
+  std::vector<int32_t> codes;
+  for (int64_t i = 0; i < part.size(); ++i) codes.push_back(part.table().codes_of(part.samples().first_row(i))[place]);
+  return codes;
+}
+
+/// Tables number the texts of their own rows, and may have more than these rows.
 void read_text_column(std::span<const TableSource* const> parts, ColumnValues& column) {
   std::vector<std::string> used;
-  for (const bool is_listing : {true, false}) {
-    for (const TableSource* part : parts) {
-      const Table& table = part->table();
-      const size_t place = column_named(table, column.name).place;
-      const std::vector<std::string>& words = table.words[place];
-      std::vector<int32_t> places;
-      std::vector<bool> is_used(words.size());
-      for (const std::string& word : words) places.push_back(place_among(column.words, word));
-      for (int64_t i = 0; i < part->size(); ++i) {
-        const int32_t code = table.codes_of(part->samples().first_row(i))[place];
-        if (code != Table::kNoCode) is_used[static_cast<size_t>(code)] = true;
-        if (is_listing) continue;
-        column.codes.push_back(code == Table::kNoCode ? code : places[static_cast<size_t>(code)]);
-      }
-      for (size_t w = 0; is_listing && w < words.size(); ++w)
-        if (is_used[w]) used.push_back(words[w]);
-    }
-    if (is_listing) column.words = different_of(std::move(used));
+  for (const TableSource* part : parts) {
+    const size_t place = column_named(part->table(), column.name).place;
+    for (const int32_t code : different_of(codes_in(*part, place)))
+      if (code != Table::kNoCode) used.push_back(part->table().words[place][static_cast<size_t>(code)]);
+  }
+  column.words = different_of(std::move(used));
+  for (const TableSource* part : parts) {
+    const size_t place = column_named(part->table(), column.name).place;
+    std::vector<int32_t> places;
+    for (const std::string& word : part->table().words[place])
+      places.push_back(place_among(column.words, word));
+    for (const int32_t code : codes_in(*part, place))
+      column.codes.push_back(code == Table::kNoCode ? code : places[static_cast<size_t>(code)]);
   }
 }
 
