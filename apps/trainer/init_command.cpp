@@ -251,6 +251,9 @@ int init_table(const fs::path& path, const fs::path& recipe, const Arguments& ar
     found += fmt::format("\n  left out, as they tell rows apart: {}", fmt::join(starter.ignored, ", "));
   if (starter.without_target > 0)
     found += fmt::format("\n  {} rows have no target and are left out", starter.without_target);
+  if (!starter.time.empty())
+    found += fmt::format("\n  {} has dates: data.table.window makes series of the rows (docs/tables.md)",
+                         one_line(starter.time));
   print_note(output, found);
   starter.train = written_in(recipe.parent_path(), path);
   require_literal(starter.train, false);

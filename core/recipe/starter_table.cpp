@@ -11,6 +11,7 @@
 #include "core/data/tables/findings.h"
 #include "core/data/tables/number.h"
 #include "core/data/tables/preparation.h"
+#include "core/data/tables/time.h"
 #include "core/recipe/starter_text.h"
 
 namespace trainer {
@@ -37,6 +38,16 @@ bool are_classes(const std::vector<std::string>& texts) {
     are_whole = are_whole && number == std::floor(number);
   }
   return !are_numbers || (are_whole && static_cast<int64_t>(texts.size()) <= kMostNumberedClasses);
+}
+
+/// A column whose texts are all dates; empty if there is none.
+std::string column_of_dates(const Table& table) {
+  for (const size_t column : table.columns.categories) {
+    const std::vector<std::string>& texts = table.words[table.columns.all[column].place];
+    const auto is_date = [](const std::string& text) { return parse_date(text).has_value(); };
+    if (!texts.empty() && std::ranges::all_of(texts, is_date)) return table.columns.all[column].name;
+  }
+  return "";
 }
 
 std::string quoted_list(const std::vector<std::string>& texts) {
@@ -81,6 +92,7 @@ TableStarter measure_table(const std::filesystem::path& file, const std::string&
   TableStarter found{.train = file, .target = target};
   const auto first = read_table({file.string()}, request_for(target), threads);
   found.ignored = first->columns.names(columns_of_row_names(*first));
+  found.time = column_of_dates(*first);
   const TableRequest request = request_for(target, found.ignored);
   const auto table = found.ignored.empty() ? first : read_table({file.string()}, request, threads);
   std::vector<int64_t> rows(static_cast<size_t>(table->rows));

@@ -13,6 +13,7 @@ struct TableStarter {
   std::filesystem::path train;  ///< as the recipe should write it
   std::string target;
   std::vector<std::string> ignored;  ///< columns that name the rows
+  std::string time;                  ///< a column of dates, or empty; the recipe makes no series of it
   int64_t samples = 0;               ///< rows with a target
   int64_t without_target = 0;
   int64_t numbers = 0, categories = 0, category_rows = 0;  ///< columns; see TablePreparation::category_rows

@@ -161,6 +161,9 @@ TEST_CASE("series: networks of attention read them, and planning and statistics 
   CHECK(exported.code == 0);
   const Outcome stats = run_trainer({"data", "stats", "--config", "r.yaml", "--json"}, workspace.path());
   const json report = json::parse(stats.output);
+  const Outcome init = run_trainer({"init", "s.csv", "--target", "power"}, workspace.path());
+  CHECK_THAT(init.output,
+             ContainsSubstring("\n  when has dates: data.table.window makes series of the rows"));
   CHECK(report["train"]["rows"] == 45 + 42);
   CHECK(report["train"]["windows"]["step"] == "6 h");
   CHECK(report["val"]["columns"][1]["use"] == "time");

@@ -11,6 +11,8 @@
 #include "core/data/tables/preparation.h"
 #include "core/data/tables/source.h"
 #include "core/data/tables/table_text.h"
+#include "core/data/tables/time.h"
+#include "core/data/tables/window.h"
 
 namespace {
 
@@ -48,6 +50,20 @@ void check_table(const Table& table, const TableRequest& request) {
   if (!back || to_json(*back) != text) std::abort();
 }
 
+/// Windows are one step apart, and stay in one series.
+void check_windows(const Table& table, const WindowKeys& keys) {
+  const TimeStep step = commonest_step(table.times, table.series_ends, table.columns.time_form);
+  const std::vector<SeriesPart> parts = at_the_end(table, 0.5);
+  const Windows windows = find_windows(table, keys, step, parts, true);
+  for (const int64_t first : windows.first) {
+    for (int64_t row = first; row < first + windows.length + windows.horizon - 1; ++row) {
+      const auto at = static_cast<size_t>(row);
+      if (table.series_name(row) != table.series_name(row + 1)) std::abort();
+      if (!step.leads(table.times.at(at), table.times.at(at + 1))) std::abort();
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -63,8 +79,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   request.keys.empty_target = data[0] % 8 < 4 ? "drop" : "error";
   request.keys.clip = data[0] % 16 < 8 ? 0.1 : 0;
   request.keys.missing = data[0] % 32 < 16 ? "mean" : "median";
+  const bool has_windows = data[0] >= 128;
+  if (has_windows) {
+    request.keys.window = {.time = "t", .by = {"k"}, .length = 2};
+    if (data[0] % 64 < 32) request.keys.missing = TableKeys::kPrevious;
+  }
   try {
-    check_table(*parse_table({{text, "t.csv"}}, request, 1), request);
+    const auto table = parse_table({{text, "t.csv"}}, request, 1);
+    check_table(*table, request);
+    if (has_windows) check_windows(*table, request.keys.window);
   } catch (const Error& error) {
     if (error.code() != ExitCode::data && error.code() != ExitCode::recipe) std::abort();
   }

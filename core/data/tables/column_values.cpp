@@ -43,7 +43,8 @@ void read_number_column(std::span<const TableSource* const> parts, ColumnValues&
 /// The codes of a part's rows in a column.
 std::vector<int32_t> codes_in(const TableSource& part, size_t place) {
   std::vector<int32_t> codes;
-  for (int64_t i = 0; i < part.size(); ++i) codes.push_back(part.table().codes_of(part.samples().first_row(i))[place]);
+  for (int64_t i = 0; i < part.size(); ++i)
+    codes.push_back(part.table().codes_of(part.samples().first_row(i))[place]);
   return codes;
 }
 

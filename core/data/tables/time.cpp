@@ -175,9 +175,10 @@ TimeStep commonest_step(std::span<const double> times, std::span<const int64_t> 
   std::vector<double> steps;
   int64_t begin = 0;
   for (const int64_t end : ends) {
-    for (int64_t row = begin + 1; row < end; ++row)
-      steps.push_back(
-          difference(times[static_cast<size_t>(row - 1)], times[static_cast<size_t>(row)], found.unit));
+    for (auto row = static_cast<size_t>(begin) + 1; row < static_cast<size_t>(end); ++row) {
+      const double step = difference(times[row - 1], times[row], found.unit);
+      if (std::isfinite(step)) steps.push_back(step);  // numbers of times may be far apart
+    }
     begin = end;
   }
   std::ranges::sort(steps);
