@@ -311,8 +311,8 @@ TEST_CASE("series: validation is the end of each series, and has no row in commo
   std::string text = "t,k,x,y\n";
   for (int i = 0; i < 40; ++i) {
     const std::string value = std::to_string(i < 24 ? i : 1000 + i);  // of a's end, another scale
-    text += std::to_string(i) + ",a," + value + "," + value + "\n";
-    if (i < 10) text += std::to_string(i) + ",b,0,0\n";
+    text.append(std::to_string(i)).append(",a,").append(value).append(",").append(value).append("\n");
+    if (i < 10) text.append(std::to_string(i)).append(",b,0,0\n");
   }
   const SeriesData data(text, "window: {time: t, by: k, length: 3, horizon: 2}", "val_fraction: 0.4\n");
   const auto train = data.open(Split::train), val = data.open(Split::val);
