@@ -131,7 +131,8 @@ class RunOpinions {
     Opinion found{.networks = 1, .label = 0, .targets = {}, .predicted = {}, .units = rows.how().targets};
     const Table& table = rows.table();
     for (size_t c = 0; c < found.units.size(); ++c) {
-      found.targets.push_back(table.numbers_of(rows.samples().first_row(index))[table.columns.numbers.size() + c]);
+      found.targets.push_back(
+          table.numbers_of(rows.samples().first_row(index))[table.columns.numbers.size() + c]);
       found.predicted.push_back(found.units[c].mean + found.units[c].deviation * double{output[c]});
     }
     return found;

@@ -56,7 +56,8 @@ SourceRequest for_split(Split split) {
 Values values_of(const DataSource& source) {
   const auto& rows = dynamic_cast<const TableSource&>(source);
   Values values;
-  for (int64_t i = 0; i < rows.size(); ++i) values.insert(rows.table().numbers_of(rows.samples().first_row(i))[0]);
+  for (int64_t i = 0; i < rows.size(); ++i)
+    values.insert(rows.table().numbers_of(rows.samples().first_row(i))[0]);
   return values;
 }
 
