@@ -14,7 +14,7 @@ namespace trainer {
 namespace {
 
 /// Samples of a group that a reader gets; JSON has all.
-constexpr size_t kShownSamples = 8;
+constexpr size_t kListedSamples = 8;
 
 const char* name_of(Split split) {
   return split == Split::train ? "train" : "val";
@@ -23,7 +23,7 @@ const char* name_of(Split split) {
 /// "train 3 (bag) = val 4 (shirt)"; each label may be empty.
 std::string group_text(const std::vector<CheckedSample>& samples, const std::vector<std::string>& labels) {
   std::vector<std::string> shown;
-  for (size_t i = 0; i < std::min(kShownSamples, samples.size()); ++i)
+  for (size_t i = 0; i < std::min(kListedSamples, samples.size()); ++i)
     shown.push_back(samples[i].text() + (labels[i].empty() ? "" : fmt::format(" ({})", labels[i])));
   const size_t more = samples.size() - shown.size();
   return fmt::format("{}{}", fmt::join(shown, " = "),

@@ -16,8 +16,6 @@
 namespace trainer {
 namespace {
 
-using Role = ColumnValues::Role;
-
 const TableSource& as_rows(const DataSource& source) {
   return dynamic_cast<const TableSource&>(source);
 }
@@ -68,7 +66,7 @@ class CheckedRows {
   std::vector<std::unique_ptr<DataSource>> parts_;
 };
 
-std::vector<const ColumnValues*> of_role(const std::vector<ColumnValues>& columns, Role role) {
+std::vector<const ColumnValues*> of_role(const std::vector<ColumnValues>& columns, ColumnValues::Role role) {
   std::vector<const ColumnValues*> found;
   for (const ColumnValues& column : columns)
     if (column.role == role) found.push_back(&column);
@@ -107,8 +105,8 @@ CheckList contradictions_list(const CheckedRows& rows, const std::vector<ColumnV
                  .title = are_classes ? "groups of rows with equal inputs and different classes"
                                       : "groups of rows with equal inputs and different targets, which "
                                         "--write keeps"};
-  const std::vector<const ColumnValues*> targets = of_role(columns, Role::target);
-  for (const std::vector<size_t>& group : equal_rows(of_role(columns, Role::input))) {
+  const std::vector<const ColumnValues*> targets = of_role(columns, ColumnValues::Role::target);
+  for (const std::vector<size_t>& group : equal_rows(of_role(columns, ColumnValues::Role::input))) {
     const auto has_others = [&](size_t row) {
       return std::ranges::any_of(targets, [&](const ColumnValues* target) {
         return target->codes[row] != target->codes[group.front()];

@@ -127,6 +127,11 @@ std::shared_ptr<const Int8Network> rounded_network(const ExportArguments& wanted
 
 ExportedProgram exported(const RunSpec& spec, const ExportArguments& wanted,
                          const std::shared_ptr<const Int8Network>& int8) {
+  if (spec.recipe().model.kind() == InputKind::text)
+    fail_at(
+        spec.recipe().origin_of("model.input_kind"),
+        "a network of texts also reads where the padding ends, for which the ONNX model has no input; use "
+        "`trainer predict`");
   const std::optional<int64_t> batch = batch_of(wanted);
   const auto program = [&](int64_t samples) {
     const RunSpec sized = spec.with_micro_batch(samples);

@@ -16,7 +16,7 @@ void* allocate_aligned(size_t bytes);
 /// Of a vector of many numbers: resize() leaves them as the memory is.
 template <class T>
 struct LargeAllocator {
-  using value_type = T;
+  using value_type = T;  // NOLINT(readability-identifier-naming): an allocator has it
   LargeAllocator() = default;
   template <class U>
   explicit LargeAllocator(const LargeAllocator<U>& /*other*/) {}

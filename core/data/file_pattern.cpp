@@ -105,7 +105,7 @@ int64_t number_of(std::string_view digits) {
 }
 
 /// The first range in a pattern. Braces around anything else are characters of a name.
-std::optional<NumberRange> first_range(const std::string& pattern) {
+std::optional<NumberRange> first_number_range(const std::string& pattern) {
   for (size_t at = pattern.find('{'); at != std::string::npos; at = pattern.find('{', at + 1)) {
     std::string_view rest = std::string_view(pattern).substr(at + 1);
     const auto first = take_digits(rest);
@@ -130,7 +130,7 @@ std::vector<std::string> each_number(const std::string& pattern) {
   while (!open.empty()) {
     const std::string one = std::move(open.back());
     open.pop_back();
-    const std::optional<NumberRange> range = first_range(one);
+    const std::optional<NumberRange> range = first_number_range(one);
     if (!range) {
       done.push_back(one);
       continue;

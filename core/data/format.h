@@ -58,8 +58,6 @@ class DataFormat : public Component {
   virtual bool takes_lists() const { return false; }
   /// Whether a tokenizer makes its tokens.
   virtual bool is_text() const { return false; }
-  /// Whether each sample is a text of its own, which is padded to the network's length.
-  virtual bool pads_tokens() const { return false; }
   /// Whether each pixel has a label.
   virtual bool gives_label_maps() const { return reads_masks(); }
   /// Whether these labels are in files, with a byte for each pixel.

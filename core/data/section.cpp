@@ -161,6 +161,8 @@ const RowKind& DataSection::rows(InputKind kind) const {
       return tokens;
     case InputKind::features:
       return features;
+    case InputKind::text:
+      return row_texts;
     case InputKind::series:
       return series;
   }
@@ -173,14 +175,15 @@ void DataSection::check(InputKind kind, const Shape& shape, const Value& resolve
   TokenKind no_tokens;
   for (const auto& [other, its_kind] : {std::pair<RowKind*, InputKind>{&no_images, InputKind::pixels},
                                         std::pair<RowKind*, InputKind>{&no_tokens, InputKind::tokens}}) {
-    if (its_kind == kind) continue;
+    if (its_kind == kind || (kind == InputKind::text && its_kind == InputKind::tokens)) continue;
     refuse_keys(*other, resolved,
                 fmt::format("is for {}, and the samples are {}; remove it", other->name(), rows(kind).name()),
                 origin_of, diagnostics);
   }
   if (exclude && exclude->empty())
     diagnostics.error(origin_of("data.exclude"), "must be the path of a file, got ''");
-  const bool has_named_rows = kind == InputKind::features && chosen_format().reads_files();
+  const bool is_of_rows = kind == InputKind::features || kind == InputKind::text;
+  const bool has_named_rows = is_of_rows && chosen_format().reads_files();
   if (exclude && kind != InputKind::pixels && !has_named_rows)
     diagnostics.error(origin_of("data.exclude"),
                       fmt::format("names images or rows of tables, and the samples are {}; remove it",

@@ -35,6 +35,7 @@ struct DataSection {
   ImageKind images;
   TokenKind tokens;
   FeatureKind features;
+  TextKind row_texts;
   SeriesKind series;
 
   DataSection();

@@ -83,6 +83,7 @@ struct SourceInfo {
   SkippedFiles skipped = {};                      ///< beside the samples
   std::vector<int32_t> labels = {}, groups = {};  ///< of all samples; see SourceRequest::wants_labels
   SampleLabelSets label_sets = {};                ///< in place of labels, before val_fraction
+  int64_t token_ids = 0;                          ///< of the tokenizer, if samples are texts; see TextKind
   int64_t categories = 0, category_rows = 0;      ///< columns of them; rows of an embedding of all
   std::optional<TargetSpread> targets = std::nullopt;  ///< of numbers
   std::string summary, warning;  ///< a run's messages about its data at its start, or empty

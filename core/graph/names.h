@@ -6,12 +6,13 @@
 namespace trainer {
 
 /// A network's input per sample, and a source's output: an image (C, H, W), T tokens, a table's row of F
-/// numbers and K categories, or T rows of such numbers with the last one's categories.
-enum class InputKind { pixels, tokens, features, series };
+/// numbers and K categories, T rows of such numbers with the last one's categories, or the last T tokens of a
+/// row's text, after padding if it has fewer.
+enum class InputKind { pixels, tokens, features, series, text };
 
 /// Whether samples are made of a table's rows.
 constexpr bool is_of_table(InputKind kind) {
-  return kind == InputKind::features || kind == InputKind::series;
+  return kind == InputKind::features || kind == InputKind::series || kind == InputKind::text;
 }
 
 namespace entry_name {

@@ -30,6 +30,7 @@ const std::vector<InputRow>& input_rows() {
   static const std::vector<InputRow> table = {
       {"pixels", InputKind::pixels, input_name::kImages, DType::f32},
       {"tokens", InputKind::tokens, input_name::kTokens, DType::i32},
+      {"text", InputKind::text, input_name::kTokens, DType::i32},
       {"features", InputKind::features, input_name::kFeatures, DType::f32},
       {"series", InputKind::series, input_name::kFeatures, DType::f32}};
   return table;

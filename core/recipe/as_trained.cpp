@@ -63,7 +63,7 @@ void compare_images(const Recipe& recipe, const StoredMetadata& about, const Rec
 }  // namespace
 
 std::string about_tokenizer(const Recipe& recipe) {
-  if (recipe.model.kind() != InputKind::tokens) return "";
+  if (recipe.model.kind() != InputKind::tokens && recipe.model.kind() != InputKind::text) return "";
   const Tokenizer* tokenizer = tokenizer_of(recipe.data);
   if (tokenizer == nullptr) return "";
   const Json json = {{"name", std::string(tokenizer->name())},

@@ -123,17 +123,16 @@ Reported reported_by(const RunSpec& run, bool detailed) {
 
 ForwardSpec forward_spec(const RunSpec& run, const ProgramUse& use) {
   const Recipe& recipe = run.recipe();
-  ForwardSpec spec{
-      .use = use,
-      .network = &recipe.model,
-      .loss = recipe.loss.get(),
-      .task = task_context(run),
-      .samples = run.batch().micro_batch,
-      .seed = run.seed(),
-      .pixels = pixels_of_entries(recipe),
-      .masks_documents = recipe.data.tokens.mask_documents,
-      .pads_tokens = recipe.model.kind() == InputKind::tokens && recipe.data.chosen_format().pads_tokens(),
-      .given_statistics = recipe.compression.quantize.is_asked()};
+  ForwardSpec spec{.use = use,
+                   .network = &recipe.model,
+                   .loss = recipe.loss.get(),
+                   .task = task_context(run),
+                   .samples = run.batch().micro_batch,
+                   .seed = run.seed(),
+                   .pixels = pixels_of_entries(recipe),
+                   .masks_documents = recipe.data.tokens.mask_documents,
+                   .pads_tokens = recipe.model.kind() == InputKind::text,
+                   .given_statistics = recipe.compression.quantize.is_asked()};
   if (use.purpose == Purpose::train) spec.teacher = teacher_program(run);
   spec.reported = [run, detailed = use.purpose == Purpose::evaluate] { return reported_by(run, detailed); };
   return spec;

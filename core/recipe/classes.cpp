@@ -99,6 +99,9 @@ void require_same_class_count(const RunSpec& run, Split split, const SourceInfo&
 void require_columns(const RunSpec& run, const SourceInfo& info) {
   const Recipe& recipe = run.recipe();
   if (!is_of_table(recipe.model.kind()) || !recipe.data.chosen_format().reads_files()) return;
+  if (recipe.model.kind() == InputKind::text)
+    return check_embeddings(forward_program(run), {input_name::kTokens}, info.token_ids,
+                            fmt::format("data.tokenizer has {} tokens", info.token_ids));
   const auto require = [&](const char* key, int64_t wanted, int64_t found, const char* what) {
     if (wanted == found) return;
     fail_at(recipe.origin_of(key),

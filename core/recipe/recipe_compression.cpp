@@ -20,6 +20,10 @@ void Recipe::check_compression(Diagnostics& diagnostics) const {
                     "them",
                     key));
   }
+  if (loss->teacher() != nullptr && model.kind() == InputKind::text) {
+    diagnostics.error(origin_of("loss.teacher"),
+                      "a teacher would read the padding of texts; choose another loss");
+  }
   if (loss->teacher() != nullptr && data.tokens.mask_documents) {
     diagnostics.error(origin_of("data.mask_documents"),
                       "the teacher would attend across documents; write false, or choose another loss");

@@ -15,12 +15,11 @@ namespace trainer {
 namespace {
 
 void check_output(const TaskContext& context) {
-  if (context.output.size() == 2) return;
   if (context.input_kind == InputKind::tokens) {
     fail_at(context.origin_of("loss.name"),
-            "binary_cross_entropy is for samples with sets of labels; for a class of each token use "
-            "cross_entropy");
+            "binary_cross_entropy is for images; for a network of tokens use cross_entropy");
   }
+  if (context.output.size() == 2) return;
   fail_at(context.origin_of("model"),
           fmt::format("binary_cross_entropy needs one output for each class, (N, classes), got {}; end the "
                       "network with flatten and linear",

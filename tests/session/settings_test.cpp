@@ -53,6 +53,13 @@ const Words kSeries = {
     "data.format=table",  "data.train=a.csv",        "data.table={target: y, window: {time: t, length: 4}}",
     "model.input=[4, 2]", "model.input_kind=series", "model.layers=[flatten, {linear: 5}]"};
 
+const Words kText = {"data.format=table",
+                     "data.train=a.csv",
+                     "data.table={target: y, text: t}",
+                     "model.input=[8]",
+                     "model.input_kind=text",
+                     "model.layers=[{embedding: {vocab_size: 256, features: 4}}, mean_tokens, {linear: 5}]"};
+
 const Words kTaught = {"loss={name: distillation, teacher: {recipe: big.yaml, weights: big.safetensors}}"};
 
 /// Keys that are allowed beside others only.
@@ -72,6 +79,7 @@ const std::map<std::string, Words> kBeside = {
     {"compression.prune.scope", {"compression.prune.sparsity=0.5"}},
     {"data.corruption", {"loss.name=mse"}},
     {"data.split_by", kTable},
+    {"data.table.text", kText},
     {"data.table.window.by", kSeries},
     {"data.table.window.horizon", kSeries},
     {"data.table.window.length", kSeries},

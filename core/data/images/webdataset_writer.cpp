@@ -87,8 +87,8 @@ void write_webdataset(const ImageSource& source, int64_t begin, int64_t end, con
     put_member(key + ".cls", std::to_string(image.label), sink);
     put_member(key + "." + (ending.empty() ? "jpg" : ending), std::as_bytes(std::span(image.encoded)), sink);
   });
-  constexpr std::array<std::byte, 2 * kTarBlock> kEnd{};
-  sink(kEnd);
+  constexpr std::array<std::byte, 2 * kTarBlock> kArchiveEnd{};
+  sink(kArchiveEnd);
 }
 
 ShardFacts webdataset_facts(const std::string& path) {

@@ -18,11 +18,11 @@ constexpr const char *kSection = "data.table", *kTarget = "data.table.target", *
                      *kTime = "data.table.window.time", *kBy = "data.table.window.by";
 /// The rows that show which columns have texts.
 constexpr int64_t kFirstRows = 10000;
-constexpr size_t kShownColumns = 10;
+constexpr size_t kListedColumns = 10;
 
 std::string listed(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
-  for (size_t i = 0; i < std::min(names.size(), kShownColumns); ++i)
+  for (size_t i = 0; i < std::min(names.size(), kListedColumns); ++i)
     shown.push_back(fmt::format("'{:.40}'", one_line(names[i])));
   const size_t more = names.size() - shown.size();
   return fmt::format("{}{}", fmt::join(shown, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
@@ -54,7 +54,8 @@ class ColumnChooser {
     const std::vector<size_t> targets = find_targets();
     const std::optional<size_t> group = find_group(targets);
     find_series(targets);
-    for (size_t column = 0; column < names_.size(); ++column) {
+    find_text(targets);
+    for (size_t column = 0; !columns_.text && column < names_.size(); ++column) {
       if (is_taken_[column]) continue;
       require_name(column);
       read(column, is_category[column] ? columns_.categories : columns_.numbers,
@@ -76,6 +77,7 @@ class ColumnChooser {
     add_targets(targets);
     if (!request_.split_by.empty()) add_group(find_group(targets));
     find_trained_series();
+    if (!trained.text.empty()) columns_.text = find_trained(trained.text);
     add_series();
     add_id();
     return std::move(columns_);
@@ -164,6 +166,14 @@ class ColumnChooser {
     for (const size_t column : targets) {
       if (request_.targets != TargetUse::classes && !has_text_[column]) is_taken_[column] = false;
     }
+  }
+
+  void find_text(const std::vector<size_t>& targets) {
+    constexpr const char* kText = "data.table.text";
+    if (!request_.keys.text) return;
+    columns_.text = find(kText, *request_.keys.text);
+    if (std::ranges::find(targets, *columns_.text) != targets.end())
+      fail(kText, fmt::format("the column '{}' is the target", one_line(*request_.keys.text)));
   }
 
   void find_trained_series() {
@@ -259,7 +269,7 @@ void require_header(const CsvReader& table, const CsvRow& row) {
 bool TableRequest::reads_as(const TableRequest& other) const {
   return keys.target == other.keys.target && keys.ignore == other.keys.ignore &&
          keys.categorical == other.keys.categorical && keys.empty_target == other.keys.empty_target &&
-         keys.window == other.keys.window &&
+         keys.window == other.keys.window && keys.text == other.keys.text &&
          (keys.missing == TableKeys::kPrevious) == (other.keys.missing == TableKeys::kPrevious) &&
          split_by == other.split_by && targets == other.targets && trained == other.trained;
 }

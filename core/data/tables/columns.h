@@ -54,6 +54,7 @@ struct TableColumns {
   TimeForm time_form = TimeForm::number;
   std::vector<size_t> series;  ///< columns of codes that name a row's series
   size_t series_codes = 0;     ///< those that are no categories; their codes come last
+  std::optional<size_t> text;  ///< a column whose texts the network reads; it then reads no other
   std::optional<size_t> id;    ///< a column of `all` whose texts are kept, whatever its use
 
   size_t row_numbers() const { return numbers.size() + targets.size(); }

@@ -15,8 +15,10 @@
 #include "core/data/tables/preparation.h"
 #include "core/data/tables/repetition.h"
 #include "core/data/tables/row_names.h"
+#include "core/data/tables/row_tokens.h"
 #include "core/data/tables/source.h"
 #include "core/data/tables/split.h"
+#include "core/data/tokens/formats.h"
 
 namespace trainer {
 namespace {
@@ -58,10 +60,18 @@ class KnownTables {
                                 .expected = names.expected()});
     return at->second;
   }
+  /// The tokens of its texts, by the section's tokenizer.
+  std::shared_ptr<const RowTokens> tokens(const std::shared_ptr<const Table>& table,
+                                          const Tokenizer& tokenizer, int64_t threads) {
+    std::shared_ptr<const RowTokens>& known = tokens_[table];
+    if (!known) known = std::make_shared<const RowTokens>(tokenize_rows(*table, tokenizer, threads));
+    return known;
+  }
   void clear() {
     all_.clear();
     prepared_.clear();
     excluded_.clear();
+    tokens_.clear();
   }
 
  private:
@@ -78,6 +88,7 @@ class KnownTables {
   std::vector<Known> all_;
   std::vector<Prepared> prepared_;
   std::map<std::pair<std::shared_ptr<const Table>, Split>, std::vector<int64_t>> excluded_;
+  std::map<std::shared_ptr<const Table>, std::shared_ptr<const RowTokens>> tokens_;
 };
 
 /// What a split is made of.
@@ -101,7 +112,9 @@ class TableFormat final : public DataFormat {
         .absent_if_unset();
   }
 
-  std::vector<InputKind> kinds() const override { return {InputKind::features, InputKind::series}; }
+  std::vector<InputKind> kinds() const override {
+    return {InputKind::features, InputKind::series, InputKind::text};
+  }
   bool takes_groups() const override { return true; }
   bool gives_label_sets() const override { return true; }
 
@@ -116,8 +129,13 @@ class TableFormat final : public DataFormat {
     if (keys_.target.empty())
       diagnostics.error(origin_of("data.table"), "missing key 'target', the column to predict");
     check_window(kind, origin_of, diagnostics);
-    for (const char* key : {"data.table", "data.table.target", "data.table.ignore", "data.table.categorical",
-                            "data.table.window.time", "data.table.window.by", "data.split_by"})
+    if ((kind == InputKind::text) != keys_.text.has_value())
+      diagnostics.error(origin_of(keys_.text ? "data.table.text" : "data.table"),
+                        keys_.text ? "is read as tokens, for model.input_kind: text and model.input: [tokens]"
+                                   : "missing key 'text', the column that model.input_kind: text reads");
+    for (const char* key :
+         {"data.table", "data.table.target", "data.table.ignore", "data.table.categorical",
+          "data.table.window.time", "data.table.window.by", "data.table.text", "data.split_by"})
       origins_[key] = origin_of(key);
   }
 
@@ -144,7 +162,9 @@ class TableFormat final : public DataFormat {
     want.split_by.clear();
     want.id = files.id;
     const auto table = read_table(files.paths, want, request.threads);
-    return table_source(table, trained_, named_samples(*table, want, *trained_));
+    TableSamples samples = named_samples(*table, want, *trained_);
+    add_tokens(table, section, request, samples);
+    return table_source(table, trained_, std::move(samples));
   }
 
   SourceInfo peek(const DataSection& section, const SourceRequest& request) const override {
@@ -166,6 +186,7 @@ class TableFormat final : public DataFormat {
     if (request.split == Split::train && source->table().without_target > 0)
       info.warning = fmt::format("{}: {} rows have no target and are left out", section.train.written,
                                  source->table().without_target);
+    if (source->samples().tokens) info.token_ids = tokenizer_of(section)->vocabulary();
     if (source->samples().windows) info.summary = summary_of(*source, request.split);
     return info;
   }
@@ -173,7 +194,7 @@ class TableFormat final : public DataFormat {
  private:
   void check_window(InputKind kind, const OriginOf& origin_of, Diagnostics& diagnostics) const {
     const WindowKeys& window = keys_.window;
-    if (kind == InputKind::features && window.any())
+    if (kind != InputKind::series && window.any())
       diagnostics.error(
           origin_of("data.table.window"),
           "makes series of rows; set model.input_kind: series and model.input: [length, columns of "
@@ -201,6 +222,13 @@ class TableFormat final : public DataFormat {
                                            windows.length, windows.step.text(), windows.left_out_text());
     const std::string repetition = split == Split::val ? repetition_text(source) : "";
     return repetition.empty() ? counts : fmt::format("{}; repeating the last value: {}", counts, repetition);
+  }
+
+  void add_tokens(const std::shared_ptr<const Table>& table, const DataSection& section,
+                  const SourceRequest& request, TableSamples& samples) const {
+    if (!table->columns.text) return;
+    samples.tokens = known_.tokens(table, *tokenizer_of(section), request.threads);
+    samples.length = request.network_shape[0];
   }
 
   TableRequest wanted(const DataSection& section, const SourceRequest& request) const {
@@ -245,6 +273,7 @@ class TableFormat final : public DataFormat {
     split.samples = split_samples(*split.table, want, *split.preparation, choice(request.split));
     split.samples.rows = without_excluded(split.samples.rows, excluded, section, request.split);
     split.samples.excluded = std::move(excluded);
+    add_tokens(split.table, section, request, split.samples);
     return split;
   }
 

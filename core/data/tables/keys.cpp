@@ -57,6 +57,12 @@ void TableKeys::declare(Fields& fields) {
       .one_of({"error", "drop"})
       .absent_as("error");
   fields
+      .add("text", &text,
+           "column of texts that the network reads as tokens of data.tokenizer, for model.input_kind: text. "
+           "Of "
+           "longer ones it reads the first tokens, shorter ones are padded")
+      .absent_as("null");
+  fields
       .section("window", "series in time: samples are windows of rows, for model.input_kind: series",
                [this](Fields& section) { window.declare(section); })
       .absent_if_unset();

@@ -29,6 +29,7 @@ struct TableKeys {
   std::vector<std::string> categorical = {kAuto};
   std::string missing = "mean";        ///< or median, previous, error
   std::string scale = "standard";      ///< or min_max, none
+  std::optional<std::string> text;     ///< name of a column
   double clip = 0;                     ///< share of the values at each end
   std::string empty_target = "error";  ///< or drop
 

@@ -16,7 +16,16 @@ class FeatureKind final : public RowKind {
              Diagnostics& diagnostics) const override;
 };
 
-/// Windows of such rows, of series.
+/// Rows that are the tokens of one column's text each.
+class TextKind final : public RowKind {
+ public:
+  void declare(Fields& /*fields*/) override {}
+  std::string name() const override { return "texts of tables"; }
+  void check(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
+             Diagnostics& diagnostics) const override;
+};
+
+/// Windows of rows, of series.
 class SeriesKind final : public RowKind {
  public:
   void declare(Fields& /*fields*/) override {}

@@ -76,6 +76,7 @@ ParsedPart PartParser::parse() {
         continue;
       }
       if (columns_.time) found_.times.push_back(time_in(row, *columns_.time));
+      if (columns_.text) found_.texts.emplace_back(row.fields[*columns_.text]);
       if (columns_.id) found_.ids.emplace_back(row.fields[*columns_.id]);
     }
     ++found_.rows;
@@ -88,7 +89,7 @@ ParsedPart PartParser::parse() {
 /// Reads a record without quotes, in which all is as it should be, in one walk, and returns its length with
 /// the line's end; 0 for any other, which CsvReader then divides into fields.
 size_t PartParser::take_plain(std::string_view text) {
-  if (columns_.id) return 0;
+  if (columns_.id || columns_.text) return 0;
   const char *const begin = text.data(), *const end = begin + text.size(), *at = begin;
   for (size_t c = 0; c < columns_.all.size(); ++c) {
     const TableColumns::Column& column = columns_.all[c];

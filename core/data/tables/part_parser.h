@@ -42,7 +42,7 @@ struct PartMemory {
 struct ParsedPart {
   int64_t rows = 0, without_target = 0;
   std::vector<ColumnWords> words;  ///< of each column of codes
-  std::vector<std::string> ids;
+  std::vector<std::string> ids, texts;
   std::vector<double> times;
 };
 

@@ -16,7 +16,7 @@ constexpr const char *kNameMember = "name", *kFillMember = "fill", *kLowMember =
                      *kMeanMember = "mean", *kDeviationMember = "deviation", *kNumbersMember = "numbers",
                      *kCategoriesMember = "categories", *kTargetsMember = "targets", *kLabelMember = "label",
                      *kClassesMember = "classes", *kRefusesMember = "refuses_missing", *kStepMember = "step",
-                     *kUnitMember = "unit", *kSizeMember = "size";
+                     *kUnitMember = "unit", *kSizeMember = "size", *kTextMember = "text";
 /// Of TimeStep::Unit.
 constexpr std::array<const char*, 3> kUnits = {"number", "second", "month"};
 
@@ -87,6 +87,7 @@ std::string to_json(const TablePreparation& preparation) {
            {kLabelMember, preparation.label},
            {kClassesMember, preparation.classes},
            {kRefusesMember, preparation.refuses_missing ? 1 : 0}};
+  if (!preparation.text.empty()) all[kTextMember] = preparation.text;
   if (const auto& step = preparation.step)
     all[kStepMember] =
         Json{{kUnitMember, kUnits.at(static_cast<size_t>(step->unit))}, {kSizeMember, step->size}};
@@ -134,6 +135,7 @@ std::optional<TablePreparation> parse_preparation(std::string_view text) {
         {target.text(kNameMember), target.number(kMeanMember), target.number(kDeviationMember)});
     is_valid = is_valid && target.is_valid() && found.targets.back().deviation > 0;
   }
+  if (json.is_object() && json.contains(kTextMember)) found.text = all.text(kTextMember);
   found.label = all.text(kLabelMember);
   found.classes = all.texts(kClassesMember);
   found.refuses_missing = all.number(kRefusesMember) != 0;

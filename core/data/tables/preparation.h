@@ -41,6 +41,7 @@ struct TablePreparation {
   std::vector<Number> numbers;
   std::vector<Category> categories;
   std::vector<Target> targets;
+  std::string text;                  ///< the column that is read as tokens, or empty
   std::string label;                 ///< the column of classes, or empty
   std::vector<std::string> classes;  ///< numbers in their order, or else texts
   bool refuses_missing = false;      ///< of numbers, by data.table.missing: error

@@ -33,7 +33,7 @@ struct NumberColumn {
 };
 
 /// Of the clipped values of a column that are there.
-struct Sums {
+struct NumberSums {
   int64_t known = 0;
   double sum = 0;
   double least = std::numeric_limits<double>::infinity(), most = -std::numeric_limits<double>::infinity();
@@ -42,7 +42,7 @@ struct Sums {
     const double clipped = column.clipped(value);
     add({.known = 1, .sum = clipped, .least = clipped, .most = clipped});
   }
-  void add(const Sums& other) {
+  void add(const NumberSums& other) {
     known += other.known;
     sum += other.sum;
     least = std::min(least, other.least);
@@ -51,14 +51,14 @@ struct Sums {
 };
 
 /// Of their differences from the mean.
-struct Differences {
+struct NumberDifferences {
   double squares = 0, sum = 0;
 
   void take(const NumberColumn& column, double value) {
     const double difference = column.clipped(value) - column.mean;
     add({.squares = difference * difference, .sum = difference});
   }
-  void add(const Differences& other) {
+  void add(const NumberDifferences& other) {
     squares += other.squares;
     sum += other.sum;
   }
@@ -76,7 +76,7 @@ class Preparer {
     if (request.keys.clip > 0 || request.keys.missing == "median") {
       in_parallel(table.columns.numbers.size(), threads, [&](size_t place) { find_quantiles(place); });
     }
-    sums_ = walk<Sums>();
+    sums_ = walk<NumberSums>();
     const auto count = static_cast<double>(rows.size());
     const size_t numbers = table.columns.numbers.size();
     for (size_t place = 0; place < columns_.size(); ++place) {
@@ -87,13 +87,13 @@ class Preparer {
                     : known > 0     ? sums_[place].sum / known
                                     : 0;
     }
-    differences_ = walk<Differences>();
+    differences_ = walk<NumberDifferences>();
   }
 
   TablePreparation::Number number(size_t column) const {
     const TableColumns::Column& of = table_.columns.all[column];
     const NumberColumn& found = columns_[of.place];
-    const Sums& sums = sums_[of.place];
+    const NumberSums& sums = sums_[of.place];
     if (sums.known == 0) return {.name = of.name};
     TablePreparation::Number number{
         .name = of.name, .fill = found.fill, .low = found.low, .high = found.high};
@@ -206,8 +206,8 @@ class Preparer {
   const TableRequest& request_;
   int64_t threads_;
   std::vector<NumberColumn> columns_;  ///< of numbers, by their places
-  std::vector<Sums> sums_;
-  std::vector<Differences> differences_;
+  std::vector<NumberSums> sums_;
+  std::vector<NumberDifferences> differences_;
 };
 
 }  // namespace
@@ -227,6 +227,7 @@ TablePreparation prepare_table(const Table& table, std::span<const int64_t> rows
     found.label = columns.all[*columns.label].name;
     found.classes = prepare.classes(*columns.label);
   }
+  if (columns.text) found.text = columns.all[*columns.text].name;
   found.refuses_missing = request.keys.missing == "error";
   if (columns.time) found.step = commonest_step(table.times, table.series_ends, columns.time_form);
   return found;

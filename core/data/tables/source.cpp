@@ -59,6 +59,7 @@ class PreparedRows final : public TableSource {
 
   int64_t size() const override { return samples_.size(); }
   Shape sample_shape() const override {
+    if (samples_.tokens) return {samples_.length};
     const auto columns = static_cast<int64_t>(preparation_->numbers.size());
     return samples_.windows ? Shape{samples_.windows->length, columns} : Shape{columns};
   }
@@ -66,7 +67,8 @@ class PreparedRows final : public TableSource {
   int64_t resident_bytes() const override {
     const size_t windows = samples_.windows ? samples_.windows->first.size() : 0;
     const size_t numbers = samples_.rows.size() + samples_.excluded.size() + windows;
-    return table_->bytes() + static_cast<int64_t>(numbers * sizeof(int64_t));
+    return table_->bytes() + (samples_.tokens ? samples_.tokens->bytes() : 0) +
+           static_cast<int64_t>(numbers * sizeof(int64_t));
   }
   void check_labels(const AllowedLabels& allowed) const override {
     if (classes() <= allowed.classes) return;
@@ -86,6 +88,10 @@ class PreparedRows final : public TableSource {
     contents.add(std::as_bytes(std::span(table_->numbers)));
     contents.add(std::as_bytes(std::span(table_->codes)));
     contents.add(std::as_bytes(std::span(table_->times)));
+    if (samples_.tokens) {
+      contents.add(std::as_bytes(std::span(samples_.tokens->tokens)));
+      contents.add(std::as_bytes(std::span(samples_.tokens->ends)));
+    }
     for (const std::vector<std::string>& column : table_->words) {
       for (const std::string& word : column)
         contents.add(std::as_bytes(std::span(word.c_str(), word.size() + 1)));
@@ -110,6 +116,11 @@ class PreparedRows final : public TableSource {
     const std::span<const int32_t> row = table_->codes_of(samples_.last_row(sample));
     for (size_t k = 0; k < categories_.size(); ++k)
       into[k] = categories_[k][static_cast<size_t>(int64_t{row[k]} + 1)];
+  }
+  /// Empty, of rows that have none.
+  PaddedText text(int64_t sample) const {
+    if (!samples_.tokens) return {};
+    return {.tokens = (*samples_.tokens)[samples_.first_row(sample)], .length = samples_.length};
   }
   std::vector<std::pair<std::string, std::string>> names(int64_t sample) const override {
     std::vector<std::pair<std::string, std::string>> found;
@@ -187,6 +198,9 @@ class PreparedReader final : public RowReader {
       : source_(source),
         features_(find_input(inputs, input_name::kFeatures)),
         categories_(find_input(inputs, input_name::kCategories)),
+        tokens_(find_input(inputs, input_name::kTokens)),
+        document_start_(find_input(inputs, input_name::kDocumentStart)),
+        token_weights_(find_input(inputs, input_name::kTokenWeights)),
         labels_(find_input(inputs, input_name::kLabels)),
         targets_(find_input(inputs, input_name::kTargets)) {}
 
@@ -195,13 +209,17 @@ class PreparedReader final : public RowReader {
   void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory&) const override {
     if (features_) source_.read_numbers(place.sample, batch.row<float>(*features_, row));
     if (categories_) source_.read_categories(place.sample, batch.row<int32_t>(*categories_, row));
+    const PaddedText text = source_.text(place.sample);
+    if (tokens_) text.put_tokens(batch.row<int32_t>(*tokens_, row));
+    if (document_start_) text.put_starts(batch.row<int32_t>(*document_start_, row));
+    if (token_weights_) text.put_weights(batch.row<float>(*token_weights_, row));
     if (labels_) *batch.row<int32_t>(*labels_, row) = source_.label(place.sample);
     if (targets_) source_.read_targets(place.sample, batch.row<float>(*targets_, row));
   }
 
  private:
   const PreparedRows& source_;
-  std::optional<size_t> features_, categories_, labels_, targets_;
+  std::optional<size_t> features_, categories_, tokens_, document_start_, token_weights_, labels_, targets_;
 };
 
 /// Throws Error (exit 78) at `origin` if the network wants another number of something than the table has.
@@ -226,7 +244,8 @@ std::unique_ptr<RowReader> PreparedRows::rows(const RowRequest& request) const {
   if (const int64_t count = row_of_input(input_name::kCategories); count >= 0)
     require_count(request.network_origin, count, categories_.size(), "columns of categories",
                   "model.categories");
-  if (const int64_t count = row_of_input(input_name::kTargets); count >= 0)
+  // Rows to predict have no targets.
+  if (const int64_t count = row_of_input(input_name::kTargets); count >= 0 && targets() > 0)
     require_count(request.network_origin, count, targets(), "columns of data.table.target",
                   "the network's outputs");
   return std::make_unique<PreparedReader>(*this, request.inputs);

@@ -11,6 +11,7 @@
 #include "core/data/source.h"
 #include "core/data/tables/preparation.h"
 #include "core/data/tables/row_names.h"
+#include "core/data/tables/row_tokens.h"
 #include "core/data/tables/table.h"
 #include "core/data/tables/window.h"
 
@@ -18,9 +19,11 @@ namespace trainer {
 
 /// The samples of a split of a table.
 struct TableSamples {
-  std::vector<int64_t> rows;                      ///< of the split, ascending; each is a sample, or
-  std::optional<Windows> windows = std::nullopt;  ///< these are
-  std::vector<int64_t> excluded = {};             ///< that data.exclude leaves out; part of the fingerprint
+  std::vector<int64_t> rows;                          ///< of the split, ascending; each is a sample, or
+  std::optional<Windows> windows = std::nullopt;      ///< these are
+  std::shared_ptr<const RowTokens> tokens = nullptr;  ///< of all rows of the table, if the network reads text
+  int64_t length = 0;                                 ///< of a text, in tokens
+  std::vector<int64_t> excluded = {};  ///< that data.exclude leaves out; part of the fingerprint
 
   int64_t size() const { return static_cast<int64_t>(windows ? windows->first.size() : rows.size()); }
   /// The rows that the network reads are [first_row, last_row].
@@ -45,8 +48,9 @@ class TableSource : public DataSource {
   virtual std::vector<std::pair<std::string, std::string>> names(int64_t sample) const = 0;
 };
 
-/// Samples of a table; fills the inputs `features`, `categories` (those of a window's last row), `labels` and
-/// `targets`. Throws Error (exit 65) for a class that the preparation does not have.
+/// Samples of a table; fills the inputs `tokens`, `document_start` and `token_weights`, or `features`,
+/// `categories` (those of a window's last row), `labels` and `targets`. Throws Error (exit 65) for a class
+/// that the preparation does not have.
 std::unique_ptr<TableSource> table_source(std::shared_ptr<const Table> table,
                                           std::shared_ptr<const TablePreparation> preparation,
                                           TableSamples samples);

@@ -104,6 +104,7 @@ class TableMaker {
       table_.file_rows[part.file] += part.found.rows;
       table_.without_target += part.found.without_target;
       std::ranges::move(part.found.ids, std::back_inserter(table_.ids));
+      std::ranges::move(part.found.texts, std::back_inserter(table_.texts));
       std::ranges::move(part.found.times, std::back_inserter(table_.times));
     }
     resize(table_.rows);
@@ -158,18 +159,20 @@ int64_t Table::bytes() const {
   for (const std::vector<std::string>& column : words) {
     for (const std::string& word : column) bytes += sizeof word + word.size();
   }
-  for (const std::string& id : ids) bytes += sizeof id + id.size();
+  for (const std::vector<std::string>* each : {&ids, &texts}) {
+    for (const std::string& text : *each) bytes += sizeof text + text.size();
+  }
   bytes += times.size() * sizeof(double) + file_order.size() * sizeof(int64_t) + was_missing.size() / 8;
   return static_cast<int64_t>(bytes);
 }
 
 std::string Table::series_name(int64_t row) const {
-  std::vector<std::string_view> texts;
+  std::vector<std::string_view> names;
   for (const size_t column : columns.series) {
     const size_t place = columns.all[column].place;
-    texts.emplace_back(words[place][static_cast<size_t>(codes_of(row)[place])]);
+    names.emplace_back(words[place][static_cast<size_t>(codes_of(row)[place])]);
   }
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string Table::place_of(int64_t row) const {

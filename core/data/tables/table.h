@@ -23,6 +23,7 @@ struct Table {
   LargeVector<float> numbers;                   ///< (rows, row_numbers); NaN: missing
   LargeVector<int32_t> codes;                   ///< (rows, row_codes), places in `words`; kNoCode: missing
   std::vector<std::vector<std::string>> words;  ///< of each column of codes: its different texts, ascending
+  std::vector<std::string> texts;               ///< of each row in columns.text
   std::vector<std::string> ids;                 ///< of each row, if a column of them was asked for
   /// Of each row, if samples are windows. Rows are then in the order of their series and times; see series.h.
   std::vector<double> times;

@@ -18,7 +18,8 @@ namespace {
 /// The tokenizer of the section's texts, if known.
 std::optional<std::string> tokenizer_path(const DataSection& section) {
   if (section.tokens.tokenizer) return section.tokens.tokenizer->resolved;
-  if (section.chosen_format().is_text()) return kBytesTokenizer;
+  const DataFormat& format = section.chosen_format();
+  if (format.is_text() || format.gives(InputKind::text)) return kBytesTokenizer;
   return std::nullopt;
 }
 

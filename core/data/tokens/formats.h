@@ -18,6 +18,9 @@ namespace trainer {
 const Tokenizer* tokenizer_of(const DataSection& section);
 /// Whether the bytes of the section's text can be counted: made-up tokens count as one each.
 bool knows_bytes(const DataSection& section);
+/// Reports a tokenizer that cannot be read, or lacks the token that keys of the section need.
+void check_tokenizer(const DataSection& section, const OriginOf& origin_of, Diagnostics& diagnostics);
+
 /// The token that ends a document, from the section, otherwise from the tokenizer.
 std::optional<int32_t> end_of_text_of(const DataSection& section);
 

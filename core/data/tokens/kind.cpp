@@ -8,9 +8,7 @@
 #include "core/data/tokens/texts.h"
 
 namespace trainer {
-namespace {
 
-/// Checks that the tokenizer can be read, and has the token that ends a text.
 void check_tokenizer(const DataSection& section, const OriginOf& origin_of, Diagnostics& diagnostics) {
   const Tokenizer* tokenizer = nullptr;
   try {
@@ -35,8 +33,6 @@ void check_tokenizer(const DataSection& section, const OriginOf& origin_of, Diag
                                                          tokenizer->name()));
   }
 }
-
-}  // namespace
 
 TokenKind::TokenKind() : texts(std::make_shared<Texts>()) {}
 

@@ -70,24 +70,25 @@ struct Weights {
   std::vector<float> space, color;
 };
 
-using Sums = std::array<float, kColumns>;
+using ColumnSums = std::array<float, kColumns>;
 
 /// Adds a neighbour of each of the pixels, `place` its weight for the distance.
 TRAINER_MULTIVERSION void add_neighbours(const Weights& weights, Surroundings& around, int64_t dy, int64_t dx,
-                                         float place, int64_t count, Sums& total, std::vector<Sums>& sums) {
+                                         float place, int64_t count, ColumnSums& total,
+                                         std::vector<ColumnSums>& sums) {
   std::array<int32_t, kColumns> difference{};
   for (int64_t c = 0; c < around.channels; ++c) {
     const uint8_t *centre = around.row(0, c) + around.radius, *other = around.row(dy, c) + around.radius + dx;
     for (int64_t i = 0; i < count; ++i) difference[i] += std::abs(int32_t{other[i]} - int32_t{centre[i]});
   }
-  Sums weight;
+  ColumnSums weight;
   for (int64_t i = 0; i < count; ++i) {
     weight[i] = place * weights.color[static_cast<size_t>(difference[i])];
     total[i] += weight[i];
   }
   for (int64_t c = 0; c < around.channels; ++c) {
     const uint8_t* other = around.row(dy, c) + around.radius + dx;
-    Sums& sum = sums[static_cast<size_t>(c)];
+    ColumnSums& sum = sums[static_cast<size_t>(c)];
     for (int64_t i = 0; i < count; ++i) sum[i] += weight[i] * static_cast<float>(other[i]);
   }
 }
@@ -115,7 +116,7 @@ class Bilateral : public Transform {
     const int64_t radius = std::max<int64_t>(1, std::lrint(1.5 * sigma_space_));
     const Weights weights(image.channels, radius, sigma_space_, sigma_color_);
     Surroundings around(image.channels, radius);
-    std::vector<Sums> sums(static_cast<size_t>(image.channels));
+    std::vector<ColumnSums> sums(static_cast<size_t>(image.channels));
     image.spare.resize(image.pixels.size());
     for (int64_t y = 0; y < image.height; ++y) {
       for (int64_t x = 0; x < image.width; x += kColumns) {
@@ -134,16 +135,17 @@ class Bilateral : public Transform {
 
  private:
   /// The weighted means about `count` pixels.
-  static void smooth(const Weights& weights, Surroundings& around, int64_t count, std::vector<Sums>& sums) {
-    Sums total{};
-    std::ranges::fill(sums, Sums{});
+  static void smooth(const Weights& weights, Surroundings& around, int64_t count,
+                     std::vector<ColumnSums>& sums) {
+    ColumnSums total{};
+    std::ranges::fill(sums, ColumnSums{});
     for (int64_t dy = -weights.radius; dy <= weights.radius; ++dy) {
       for (int64_t dx = -weights.radius; dx <= weights.radius; ++dx) {
         const float place = weights.of_place(dy, dx);
         if (place > 0) add_neighbours(weights, around, dy, dx, place, count, total, sums);
       }
     }
-    for (Sums& sum : sums)
+    for (ColumnSums& sum : sums)
       for (size_t i = 0; i < static_cast<size_t>(count); ++i) sum[i] /= total[i];
   }
 

@@ -28,7 +28,7 @@ struct Neighbours {
   }
 };
 
-Neighbours nearest(const Image& image, float y, float x) {
+Neighbours nearest_pixel(const Image& image, float y, float x) {
   Neighbours blend;
   blend.add(image, std::lrint(y), std::lrint(x), 1);
   return blend;
@@ -66,12 +66,12 @@ void warp(Image& image, const Affine& from, Sampling sampling) {
       const double x = static_cast<double>(column) - middle_x;
       const auto from_x = static_cast<float>(from.xx * x + from.xy * y + from.x0 + middle_x);
       const auto from_y = static_cast<float>(from.yx * x + from.yy * y + from.y0 + middle_y);
-      const Neighbours blend =
-          sampling == Sampling::nearest ? nearest(image, from_y, from_x) : bilinear(image, from_y, from_x);
+      const Neighbours blend = sampling == Sampling::nearest ? nearest_pixel(image, from_y, from_x)
+                                                             : bilinear(image, from_y, from_x);
       for (int64_t c = 0; c < image.channels; ++c)
         out[c * plane] = static_cast<uint8_t>(std::lrint(blend.of(image.pixels.data() + c * plane)));
       if (mask == nullptr) continue;
-      if (const Neighbours own = nearest(image, from_y, from_x); own.count > 0)
+      if (const Neighbours own = nearest_pixel(image, from_y, from_x); own.count > 0)
         *mask = image.mask[static_cast<size_t>(own.place[0])];
       ++mask;
     }
