@@ -25,6 +25,7 @@ struct SourceRequest {
   std::optional<int64_t> ignored_label = std::nullopt;  ///< that the loss leaves out
   bool wants_label_sets = false;                        ///< made-up samples then have them
   bool wants_numbers = false;                           ///< as targets, in place of labels
+  int64_t targets = 0;                                  ///< of these, for each sample
   bool stratifies = false;                              ///< data.val_fraction takes its share of each class
   bool wants_labels = false;                            ///< SourceInfo's labels are wanted, if it knows them
   uint64_t seed = 0;                                    ///< of the run

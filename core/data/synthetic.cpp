@@ -44,6 +44,9 @@ class SyntheticFormat final : public DataFormat {
                     .has_label_sets = request.wants_label_sets};
     if (request.network_kind == InputKind::tokens)
       info.label_bytes = info.size * request.network_shape[0];  // each token counts as one
+    if (is_of_table(request.network_kind) && request.wants_numbers && request.targets > 0)
+      info.targets =
+          synthetic_spread(request.seed, request.split, info.size, request.network_shape, request.targets);
     return info;
   }
 

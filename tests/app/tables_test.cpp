@@ -278,5 +278,27 @@ TEST_CASE("tables: a killed or resumed run has the bits of an undisturbed one, w
                               ContainsSubstring("the network was trained with that column"));
 }
 
+TEST_CASE("tables: made-up rows have metrics of numbers, by the spread of their own targets") {
+  const Workspace workspace;
+  workspace.write("r.yaml", R"(version: 1
+run: {seed: 1, output_dir: run}
+model: {input_kind: features, input: [6], layers: [linear: 2]}
+data: {format: synthetic, synthetic: {train_samples: 640, val_samples: 100}}
+loss: {name: mse}
+training: {max_duration: 60ba, global_batch_size: 32}
+validation: {metrics: [mae, rmse, r2]}
+optimizer: {name: adamw, lr: 0.05, weight_decay: 0}
+device: {type: cpu, threads: 1}
+)");
+  const Outcome trained = run_trainer({"r.yaml"}, workspace.path());
+  INFO(trained.errors);
+  REQUIRE(trained.code == 0);
+  const json found = json::parse(run_trainer({"eval", "run", "--json"}, workspace.path()).output);
+  const double error = found.at("rmse");
+  CHECK(error < 0.1);
+  // Three numbers between -1 and 1 add up to a target, so its variance is near 1.
+  CHECK_THAT(1 - error * error, WithinAbs(found.at("r2").get<double>(), 0.01));
+}
+
 }  // namespace
 }  // namespace trainer

@@ -25,6 +25,15 @@ float sum_of(std::span<const float> numbers, size_t first, size_t of) {
   return sum;
 }
 
+void draw_numbers(uint64_t key, int64_t sample, std::span<float> numbers) {
+  RandomStream draw(key, static_cast<uint32_t>(sample), static_cast<uint32_t>(sample >> 32));
+  for (float& number : numbers) number = 2 * draw.next_uniform() - 1;
+}
+
+uint64_t key_of(uint64_t seed, Split split) {
+  return random_key(seed, split == Split::train ? "synthetic train features" : "synthetic val features");
+}
+
 class SyntheticRows final : public RowReader {
  public:
   SyntheticRows(uint64_t key, int64_t numbers, int64_t classes, bool label_sets, const BatchInputs& inputs)
@@ -47,8 +56,7 @@ class SyntheticRows final : public RowReader {
 
   void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const override {
     std::vector<float>& numbers = static_cast<NumbersMemory&>(memory).numbers;
-    RandomStream draw(key_, static_cast<uint32_t>(place.sample), static_cast<uint32_t>(place.sample >> 32));
-    for (float& number : numbers) number = 2 * draw.next_uniform() - 1;
+    draw_numbers(key_, place.sample, numbers);
     if (features_) std::ranges::copy(numbers, batch.row<float>(*features_, row));
     if (categories_) std::fill_n(batch.row<int32_t>(*categories_, row), row_categories_, 0);
     if (labels_) *batch.row<int32_t>(*labels_, row) = label(numbers);
@@ -100,9 +108,26 @@ class SyntheticFeatures final : public DataSource {
 
 std::unique_ptr<DataSource> make_synthetic_features(uint64_t seed, Split split, int64_t size, Shape shape,
                                                     int64_t classes, bool label_sets) {
-  const char* name = split == Split::train ? "synthetic train features" : "synthetic val features";
-  return std::make_unique<SyntheticFeatures>(random_key(seed, name), size, std::move(shape), classes,
+  return std::make_unique<SyntheticFeatures>(key_of(seed, split), size, std::move(shape), classes,
                                              label_sets);
+}
+
+TargetSpread synthetic_spread(uint64_t seed, Split split, int64_t size, const Shape& shape, int64_t targets) {
+  const uint64_t key = key_of(seed, split);
+  const auto count = static_cast<size_t>(targets);
+  std::vector<float> numbers(static_cast<size_t>(numel(shape)));
+  std::vector<double> sums(count), squares(count);
+  for (int64_t sample = 0; sample < size; ++sample) {
+    draw_numbers(key, sample, numbers);
+    for (size_t c = 0; c < count; ++c) {
+      const double value = sum_of(numbers, c, count);
+      sums[c] += value;
+      squares[c] += value * value;
+    }
+  }
+  double all = 0;
+  for (size_t c = 0; c < count; ++c) all += squares[c] - sums[c] * sums[c] / static_cast<double>(size);
+  return {.deviation = 1, .squares = all / static_cast<double>(targets)};
 }
 
 }  // namespace trainer

@@ -14,4 +14,7 @@ namespace trainer {
 std::unique_ptr<DataSource> make_synthetic_features(uint64_t seed, Split split, int64_t size, Shape shape,
                                                     int64_t classes, bool label_sets);
 
+/// Of the targets of such rows, which are in units of their own.
+TargetSpread synthetic_spread(uint64_t seed, Split split, int64_t size, const Shape& shape, int64_t targets);
+
 }  // namespace trainer
