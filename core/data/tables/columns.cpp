@@ -74,8 +74,16 @@ class ColumnChooser {
       read(find_trained(category.name), columns_.categories, Use::code);
     const std::vector<size_t> targets =
         request_.targets == TargetUse::none ? std::vector<size_t>() : find_targets();
+    require_unread(kTarget, request_.keys.window.time ? std::vector<size_t>() : targets);
+    if (request_.targets == TargetUse::numbers && targets.size() != trained.targets.size())
+      fail(kTarget, fmt::format("the network was trained with {} target{}, got {}", trained.targets.size(),
+                                trained.targets.size() == 1 ? "" : "s", targets.size()));
     add_targets(targets);
-    if (!request_.split_by.empty()) add_group(find_group(targets));
+    if (!request_.split_by.empty()) {
+      const std::optional<size_t> group = find_group(targets);
+      require_unread(kSplitBy, {*group});
+      add_group(group);
+    }
     find_trained_series();
     if (!trained.text.empty()) columns_.text = find_trained(trained.text);
     add_series();
@@ -86,6 +94,13 @@ class ColumnChooser {
  private:
   [[noreturn]] void fail(const char* key, const std::string& text) const {
     fail_at(request_.origin_of(key), text);
+  }
+
+  void require_unread(const char* key, const std::vector<size_t>& columns) const {
+    for (const size_t column : columns) {
+      if (columns_.all[column].use != Use::nothing)
+        fail(key, fmt::format("the network was trained to read the column '{}'", one_line(names_[column])));
+    }
   }
 
   std::string absence(const std::string& name) const {

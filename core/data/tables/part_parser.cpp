@@ -53,6 +53,7 @@ PartParser::PartParser(const TablePart& part, const std::string& file, const Tab
     : reader_(part.text, file, columns.separator, part.line),
       columns_(columns),
       request_(request),
+      records_(part.records),
       numbers_(memory.numbers),
       codes_(memory.codes) {
   found_.words.resize(columns.row_codes());
@@ -62,6 +63,7 @@ PartParser::PartParser(const TablePart& part, const std::string& file, const Tab
 ParsedPart PartParser::parse() {
   CsvRow row;
   while (!reader_.left().empty()) {
+    if (found_.rows == records_) reader_.fail(reader_.line(), "the file changed while it was read");
     if (const size_t length = take_plain(reader_.left()); length > 0) {
       reader_.skip_line(length);
     } else {

@@ -70,6 +70,7 @@ class PartParser {
   CsvReader reader_;
   const TableColumns& columns_;
   const TableRequest& request_;
+  int64_t records_;  ///< that fit
   std::array<bool, 256> ends_field_{};
   float* numbers_;  ///< of the row
   int32_t* codes_;
