@@ -260,7 +260,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_tracker(diagnostics);
   check_bytes(diagnostics);
   // Categories are the second input of a table's rows alone.
-  if (model.categories > 0 && !is_of_table(model.kind()))
+  if (model.categories > 0 && model.kind() != InputKind::features && model.kind() != InputKind::series)
     diagnostics.error(origin_of("model.categories"),
                       "is for model.input_kind: features or series, the columns of a table; remove it");
   if (model.kind() == InputKind::tokens) return;

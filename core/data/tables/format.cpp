@@ -183,8 +183,10 @@ class TableFormat final : public DataFormat {
     if (request.wants_labels && !preparation.label.empty()) {
       for (int64_t i = 0; i < source->size(); ++i) info.labels.push_back(source->label(i));
     }
-    if (request.split == Split::train && source->table().without_target > 0)
-      info.warning = fmt::format("{}: {} rows have no target and are left out", section.train.written,
+    const bool has_own_file = request.split == Split::train || !section.divides_train();
+    if (has_own_file && source->table().without_target > 0)
+      info.warning = fmt::format("{}: {} rows have no target and are left out",
+                                 request.split == Split::train ? section.train.written : section.val->written,
                                  source->table().without_target);
     if (source->samples().tokens) info.token_ids = tokenizer_of(section)->vocabulary();
     if (source->samples().windows) info.summary = summary_of(*source, request.split);
