@@ -51,8 +51,8 @@ MUTATIONS = {
     "statistics_of_excluded_rows": ("core/data/tables/format.cpp", "return without_excluded(rows, split.excluded, section, part);",
                                     "return part == request.split ? without_excluded(rows, split.excluded, section, part) : rows;", "test_data",
                                     "excluded rows*"),
-    "unique_values_tell": ("core/data/tables/findings.cpp", "return found.most > found.next + 1 ? rows.size() - found.most : rows.size();",
-                           "return rows.size() - found.most;", "test_data", "columns that tell classes*"),
+    "unique_values_predict": ("core/data/tables/findings.cpp", "return found.most > found.next + 1 ? rows.size() - found.most : rows.size();",
+                           "return rows.size() - found.most;", "test_data", "columns that predict classes*"),
     # Networks that ranks divide.
     "bias_on_every_rank": ("core/step/tensor_parallel.cpp", "node.inputs[Linear::kBias] = on_first_rank(node.inputs[Linear::kBias]);",
                            "node.inputs[Linear::kBias] = for_shared_work(node.inputs[Linear::kBias]);", "test_train", "ranks that share*"),

@@ -131,10 +131,10 @@ CheckList column_list(const std::string& key, const std::string& title,
   return list;
 }
 
-CheckList telling_list(const std::vector<TellingColumn>& found) {
-  CheckList list{.key = "telling_columns", .title = "columns that alone tell the target"};
-  for (const TellingColumn& each : found) {
-    list.rows.push_back({.text = fmt::format("{} tells {} ({}, {:.4f})", one_line(each.column),
+CheckList predictive_list(const std::vector<PredictiveColumn>& found) {
+  CheckList list{.key = "predictive_columns", .title = "columns that alone predict the target"};
+  for (const PredictiveColumn& each : found) {
+    list.rows.push_back({.text = fmt::format("{} predicts {} ({}, {:.4f})", one_line(each.column),
                                              one_line(each.target), each.how, each.strength),
                          .json = {{"column", each.column},
                                   {"target", each.target},
@@ -158,9 +158,9 @@ CheckedData check_table(const std::shared_ptr<const Recipe>& recipe, const std::
   const Table& table = rows.training().table();
   found.lists = {copies_list(rows, columns), contradictions_list(rows, columns, !request.wants_numbers),
                  column_list("constant_columns", "columns with one value", constant_columns(of_training)),
-                 column_list("row_names", "columns that tell rows apart; name them in data.table.ignore",
+                 column_list("row_names", "columns that identify rows; name them in data.table.ignore",
                              table.columns.names(columns_of_row_names(table))),
-                 telling_list(telling_columns(of_training, !request.wants_numbers, request.threads))};
+                 predictive_list(predictive_columns(of_training, !request.wants_numbers, request.threads))};
   return found;
 }
 

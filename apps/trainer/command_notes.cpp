@@ -121,9 +121,9 @@ const std::map<std::string, Notes>& all_notes() {
       {"data check",
        {"Reads every image, or row of a table, once. Keep the file of --write with the recipe, and edit it: "
         "each "
-        "line\nnames one sample. Of tables it also lists columns with one value, those that tell rows apart, "
+        "line\nnames one sample. Of tables it also lists columns with one value, those that identify rows, "
         "and "
-        "those that\nalone tell the target; near duplicates are looked for among images only.",
+        "those that\nalone predict the target; near duplicates are looked for among images only.",
         "trainer data check --config resnet.yaml --write exclude.txt\n"
         "trainer data check --config table.yaml --id passenger\n"
         "trainer data check --run runs/fold0 --run runs/fold1 --suspects 200 --json",

@@ -111,7 +111,7 @@ std::set<std::string> excluded_in(const std::string& text) {
 }
 
 constexpr const char* kLists[] = {"exact_duplicates", "contradictory_labels", "constant_columns", "row_names",
-                                  "telling_columns"};
+                                  "predictive_columns"};
 
 }  // namespace
 
@@ -145,7 +145,7 @@ TEST_CASE("data check finds equal rows and contradictory ones of a table, and da
         json({sample("train", "train.csv:22"), sample("train", "train.csv:32")}));
   const std::set<std::string> classes = contradictory[0].at("targets");
   CHECK(classes == std::set<std::string>{"big", "small"});
-  for (const char* list : {"constant_columns", "row_names", "telling_columns"})
+  for (const char* list : {"constant_columns", "row_names", "predictive_columns"})
     CHECK(report.at(list).empty());
   CHECK(excluded_in(people.workspace.read("x.txt")) ==
         std::set<std::string>{"train train.csv:9", "train train.csv:11", "train train.csv:14",
@@ -195,10 +195,10 @@ TEST_CASE("data check of a target of numbers keeps rows with equal inputs, and n
   const json columns =
       people.found("--config species.yaml 'data.table.ignore=[]' model.input=[3] model.categories=2");
   CHECK(columns.at("row_names") == json({{{"column", "id"}}}));
-  REQUIRE(columns.at("telling_columns").size() == 1);
-  CHECK(columns.at("telling_columns")[0].at("column") == "size");
-  CHECK(columns.at("telling_columns")[0].at("target") == "species");
-  CHECK(columns.at("telling_columns")[0].at("how") == "threshold");
+  REQUIRE(columns.at("predictive_columns").size() == 1);
+  CHECK(columns.at("predictive_columns")[0].at("column") == "size");
+  CHECK(columns.at("predictive_columns")[0].at("target") == "species");
+  CHECK(columns.at("predictive_columns")[0].at("how") == "threshold");
   CHECK(columns.at("constant_columns").empty());
   for (size_t i = 0; i < 60; ++i) people.all[i].city = "Lima";
   people.write();

@@ -49,7 +49,9 @@ class ClassTest {
   }
 
   /// Errors of the most frequent class; with few of them a column agrees by chance.
-  bool is_possible() const { return target_.rows() >= kLeastTellingRows && 2 * errors_ >= kLeastTellingRows; }
+  bool is_possible() const {
+    return target_.rows() >= kLeastPredictiveRows && 2 * errors_ >= kLeastPredictiveRows;
+  }
 
   double by_value() const {
     size_t wrong = errors_of(rows_.missing());
@@ -70,7 +72,7 @@ class ClassTest {
         error = best + rows.size();
       }
       for (const size_t row : rows) --errors[place[class_of(row)]];
-      if (strength(*std::ranges::min_element(errors)) < kTellingClassStrength) return 0;
+      if (strength(*std::ranges::min_element(errors)) < kPredictiveClassStrength) return 0;
     }
     const std::span<const size_t> missing = rows_.missing();
     return strength(*std::ranges::min_element(errors) + missing.size() - count(missing).most);
@@ -171,7 +173,9 @@ class NumberTest {
     }
   }
 
-  bool is_possible() const { return rows_.size() >= kLeastTellingRows && 2 * rows_.size() >= column_.rows(); }
+  bool is_possible() const {
+    return rows_.size() >= kLeastPredictiveRows && 2 * rows_.size() >= column_.rows();
+  }
 
   double linear() const {
     std::vector<double> values;
@@ -205,27 +209,27 @@ class NumberTest {
   std::vector<double> wanted_;
 };
 
-std::optional<TellingColumn> test_classes(const ColumnValues& column, const ColumnValues& target) {
+std::optional<PredictiveColumn> test_classes(const ColumnValues& column, const ColumnValues& target) {
   const ClassTest test(column, target);
   if (!test.is_possible()) return std::nullopt;
-  if (column.is_number && test.by_threshold() >= kTellingClassStrength)
-    return TellingColumn{column.name, target.name, "threshold", test.by_threshold()};
-  if (const double strength = test.by_value(); strength >= kTellingClassStrength)
-    return TellingColumn{column.name, target.name, "value", strength};
+  if (column.is_number && test.by_threshold() >= kPredictiveClassStrength)
+    return PredictiveColumn{column.name, target.name, "threshold", test.by_threshold()};
+  if (const double strength = test.by_value(); strength >= kPredictiveClassStrength)
+    return PredictiveColumn{column.name, target.name, "value", strength};
   return std::nullopt;
 }
 
-std::optional<TellingColumn> test_numbers(const ColumnValues& column, const ColumnValues& target) {
+std::optional<PredictiveColumn> test_numbers(const ColumnValues& column, const ColumnValues& target) {
   const NumberTest test(column, target);
   if (!test.is_possible()) return std::nullopt;
   if (column.is_number) {
-    if (const double strength = test.linear(); strength >= kTellingStrength)
-      return TellingColumn{column.name, target.name, "linear", strength};
-    if (const double strength = test.monotone(); strength >= kTellingStrength)
-      return TellingColumn{column.name, target.name, "monotone", strength};
+    if (const double strength = test.linear(); strength >= kPredictiveStrength)
+      return PredictiveColumn{column.name, target.name, "linear", strength};
+    if (const double strength = test.monotone(); strength >= kPredictiveStrength)
+      return PredictiveColumn{column.name, target.name, "monotone", strength};
   }
-  if (const double strength = test.by_value(); strength >= kTellingStrength)
-    return TellingColumn{column.name, target.name, "value", strength};
+  if (const double strength = test.by_value(); strength >= kPredictiveStrength)
+    return PredictiveColumn{column.name, target.name, "value", strength};
   return std::nullopt;
 }
 
@@ -262,18 +266,19 @@ std::vector<size_t> columns_of_row_names(const Table& table) {
   return found;
 }
 
-std::vector<TellingColumn> telling_columns(const std::vector<ColumnValues>& columns, bool are_classes,
-                                           int64_t threads) {
-  std::vector<std::vector<TellingColumn>> of_column(columns.size());
+std::vector<PredictiveColumn> predictive_columns(const std::vector<ColumnValues>& columns, bool are_classes,
+                                                 int64_t threads) {
+  std::vector<std::vector<PredictiveColumn>> of_column(columns.size());
   in_parallel(columns.size(), threads, [&](size_t c) {
     if (columns[c].role != Role::input) return;
     for (const ColumnValues& target : columns) {
       if (target.role != Role::target) continue;
-      const auto telling = are_classes ? test_classes(columns[c], target) : test_numbers(columns[c], target);
-      if (telling) of_column[c].push_back(*telling);
+      const auto predictive =
+          are_classes ? test_classes(columns[c], target) : test_numbers(columns[c], target);
+      if (predictive) of_column[c].push_back(*predictive);
     }
   });
-  std::vector<TellingColumn> found;
+  std::vector<PredictiveColumn> found;
   for (auto& each : of_column) std::ranges::move(each, std::back_inserter(found));
   return found;
 }

@@ -59,14 +59,14 @@ double noise(int row, int column) {
   return static_cast<double>(state >> 11) / 9007199254740992.0;
 }
 
-/// "c0 value", of columns that tell the target y.
-std::vector<std::string> telling(const std::string& text, TargetUse use) {
+/// "c0 value", of columns that predict the target y.
+std::vector<std::string> predictive(const std::string& text, TargetUse use) {
   std::vector<std::string> found;
   const auto columns = columns_of({text}, request_for({"y"}, use));
-  const auto one = telling_columns(columns, use != TargetUse::numbers, 1),
-             many = telling_columns(columns, use != TargetUse::numbers, 4);
+  const auto one = predictive_columns(columns, use != TargetUse::numbers, 1),
+             many = predictive_columns(columns, use != TargetUse::numbers, 4);
   CHECK(one.size() == many.size());
-  for (const TellingColumn& each : one) {
+  for (const PredictiveColumn& each : one) {
     CHECK(each.target == "y");
     CHECK(each.strength <= 1 + 1e-12);
     found.push_back(each.column + " " + each.how);
@@ -97,14 +97,14 @@ TEST_CASE("columns with one value: a number where one is there, a text everywher
   CHECK(constant_columns(columns) == Names{"a", "b", "c", "e"});
 }
 
-TEST_CASE("columns that tell rows apart count them, or have a text of its own in most of them") {
+TEST_CASE("columns that identify rows count them, or have a text of its own in most of them") {
   const TableFile file(
       "n,one,two,name,kind,x,y\n0,1,2,ann,a,5,1\n1,2,3,bob,a,3,1\n2,3,4,cid,b,4,2\n3,4,5,ann,b,9,2\n");
   const auto table = file.read(request_for({"y"}, TargetUse::numbers));
   CHECK(table->columns.names(columns_of_row_names(*table)) == Names{"n", "one", "name"});
 }
 
-TEST_CASE("columns that tell classes: by their values or by thresholds, and no others") {
+TEST_CASE("columns that predict classes: by their values or by thresholds, and no others") {
   const auto y = [](int row) { return std::to_string(row * 7 % 3); };
   const auto number = [](double value) { return std::to_string(value); };
   const auto kind = [](int row) { return row * 7 % 3; };
@@ -121,39 +121,41 @@ TEST_CASE("columns that tell classes: by their values or by thresholds, and no o
        [&](int r) { return number(kind(r) + 1.1 * noise(r, 8)); },                      // c8: with overlaps
        [&](int r) { return std::to_string(r); },                                        // c9: counts rows
        y});
-  CHECK(telling(text, TargetUse::classes) == Names{"c0 value", "c1 threshold", "c6 value", "c7 threshold"});
+  CHECK(predictive(text, TargetUse::classes) ==
+        Names{"c0 value", "c1 threshold", "c6 value", "c7 threshold"});
   // Labels as texts, and one wrong in three hundred.
   std::string wrong = text;
   wrong.replace(wrong.rfind(",0\n"), 3, ",2\n");
-  CHECK(telling(wrong, TargetUse::classes) == Names{"c0 value", "c1 threshold", "c6 value", "c7 threshold"});
+  CHECK(predictive(wrong, TargetUse::classes) ==
+        Names{"c0 value", "c1 threshold", "c6 value", "c7 threshold"});
 }
 
-TEST_CASE("few rows, or few of a rare class, tell nothing") {
+TEST_CASE("few rows, or few of a rare class, predict nothing") {
   const auto rows = [](int count, int rare) {
     return made_table(count, {[=](int r) { return r < rare ? std::string("a") : std::string("b"); },
                               [=](int r) { return std::to_string(r < rare ? 1 : 0); }});
   };
-  CHECK(telling(rows(19, 9), TargetUse::classes).empty());
-  CHECK(telling(rows(20, 10), TargetUse::classes) == Names{"c0 value"});
-  CHECK(telling(rows(300, 9), TargetUse::classes).empty());
-  CHECK(telling(rows(300, 10), TargetUse::classes) == Names{"c0 value"});
-  CHECK(telling(rows(300, 0), TargetUse::classes).empty());
+  CHECK(predictive(rows(19, 9), TargetUse::classes).empty());
+  CHECK(predictive(rows(20, 10), TargetUse::classes) == Names{"c0 value"});
+  CHECK(predictive(rows(300, 9), TargetUse::classes).empty());
+  CHECK(predictive(rows(300, 10), TargetUse::classes) == Names{"c0 value"});
+  CHECK(predictive(rows(300, 0), TargetUse::classes).empty());
 }
 
-TEST_CASE("columns that tell columns of 0 and 1 name the one they tell") {
+TEST_CASE("columns that predict columns of 0 and 1 name the one they predict") {
   const std::string text = made_table(100, {[](int r) { return std::to_string(r % 5 == 0 ? 3 : 8); },
                                             [](int r) { return std::to_string(noise(r, 1)); },
                                             [](int r) { return std::to_string(r % 3 == 0 ? 1 : 0); },
                                             [](int r) { return std::to_string(r % 5 == 0 ? 1 : 0); }});
   const auto found =
-      telling_columns(columns_of({text}, request_for({"c2", "y"}, TargetUse::label_sets)), true, 2);
+      predictive_columns(columns_of({text}, request_for({"c2", "y"}, TargetUse::label_sets)), true, 2);
   REQUIRE(found.size() == 1);
   CHECK(found[0].column == "c0");
   CHECK(found[0].target == "y");
   CHECK(found[0].how == "threshold");
 }
 
-TEST_CASE("columns that tell numbers: linear, monotone or by their values, and no others") {
+TEST_CASE("columns that predict numbers: linear, monotone or by their values, and no others") {
   const auto target = [](int row) { return std::floor(100 * noise(row / 4, 0)) + 1; };
   const auto number = [](double value) { return std::to_string(value); };
   const std::string text = made_table(
@@ -169,10 +171,10 @@ TEST_CASE("columns that tell numbers: linear, monotone or by their values, and n
             [&](int r) { return std::to_string(r / 4 * 37 % 100); },                    // c9: codes
             [&](int) { return std::string("1"); },                                      // c10: constant
             [&](int r) { return number(target(r)); }});
-  CHECK(telling(text, TargetUse::numbers) ==
+  CHECK(predictive(text, TargetUse::numbers) ==
         Names{"c0 linear", "c1 linear", "c2 monotone", "c3 value", "c7 linear", "c9 value"});
   const auto constant = [](int) { return std::string("4"); };
-  CHECK(telling(made_table(50, {[](int r) { return std::to_string(r); }, constant}), TargetUse::numbers)
+  CHECK(predictive(made_table(50, {[](int r) { return std::to_string(r); }, constant}), TargetUse::numbers)
             .empty());
 }
 
