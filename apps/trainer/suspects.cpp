@@ -60,6 +60,11 @@ void check_run(const Recipe& recipe, const Task& task, const std::string& run) {
                 fmt::format("{}: the run has no validation, so it trained on all samples; train one "
                             "with data.val or data.val_fraction",
                             one_line(run)));
+  const InputKind kind = recipe.model.kind();
+  if (kind != InputKind::pixels && kind != InputKind::features)
+    throw Error(ExitCode::recipe, fmt::format("{}: --suspects reads images and rows of tables, and the run's "
+                                              "samples are {}",
+                                              one_line(run), recipe.data.rows(kind).name()));
   const bool has_one_label = task.judges() && !task.has_label_sets();
   if (!has_one_label && !predicts_numbers(recipe))
     throw Error(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -59,13 +58,11 @@ TEST_CASE(
     const Outcome trained = run_trainer({"r.yaml"}, workspace.path());
     INFO(training["target"] << trained.errors);
     REQUIRE(trained.code == 0);
-    std::vector<double> losses;
-    json validated;
     const std::string metrics = workspace.read("run/metrics.jsonl");
-    std::istringstream in(metrics);
-    for (std::string line; std::getline(in, line);) {
+    const std::vector<double> losses = losses_in(metrics, "train");
+    json validated;
+    for (const std::string& line : lines_of(metrics)) {
       const json each = json::parse(line);
-      if (each["split"] == "train") losses.push_back(each["loss"]);
       if (each["split"] == "validation") validated = each;
     }
     // The loss is weighted, so its values tell whether the weights are the expected ones.

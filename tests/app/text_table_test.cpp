@@ -47,17 +47,6 @@ device: {type: cpu, threads: 1}
 )";
 }
 
-std::vector<double> losses_of(const Workspace& workspace) {
-  std::vector<double> losses;
-  const std::string metrics = workspace.read("run/metrics.jsonl");
-  std::istringstream in(metrics);
-  for (std::string line; std::getline(in, line);) {
-    const json each = json::parse(line);
-    if (each["split"] == "train") losses.push_back(each["loss"]);
-  }
-  return losses;
-}
-
 /// Of each class of the next row, by its number.
 std::vector<double> probabilities_in(const std::string& line) {
   const json sample = json::parse(line);
@@ -85,7 +74,7 @@ TEST_CASE("texts of a table: losses and predictions are PyTorch's, whatever the 
       const Outcome trained = run_trainer({"r.yaml", more}, workspace.path());
       INFO(trained.errors);
       REQUIRE(trained.code == 0);
-      const std::vector<double> losses = losses_of(workspace);
+      const std::vector<double> losses = losses_in(workspace.read("run/metrics.jsonl"), "train");
       REQUIRE(losses.size() == training["losses"].size());
       for (size_t i = 0; i < losses.size(); ++i)
         CHECK_THAT(losses[i], WithinRel(training["losses"][i].get<double>(), 2e-5));
@@ -141,6 +130,12 @@ TEST_CASE("texts of a table: what does not fit is refused at its key") {
            {"data.table.text=null", 78, "missing key 'text'"},
            {"data.table.text=words", 78, "there is no column 'words'"},
            {"data.table.text=kind", 78, "is the target"},
+           {"data.table.ignore=[number]", 78, "beside data.table.text"},
+           {"data.table.categorical=[number]", 78, "beside data.table.text"},
+           {"data.table.missing=error", 78, "beside data.table.text"},
+           {"data.table.scale=none", 78, "beside data.table.text"},
+           {"data.table.clip=0.1", 78, "beside data.table.text"},
+           {"model.categories=1", 78, "features or series"},
            {"model.input_kind=tokens", 78, "input_kind"},
            {"data.mask_documents=true", 78, "each row has a text"},
            {"data.end_of_text=10", 78, "each row has a text"},

@@ -49,16 +49,16 @@ class KnownTables {
   std::vector<int64_t> excluded(const std::shared_ptr<const Table>& table, const DataSection& section,
                                 Split stored) {
     if (!section.exclude) return {};
-    const auto [at, is_new] = excluded_.try_emplace({table, stored});
-    if (!is_new) return at->second;
+    const auto known = excluded_.find({table, stored});
+    if (known != excluded_.end()) return known->second;
     const RowNames names(table);
-    at->second = read_excluded(section.exclude->resolved,
-                               {.split = stored,
-                                .size = table->rows,
-                                .has_val_file = !section.divides_train(),
-                                .find = [&](std::string_view name) { return names.find(name); },
-                                .expected = names.expected()});
-    return at->second;
+    std::vector<int64_t> rows = read_excluded(
+        section.exclude->resolved, {.split = stored,
+                                    .size = table->rows,
+                                    .has_val_file = !section.divides_train(),
+                                    .find = [&](std::string_view name) { return names.find(name); },
+                                    .expected = names.expected()});
+    return excluded_.emplace(std::pair(table, stored), std::move(rows)).first->second;
   }
   /// The tokens of its texts, by the section's tokenizer.
   std::shared_ptr<const RowTokens> tokens(const std::shared_ptr<const Table>& table,
@@ -126,13 +126,7 @@ class TableFormat final : public DataFormat {
   }
 
   void check(InputKind kind, const OriginOf& origin_of, Diagnostics& diagnostics) const override {
-    if (keys_.target.empty())
-      diagnostics.error(origin_of("data.table"), "missing key 'target', the column to predict");
-    check_window(kind, origin_of, diagnostics);
-    if ((kind == InputKind::text) != keys_.text.has_value())
-      diagnostics.error(origin_of(keys_.text ? "data.table.text" : "data.table"),
-                        keys_.text ? "is read as tokens, for model.input_kind: text and model.input: [tokens]"
-                                   : "missing key 'text', the column that model.input_kind: text reads");
+    keys_.check(kind, origin_of, diagnostics);
     for (const char* key :
          {"data.table", "data.table.target", "data.table.ignore", "data.table.categorical",
           "data.table.window.time", "data.table.window.by", "data.table.text", "data.split_by"})
@@ -194,25 +188,6 @@ class TableFormat final : public DataFormat {
   }
 
  private:
-  void check_window(InputKind kind, const OriginOf& origin_of, Diagnostics& diagnostics) const {
-    const WindowKeys& window = keys_.window;
-    if (kind != InputKind::series && window.any())
-      diagnostics.error(
-          origin_of("data.table.window"),
-          "makes series of rows; set model.input_kind: series and model.input: [length, columns of "
-          "numbers]");
-    if (kind == InputKind::series && !window.any())
-      diagnostics.error(origin_of("model.input_kind"), "series needs data.table.window");
-    if (window.any() && !window.time)
-      diagnostics.error(origin_of("data.table.window"), "missing key 'time', the column of times");
-    if (window.any() && !window.length)
-      diagnostics.error(origin_of("data.table.window"), "missing key 'length', the rows of a window");
-    if (keys_.missing == TableKeys::kPrevious && !window.any())
-      diagnostics.error(
-          origin_of("data.table.missing"),
-          "previous is for series (data.table.window), whose rows have an order; use mean or median");
-  }
-
   static std::unique_ptr<TableSource> source_of(SplitRows split) {
     return table_source(std::move(split.table), std::move(split.preparation), std::move(split.samples));
   }

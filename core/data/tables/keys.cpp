@@ -1,7 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/tables/keys.h"
 
+#include <utility>
+
+#include "core/data/format.h"
+
 namespace trainer {
+namespace {
+
+/// Keys of other columns have no effect: the network reads the text alone.
+void check_beside_text(const TableKeys& keys, const OriginOf& origin_of, Diagnostics& diagnostics) {
+  const TableKeys usual;
+  for (const auto& [is_usual, key] :
+       {std::pair{keys.ignore == usual.ignore, "data.table.ignore"},
+        std::pair{keys.categorical == usual.categorical, "data.table.categorical"},
+        std::pair{keys.missing == usual.missing, "data.table.missing"},
+        std::pair{keys.scale == usual.scale, "data.table.scale"},
+        std::pair{keys.clip == usual.clip, "data.table.clip"}}) {
+    if (!is_usual)
+      diagnostics.error(origin_of(key),
+                        "is about columns beside data.table.text, which the network does not "
+                        "read; remove it");
+  }
+}
+
+void check_window(const TableKeys& keys, InputKind kind, const OriginOf& origin_of,
+                  Diagnostics& diagnostics) {
+  const WindowKeys& window = keys.window;
+  if (kind != InputKind::series && window.any())
+    diagnostics.error(
+        origin_of("data.table.window"),
+        "makes series of rows; set model.input_kind: series and model.input: [length, columns of "
+        "numbers]");
+  if (kind == InputKind::series && !window.any())
+    diagnostics.error(origin_of("model.input_kind"), "series needs data.table.window");
+  if (window.any() && !window.time)
+    diagnostics.error(origin_of("data.table.window"), "missing key 'time', the column of times");
+  if (window.any() && !window.length)
+    diagnostics.error(origin_of("data.table.window"), "missing key 'length', the rows of a window");
+  if (keys.missing == TableKeys::kPrevious && !window.any())
+    diagnostics.error(
+        origin_of("data.table.missing"),
+        "previous is for series (data.table.window), whose rows have an order; use mean or median");
+}
+
+}  // namespace
 
 void WindowKeys::declare(Fields& fields) {
   fields.add("time", &time, "column of the times: numbers, or dates of ISO 8601 such as 2013-01-05T14:00");
@@ -66,6 +109,17 @@ void TableKeys::declare(Fields& fields) {
       .section("window", "series in time: samples are windows of rows, for model.input_kind: series",
                [this](Fields& section) { window.declare(section); })
       .absent_if_unset();
+}
+
+void TableKeys::check(InputKind kind, const OriginOf& origin_of, Diagnostics& diagnostics) const {
+  if (target.empty())
+    diagnostics.error(origin_of("data.table"), "missing key 'target', the column to predict");
+  check_window(*this, kind, origin_of, diagnostics);
+  if (text) check_beside_text(*this, origin_of, diagnostics);
+  if ((kind == InputKind::text) != text.has_value())
+    diagnostics.error(origin_of(text ? "data.table.text" : "data.table"),
+                      text ? "is read as tokens, for model.input_kind: text and model.input: [tokens]"
+                           : "missing key 'text', the column that model.input_kind: text reads");
 }
 
 }  // namespace trainer

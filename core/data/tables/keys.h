@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/config/fields.h"
+#include "core/graph/names.h"
 
 namespace trainer {
 
@@ -39,6 +41,9 @@ struct TableKeys {
   static constexpr const char* kPrevious = "previous";
 
   void declare(Fields& fields);
+  /// Reports keys that do not fit each other, or what the network reads.
+  void check(InputKind kind, const std::function<Origin(const std::string& key)>& origin_of,
+             Diagnostics& diagnostics) const;
 };
 
 }  // namespace trainer

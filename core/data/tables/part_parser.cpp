@@ -36,16 +36,17 @@ size_t hash_of_end(std::string_view text, int bits) {
 
 }  // namespace
 
-int32_t ColumnWords::number(std::string_view text, bool is_lasting) {
-  std::pair<std::string_view, int32_t>& recent = recent_[hash_of_end(text, kRecentBits)];
-  if (recent.first == text && !text.empty()) return recent.second;
-  auto found = numbers_.find(text);
-  if (found == numbers_.end()) {
-    if (!is_lasting) text = kept_.emplace_back(text);
-    found = numbers_.emplace(text, static_cast<int32_t>(numbers_.size())).first;
-  }
-  recent = *found;
-  return found->second;
+std::pair<std::string_view, int32_t> ColumnWords::number(std::string_view text, bool is_lasting) {
+  const auto found = numbers_.find(text);
+  if (found != numbers_.end()) return *found;
+  if (!is_lasting) text = kept_.emplace_back(text);
+  return *numbers_.emplace(text, static_cast<int32_t>(numbers_.size())).first;
+}
+
+int32_t RecentWords::number(std::string_view text, bool is_lasting, ColumnWords& words) {
+  std::pair<std::string_view, int32_t>& found = found_[hash_of_end(text, kBits)];
+  if (found.first != text || text.empty()) found = words.number(text, is_lasting);
+  return found.second;
 }
 
 PartParser::PartParser(const TablePart& part, const std::string& file, const TableColumns& columns,
@@ -54,6 +55,7 @@ PartParser::PartParser(const TablePart& part, const std::string& file, const Tab
       columns_(columns),
       request_(request),
       records_(part.records),
+      recent_(columns.row_codes()),
       numbers_(memory.numbers),
       codes_(memory.codes) {
   found_.words.resize(columns.row_codes());
@@ -102,7 +104,7 @@ size_t PartParser::take_plain(std::string_view text) {
       case TableColumns::Use::code: {
         const std::string_view field = take_field(at, end);
         codes_[column.place] =
-            is_missing_value(field) ? Table::kNoCode : found_.words[column.place].number(field, true);
+            is_missing_value(field) ? Table::kNoCode : number_of(field, true, column.place);
         break;
       }
       case TableColumns::Use::nothing:
@@ -178,7 +180,7 @@ float PartParser::number_in(const CsvRow& row, size_t column) const {
 int32_t PartParser::code_in(const CsvRow& row, size_t column) {
   const std::string_view field = row.fields[column];
   if (is_missing_value(field)) return Table::kNoCode;
-  return found_.words[columns_.all[column].place].number(field, row.unquoted.empty());
+  return number_of(field, row.unquoted.empty(), columns_.all[column].place);
 }
 
 double PartParser::time_in(const CsvRow& row, size_t column) const {

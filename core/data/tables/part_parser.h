@@ -20,16 +20,25 @@ namespace trainer {
 /// Numbers the different texts of a column from zero, in the order of their first use.
 class ColumnWords {
  public:
-  /// `is_lasting`: the text outlives this.
-  int32_t number(std::string_view text, bool is_lasting);
+  /// `is_lasting`: the text outlives this. Returns the text as it is kept, and its number.
+  std::pair<std::string_view, int32_t> number(std::string_view text, bool is_lasting);
   const std::unordered_map<std::string_view, int32_t>& numbers() const { return numbers_; }
 
  private:
-  /// Texts repeat: those of late are found without a hash of all their bytes.
-  static constexpr int kRecentBits = 10;
-  std::array<std::pair<std::string_view, int32_t>, size_t{1} << kRecentBits> recent_{};
   std::unordered_map<std::string_view, int32_t> numbers_;
   std::deque<std::string> kept_;
+};
+
+/// Texts of a column that were numbered of late, by their last bytes: they repeat, and are found without a
+/// hash of all their bytes.
+class RecentWords {
+ public:
+  /// As ColumnWords::number.
+  int32_t number(std::string_view text, bool is_lasting, ColumnWords& words);
+
+ private:
+  static constexpr int kBits = 10;
+  std::array<std::pair<std::string_view, int32_t>, size_t{1} << kBits> found_{};
 };
 
 /// Where the rows of a part go: memory for as many as TablePart::records.
@@ -63,6 +72,9 @@ class PartParser {
   void take(const CsvRow& row);
   float number_in(const CsvRow& row, size_t column) const;
   int32_t code_in(const CsvRow& row, size_t column);
+  int32_t number_of(std::string_view word, bool is_lasting, size_t place) {
+    return recent_[place].number(word, is_lasting, found_.words[place]);
+  }
   double time_in(const CsvRow& row, size_t column) const;
   bool lacks_target(const CsvRow& row) const;
   [[noreturn]] void fail(const CsvRow& row, size_t column, const std::string& expected) const;
@@ -72,7 +84,8 @@ class PartParser {
   const TableRequest& request_;
   int64_t records_;  ///< that fit
   std::array<bool, 256> ends_field_{};
-  float* numbers_;  ///< of the row
+  std::vector<RecentWords> recent_;  ///< of each column of codes
+  float* numbers_;                   ///< of the row
   int32_t* codes_;
   ParsedPart found_;
 };

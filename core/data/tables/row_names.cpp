@@ -90,17 +90,24 @@ std::string RowNames::name(int64_t row, const std::string& column) const {
                                              one_line(table_->files.front())));
   const Texts& all = texts(*found);
   const std::string& text = all.of_row[static_cast<size_t>(row)];
-  return all.row_of.at(text) == row ? fmt::format("{}={}", column, text) : place(row);
+  std::string name = fmt::format("{}={}", column, text);
+  // A list has a line for each name, and may read "p=1=x" as a text of column p.
+  const bool is_one_line = name.find('\n') == std::string::npos && !name.ends_with('\r');
+  const bool is_text_of_it = !row_at(name) && split(name)->column == *found;
+  return all.row_of.at(text) == row && is_one_line && is_text_of_it ? name : place(row);
 }
 
 std::optional<int64_t> RowNames::find(std::string_view name) const {
-  if (const size_t colon = name.rfind(':'); colon != std::string_view::npos) {
-    if (const auto row = find_place(name.substr(0, colon), name.substr(colon + 1))) return row;
-  }
+  if (const auto row = row_at(name)) return row;
+  const auto found = split(name);
+  return found ? find_text(found->column, found->text) : std::nullopt;
+}
+
+std::optional<RowNames::ColumnText> RowNames::split(std::string_view name) const {
   // A column's name may have the sign, too.
   for (size_t sign = name.find('='); sign != std::string_view::npos; sign = name.find('=', sign + 1)) {
     if (const auto column = column_named(name.substr(0, sign)))
-      return find_text(*column, name.substr(sign + 1));
+      return ColumnText{.column = *column, .text = name.substr(sign + 1)};
   }
   return std::nullopt;
 }
@@ -111,15 +118,18 @@ std::string RowNames::expected() const {
 }
 
 const std::vector<int64_t>& RowNames::lines() const {
-  if (lines_.empty()) visit_all_rows(*table_, [&](const CsvRow& record) { lines_.push_back(record.line); });
-  return lines_;
+  if (!lines_.empty()) return lines_;
+  std::vector<int64_t> lines;
+  visit_all_rows(*table_, [&](const CsvRow& record) { lines.push_back(record.line); });
+  return lines_ = std::move(lines);
 }
 
 const RowNames::Texts& RowNames::texts(size_t column) const {
-  const auto [at, is_new] = texts_.try_emplace(column);
-  Texts& texts = at->second;
-  if (!is_new) return texts;
-  visit_all_rows(*table_, [&](const CsvRow& record) { texts.of_row.emplace_back(record.fields[column]); });
+  if (const auto known = texts_.find(column); known != texts_.end()) return known->second;
+  std::vector<std::string> of_row;
+  visit_all_rows(*table_, [&](const CsvRow& record) { of_row.emplace_back(record.fields[column]); });
+  Texts& texts = texts_[column];
+  texts.of_row = std::move(of_row);
   constexpr int64_t kSeveral = -1;
   for (size_t row = 0; row < texts.of_row.size(); ++row) {
     const std::string& text = texts.of_row[row];
@@ -139,7 +149,10 @@ std::string RowNames::place(int64_t row) const {
   return fmt::format("{}:{}", files_[file_of(*table_, row)], lines()[static_cast<size_t>(row)]);
 }
 
-std::optional<int64_t> RowNames::find_place(std::string_view file, std::string_view line) const {
+std::optional<int64_t> RowNames::row_at(std::string_view place) const {
+  const size_t colon = place.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::string_view file = place.substr(0, colon), line = place.substr(colon + 1);
   const auto found = std::ranges::find(files_, file);
   int64_t number = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);

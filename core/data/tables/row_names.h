@@ -44,7 +44,12 @@ class RowNames {
   const Texts& texts(size_t column) const;
   std::optional<size_t> column_named(std::string_view name) const;
   std::string place(int64_t row) const;
-  std::optional<int64_t> find_place(std::string_view file, std::string_view line) const;
+  struct ColumnText {
+    size_t column;
+    std::string_view text;
+  };
+  std::optional<ColumnText> split(std::string_view name) const;  ///< at the first sign after a column's name
+  std::optional<int64_t> row_at(std::string_view place) const;
   std::optional<int64_t> find_text(size_t column, std::string_view text) const;
 
   std::shared_ptr<const Table> table_;

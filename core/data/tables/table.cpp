@@ -68,6 +68,8 @@ class TableMaker {
       const PartMemory memory{.numbers = numbers_at(part.first), .codes = codes_at(part.first)};
       part.found = PartParser(part.text, table_.files[part.file], table_.columns, request_, memory).parse();
     });
+    used_.resize(parts_.size());
+    in_parallel(parts_.size(), threads_, [&](size_t p) { find_used(p); });
     number_words();
     in_parallel(parts_.size(), threads_, [&](size_t p) { renumber(p); });
     close_gaps();
@@ -82,13 +84,25 @@ class TableMaker {
     table_.codes.resize(static_cast<size_t>(rows) * row_codes_);
   }
 
-  void renumber(size_t p) {
-    const Part& part = parts_[p];
+  /// Calls visit(column of codes, code) for each code of a part's rows that is there.
+  template <class Visit>
+  void for_each_code(const Part& part, const Visit& visit) {
     int32_t* code = codes_at(part.first);
     for (int64_t row = 0; row < part.found.rows; ++row) {
       for (size_t c = 0; c < row_codes_; ++c, ++code)
-        if (*code != Table::kNoCode) *code = places_[p][c][static_cast<size_t>(*code)];
+        if (*code != Table::kNoCode) visit(c, *code);
     }
+  }
+
+  /// A row that was left out, since it has no target, may have texts that no other has.
+  void find_used(size_t p) {
+    for (const ColumnWords& words : parts_[p].found.words) used_[p].emplace_back(words.numbers().size());
+    for_each_code(parts_[p], [&](size_t c, int32_t code) { used_[p][c][static_cast<size_t>(code)] = 1; });
+  }
+
+  void renumber(size_t p) {
+    for_each_code(parts_[p],
+                  [&](size_t c, int32_t& code) { code = places_[p][c][static_cast<size_t>(code)]; });
   }
 
   /// Lines that are blank, within a quoted field or without a target are no rows.
@@ -111,14 +125,14 @@ class TableMaker {
   }
 
   /// Weights keep the texts of categories as JSON.
-  [[noreturn]] void refuse_bytes(size_t place, std::string_view word) const {
+  [[noreturn]] void refuse_bytes(size_t place, std::string_view word, const Part& part) const {
     const auto column = std::ranges::find_if(table_.columns.all, [&](const TableColumns::Column& each) {
       return each.use == TableColumns::Use::code && each.place == place;
     });
     throw Error(ExitCode::data,
                 fmt::format("{}: column '{}': '{:.40}' is not UTF-8; convert the file: iconv "
                             "-f latin1 -t utf-8",
-                            one_line(table_.files.front()), one_line(column->name), one_line(word)));
+                            one_line(table_.files[part.file]), one_line(column->name), one_line(word)));
   }
 
   void number_words() {
@@ -126,19 +140,25 @@ class TableMaker {
     places_.assign(parts_.size(), std::vector<std::vector<int32_t>>(row_codes_));
     in_parallel(row_codes_, threads_, [&](size_t c) {
       std::map<std::string_view, int32_t> all;
-      for (const Part& part : parts_) {
-        for (const auto& [word, number] : part.found.words[c].numbers()) all.emplace(word, 0);
+      for (size_t p = 0; p < parts_.size(); ++p) {
+        for (const auto& [word, number] : parts_[p].found.words[c].numbers()) {
+          if (used_[p][c][static_cast<size_t>(number)] == 0) continue;
+          if (!is_utf8(word)) refuse_bytes(c, word, parts_[p]);
+          all.emplace(word, 0);
+        }
       }
       int32_t place = 0;
       for (auto& [word, number] : all) {
-        if (!is_utf8(word)) refuse_bytes(c, word);
         number = place++;
         table_.words[c].emplace_back(word);
       }
       for (size_t p = 0; p < parts_.size(); ++p) {
         const auto& numbers = parts_[p].found.words[c].numbers();
         places_[p][c].resize(numbers.size());
-        for (const auto& [word, number] : numbers) places_[p][c][static_cast<size_t>(number)] = all.at(word);
+        for (const auto& [word, number] : numbers) {
+          const auto found = all.find(word);
+          if (found != all.end()) places_[p][c][static_cast<size_t>(number)] = found->second;
+        }
       }
     });
   }
@@ -149,6 +169,8 @@ class TableMaker {
   size_t row_numbers_, row_codes_;
   int64_t most_rows_ = 0;
   std::vector<Part> parts_;
+  std::vector<std::vector<std::vector<uint8_t>>>
+      used_;  ///< of each part, column of codes and number: a row's
   std::vector<std::vector<std::vector<int32_t>>> places_;  ///< of each part, column of codes and number
 };
 

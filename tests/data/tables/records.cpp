@@ -2,12 +2,15 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/data/tables/part_parser.h"
+#include "core/data/tables/preparation.h"
 #include "core/data/tables/table.h"
 #include "tests/catch.h"
 
@@ -111,6 +114,65 @@ TEST_CASE("a table: a wrong record is named alike with and without quotes") {
   }
   CHECK(error("x,kind,note,z,y\n1,b,,2,3\n1,b\rc,,2,3\n").starts_with("t.csv:3: "));
   CHECK(error("x,kind,note,z,y\n1,b,,2,3\n1,b\"c,,2,3\n").starts_with("t.csv:3: "));
+}
+
+TEST_CASE("a table: rows beyond those that were counted are refused, not written") {
+  const TableRequest request = request_of_y(TargetUse::numbers);
+  const std::string header = "x,kind,note,z,y\n";
+  const TableColumns columns = find_table_columns(header + "1,b,,2,3\n", "t.csv", request);
+  for (const char* row : {"1,b,,2,3\n", "1,\"b\",,2,3\n"}) {
+    std::vector<float> numbers(3 * columns.row_numbers(), 7);
+    std::vector<int32_t> codes(3 * columns.row_codes(), 7);
+    const std::string text = std::string(row) + row + row;
+    const TablePart part{.text = text, .line = 2, .records = 2};
+    const PartMemory memory{.numbers = numbers.data(), .codes = codes.data()};
+    CHECK_THROWS_WITH(PartParser(part, "t.csv", columns, request, memory).parse(),
+                      "t.csv:4: the file changed while it was read");
+    CHECK(numbers[2 * columns.row_numbers() - 1] == 3);
+    CHECK(numbers[2 * columns.row_numbers()] == 7);
+    CHECK(codes.back() == 7);
+  }
+}
+
+TEST_CASE("a table: texts of rows that are left out are none of its texts") {
+  const std::string first = "x,kind,note,z,y\n1,b,,2,3\n1,\xE4,,2,\n", second = "x,kind,note,z,y\n1,a,,2,3\n";
+  const TableRequest request = request_of_y(TargetUse::numbers);
+  for (const int64_t threads : {1, 2}) {
+    const auto table = parse_table({{first, "a.csv"}, {second, "b.csv"}}, request, threads);
+    CHECK(table->words == std::vector<std::vector<std::string>>{{"a", "b"}});
+    CHECK(table->codes == LargeVector<int32_t>{1, 0});
+  }
+  const std::string latin = "x,kind,note,z,y\n1,\xE4,,2,3\n";
+  CHECK_THROWS_WITH(parse_table({{first, "a.csv"}, {latin, "b.csv"}}, request, 1),
+                    Catch::Matchers::StartsWith("b.csv: column 'kind'"));
+}
+
+TEST_CASE("a table of a trained network: another target or group that it reads is refused") {
+  const std::string text = "x,kind,note,z,y\n1,b,,2,3\n4,a,,5,6\n";
+  TableRequest request = request_of_y(TargetUse::numbers);
+  const auto table = parse_table({{text, "t.csv"}}, request, 1);
+  const std::vector<int64_t> rows = {0, 1};
+  request.trained = std::make_shared<const TablePreparation>(prepare_table(*table, rows, request, 1));
+  CHECK(parse_table({{text, "t.csv"}}, request, 1)->numbers == table->numbers);
+  const auto error = [&](const TableRequest& changed) -> std::string {
+    try {
+      parse_table({{text, "t.csv"}}, changed, 1);
+    } catch (const Error& refusal) {
+      CHECK(refusal.code() == ExitCode::recipe);
+      return refusal.what();
+    }
+    return "no error";
+  };
+  TableRequest changed = request;
+  changed.keys.target = {"x"};
+  CHECK_THAT(error(changed), Catch::Matchers::ContainsSubstring("was trained to read the column 'x'"));
+  changed.keys.target = {"y", "note"};
+  CHECK_THAT(error(changed), Catch::Matchers::ContainsSubstring("was trained with 1 target, got 2"));
+  for (const char* group : {"z", "kind"}) {
+    changed = request;
+    changed.split_by = group;
+    CHECK_THAT(error(changed), Catch::Matchers::ContainsSubstring("was trained to read the column"));
+  }
 }
 
 }  // namespace

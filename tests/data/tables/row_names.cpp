@@ -27,7 +27,7 @@ TEST_CASE("a row's name is its file and line, or its text in a column if no othe
   CHECK(names.name(0, "id") == "id=7");
   CHECK(names.name(1, "id") == "id=8");  // the other 8 has no target
   CHECK(names.name(3, "id") == "t.csv:8");
-  CHECK(names.name(0, "x") == "x=two\nlines");
+  CHECK(names.name(0, "x") == "t.csv:2");  // a list has a line for each name
   CHECK(names.name(2, "y=1") == "y=1=4");
   for (int64_t row = 0; row < 4; ++row) {
     for (const char* column : {"", "id", "x", "y=1"}) CHECK(names.find(names.name(row, column)) == row);
@@ -41,6 +41,16 @@ TEST_CASE("a row's name is its file and line, or its text in a column if no othe
   CHECK_THROWS_WITH(names.name(0, "idd"), ContainsSubstring("--id: there is no column 'idd' in"));
   CHECK(names.expected() ==
         "t.csv:LINE, the line on which a row begins, or COLUMN=TEXT, its text in a column");
+}
+
+TEST_CASE("names of rows: a text is none if it would be read as that of another column, or as a line") {
+  const TableFile file("p,p=1,t.csv:3=q,y\n1=x,x,2,1\nb,c,3,2\n");
+  const RowNames names(file.read(request_for({"y"}, TargetUse::numbers)));
+  CHECK(names.name(0, "p") == "p=1=x");
+  CHECK(names.name(0, "p=1") == "t.csv:2");
+  for (int64_t row = 0; row < 2; ++row) {
+    for (const char* column : {"p", "p=1", "t.csv:3=q"}) CHECK(names.find(names.name(row, column)) == row);
+  }
 }
 
 TEST_CASE("names of rows: a text that several rows have names none of them") {

@@ -18,6 +18,7 @@
 #include "core/data/tables/window.h"
 #include "core/graph/names.h"
 #include "tests/catch.h"
+#include "tests/data/tables/read_sample.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -63,42 +64,6 @@ struct SeriesData {
   DataSection section;
   mutable SourceRequest request{.wants_numbers = true, .network_kind = InputKind::series};
 };
-
-/// What batches have of a sample.
-struct ReadSample {
-  std::vector<float> numbers, targets;
-  std::vector<int32_t> categories;
-};
-
-ReadSample read_sample(const TableSource& source, int64_t sample) {
-  const DataSection section;
-  const BatchInputs inputs = {
-      {.name = input_name::kFeatures, .dtype = DType::f32, .row = source.sample_shape()},
-      {.name = input_name::kCategories,
-       .dtype = DType::i32,
-       .row = {static_cast<int64_t>(source.how().categories.size())}},
-      {.name = input_name::kTargets,
-       .dtype = DType::f32,
-       .row = {static_cast<int64_t>(source.how().targets.size())}}};
-  const auto reader = source.rows({.section = section,
-                                   .split = Split::val,
-                                   .network_shape = source.sample_shape(),
-                                   .network_origin = {},
-                                   .inputs = inputs});
-  std::vector<std::byte> memory(static_cast<size_t>(batch_bytes(inputs, 1)));
-  const Batch batch(memory.data(), inputs, 1);
-  const auto own = reader->make_memory();
-  reader->read({.sample = sample}, batch, 0, *own);
-  const auto values = [&]<class T>(size_t input, std::vector<T>& into) {
-    const T* const first = batch.row<T>(input, 0);
-    into.assign(first, first + numel(inputs[input].row));
-  };
-  ReadSample found;
-  values(0, found.numbers);
-  values(1, found.categories);
-  values(2, found.targets);
-  return found;
-}
 
 TEST_CASE("times: dates of ISO 8601 in UTC, and nothing else") {
   const auto seconds = [](std::string_view text) { return parse_date(text).value_or(NAN); };

@@ -18,6 +18,7 @@
 #include "core/data/tables/table_text.h"
 #include "core/graph/names.h"
 #include "tests/catch.h"
+#include "tests/data/tables/read_sample.h"
 #include "tests/data/tables/table_file.h"
 #include "tests/storage/scratch_directory.h"
 
@@ -206,36 +207,15 @@ TEST_CASE("a preparation comes back from its JSON; another text is none") {
   for (const char* text : {"", "{}", "[]", "null", R"({"numbers": []})"}) CHECK(!parse_preparation(text));
 }
 
-/// Rows as batches have them.
-struct ReadRows {
-  std::vector<float> numbers;
-  std::vector<int32_t> categories;
-};
-
-ReadRows read_rows(const TableSource& source) {
-  const DataSection section;
-  const BatchInputs inputs = {
-      {.name = input_name::kFeatures, .dtype = DType::f32, .row = source.sample_shape()},
-      {.name = input_name::kCategories,
-       .dtype = DType::i32,
-       .row = {static_cast<int64_t>(source.how().categories.size())}}};
-  const auto reader = source.rows({.section = section,
-                                   .split = Split::val,
-                                   .network_shape = source.sample_shape(),
-                                   .network_origin = {},
-                                   .inputs = inputs});
-  std::vector<std::byte> memory(static_cast<size_t>(batch_bytes(inputs, 1)));
-  const Batch batch(memory.data(), inputs, 1);
-  const auto own = reader->make_memory();
-  ReadRows found;
+/// Rows as batches have them, one after another.
+ReadSample read_rows(const TableSource& source) {
+  ReadSample all;
   for (int64_t i = 0; i < source.size(); ++i) {
-    reader->read({.sample = i}, batch, 0, *own);
-    const float* numbers = batch.row<float>(0, 0);
-    const int32_t* categories = batch.row<int32_t>(1, 0);
-    found.numbers.insert(found.numbers.end(), numbers, numbers + inputs[0].row[0]);
-    found.categories.insert(found.categories.end(), categories, categories + inputs[1].row[0]);
+    const ReadSample row = read_sample(source, i);
+    all.numbers.insert(all.numbers.end(), row.numbers.begin(), row.numbers.end());
+    all.categories.insert(all.categories.end(), row.categories.begin(), row.categories.end());
   }
-  return found;
+  return all;
 }
 
 TEST_CASE("prepared rows are scikit-learn's, for each way to fill, scale and clip") {
@@ -253,9 +233,9 @@ TEST_CASE("prepared rows are scikit-learn's, for each way to fill, scale and cli
     request.trained = std::make_shared<const TablePreparation>(prepare_table(*train, rows, request, 2));
     const auto val = read_table({folder + "val.csv"}, request, 1);
     CHECK(request.trained->category_rows() == expected["category_rows"].number());
-    ReadRows found = read_rows(*table_source(train, request.trained, {.rows = rows}));
+    ReadSample found = read_rows(*table_source(train, request.trained, {.rows = rows}));
     rows.resize(static_cast<size_t>(val->rows));
-    const ReadRows of_val = read_rows(*table_source(val, request.trained, {.rows = rows}));
+    const ReadSample of_val = read_rows(*table_source(val, request.trained, {.rows = rows}));
     found.numbers.insert(found.numbers.end(), of_val.numbers.begin(), of_val.numbers.end());
     found.categories.insert(found.categories.end(), of_val.categories.begin(), of_val.categories.end());
     size_t i = 0;
@@ -325,7 +305,7 @@ TEST_CASE("with a part of the training rows for validation, statistics and categ
     CHECK(train->preparation() == expected);
     CHECK(val->preparation() == expected);
     // Each row has a text of its own, so validation's are unknown to training.
-    const ReadRows of_val = read_rows(dynamic_cast<const TableSource&>(*val));
+    const ReadSample of_val = read_rows(dynamic_cast<const TableSource&>(*val));
     CHECK(std::ranges::all_of(of_val.categories, [](int32_t code) { return code == 0; }));
   }
 }
