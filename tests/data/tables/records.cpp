@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -172,6 +176,38 @@ TEST_CASE("a table of a trained network: another target or group that it reads i
     changed = request;
     changed.split_by = group;
     CHECK_THAT(error(changed), Catch::Matchers::ContainsSubstring("was trained to read the column"));
+  }
+}
+
+TEST_CASE("a table: statistics and categories of more rows than one part, block and cache hold") {
+  constexpr int64_t kRows = 50001, kWords = 5003;
+  std::string text = "x,kind,note,z,y\n";
+  const auto word = [](int64_t row) { return fmt::format("word {} of many", row * 7 % kWords); };
+  double sum = 0, squares = 0;
+  for (int64_t row = 0; row < kRows; ++row) {
+    text += fmt::format("{},{},,,{}\n", row % 1000, word(row), row);
+    sum += static_cast<double>(row % 1000);
+    squares += static_cast<double>(row % 1000) * static_cast<double>(row % 1000);
+  }
+  const TableRequest request = request_of_y(TargetUse::numbers);
+  const double mean = sum / kRows;
+  for (const int64_t threads : {1, 3}) {
+    const auto table = parse_table({{text, "t.csv"}}, request, threads);
+    REQUIRE(table->rows == kRows);
+    REQUIRE(table->words[0].size() == kWords);
+    bool are_right = true;
+    for (int64_t row = 0; row < kRows; ++row)
+      are_right = are_right && table->words[0][static_cast<size_t>(table->codes_of(row)[0])] == word(row);
+    CHECK(are_right);
+    std::vector<int64_t> rows(kRows);
+    std::iota(rows.begin(), rows.end(), 0);
+    const TablePreparation found = prepare_table(*table, rows, request, threads);
+    CHECK_THAT(found.numbers[0].shift, Catch::Matchers::WithinRel(mean, 1e-12));
+    CHECK_THAT(found.numbers[0].scale,
+               Catch::Matchers::WithinRel(std::sqrt(squares / kRows - mean * mean), 1e-9));
+    CHECK_THAT(found.targets[0].mean, Catch::Matchers::WithinRel((kRows - 1) / 2.0, 1e-12));
+    CHECK(found.categories[0].texts.size() == kWords);
+    CHECK(to_json(found) == to_json(prepare_table(*table, rows, request, 4)));
   }
 }
 
