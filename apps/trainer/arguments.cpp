@@ -146,11 +146,29 @@ void add_comparison_options(CLI::App& plan, Arguments& arguments) {
       ->type_name("NAME=PRICE,...");
   plan.add_option(
           "--measured", arguments.measured,
-          "of --devices: the directory of a run that has measured cpu, whose speed is not predicted, or "
-          "another NAME (may be repeated)")
+          "the directory of a run. Of --devices: it has measured cpu, whose speed is not predicted, or "
+          "another NAME (may be repeated). Of --ranks: one with --profile")
       ->allow_extra_args(false)
-      ->needs(devices)
       ->type_name("[NAME=]RUN");
+}
+
+/// Of `trainer plan`: numbers of ranks beside each other.
+void add_scaling_options(CLI::App& plan, Arguments& arguments) {
+  CLI::Option* ranks = plan.add_option("--ranks", arguments.ranks,
+                                       "predict the step on these numbers of ranks, with commas between");
+  CLI::Option* machine =
+      plan.add_option("--machine", arguments.machine,
+                      "of --ranks: nodes, devices and links, as a name in configs/machines/ or a .json file");
+  ranks->type_name("N,...")->needs(machine)->excludes("--dump")->excludes("--devices");
+  machine->type_name("NAME|FILE")->needs(ranks);
+  plan.add_flag("--weak", arguments.weak, "of --ranks: the global batch grows with the ranks")->needs(ranks);
+  plan.add_flag("--splits", arguments.splits,
+                "of --ranks: all ways to divide them that fit into memory, the fastest first")
+      ->needs(ranks);
+  CLI::Option* speed = plan.add_option(
+      "--speed", arguments.speed,
+      "of --ranks: samples that one device trains in a second, where neither its rates nor a run tell");
+  make_number(*speed->type_name("SAMPLES/S")->needs(ranks), 1e-6, 1e12);
 }
 
 void add_time_command(CLI::App& app, Arguments& arguments) {
@@ -332,6 +350,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
                    "operation's implementation and layouts)")
       ->type_name("program|program:after=PASS|plan");
   add_comparison_options(*plan, arguments);
+  add_scaling_options(*plan, arguments);
   CLI::Option* rate = plan->add_option(
       "--decode-rate", arguments.decode_rate,
       "samples that one core decodes and augments in a second, as `data stats --time` measures: "
@@ -367,6 +386,12 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
           "also measure how fast this folder or file is read, and its images decoded (takes seconds)")
       ->excludes(describe)
       ->type_name("PATH");
+  doctor
+      ->add_option("--links", arguments.links,
+                   "among ranks that a launcher has started: measure their links, and write a machine for "
+                   "`plan --machine` to this file (takes seconds)")
+      ->excludes(describe)
+      ->type_name("FILE");
 
   CLI::App* data = app.add_subcommand("data", "check, pack or tokenize a recipe's samples");
   add_data_commands(*data, arguments);

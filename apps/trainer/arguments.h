@@ -153,12 +153,18 @@ struct Arguments {
   std::string devices;                ///< plan: those to compare, "a100,cpu"; empty: the recipe's device
   std::vector<std::string> prices;    ///< plan: "h100=2.5", perhaps several with commas between
   std::vector<std::string> measured;  ///< plan: "runs/x" or "h100=runs/x"
+  std::string ranks;                  ///< plan: numbers of ranks, "8,64"; empty: only the recipe's
+  std::string machine;                ///< plan: of these ranks, a name or a file
+  bool weak = false;                  ///< plan: the global batch grows with them
+  bool splits = false;                ///< plan: all divisions of each number
+  double speed = 0;                   ///< plan: samples that one device trains in a second; 0: not given
   double decode_rate = 0;             ///< plan: samples that a core makes in a second; 0: not known
   bool time = false;                  ///< data stats: measure that number
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;    ///< plan, time, eval, data stats, data check, inspect, runs, runs compare, doctor
   bool strict = false;  ///< doctor
+  std::string links;    ///< doctor: the machine's file to write; empty: none
   /// The file to write: data pack: the record or shard, or a folder for several; data check: what to exclude,
   /// empty for none; data tokenize: the shard, or a folder for several; doctor: the description of the GPU;
   /// predict: the lines, empty for the standard output; init: the recipe, empty for the path's name in the

@@ -151,7 +151,8 @@ DeviceRow plan_device(const Arguments& arguments, const std::string& name, const
     row.measured_in = found->second;
     row.samples_per_second = measured_speed(*recipe, row);
   } else if (const std::optional<StepCost> step = step_cost(planner, job)) {
-    row.samples_per_second = static_cast<double>(row.global_batch) / step->total.seconds();
+    row.samples_per_second = static_cast<double>(row.global_batch) / step->seconds();
+    row.machine = step->machine;
   }
   return row;
 }

@@ -28,9 +28,10 @@ struct DeviceRow {
   int64_t global_batch = 0;
   std::optional<double> samples_per_second;  ///< of all devices
   bool holds_samples = false;                ///< it makes its batches itself (data.cache=device)
-  std::string measured_in;                   ///< the run that says so; empty: predicted
-  int64_t steps = 0;                         ///< of the run; 0: not known
-  std::optional<double> watts, price;        ///< of one device: its power limit; for an hour
+  std::string machine;                 ///< on which several devices' sums were predicted; empty: left out
+  std::string measured_in;             ///< the run that says so; empty: predicted
+  int64_t steps = 0;                   ///< of the run; 0: not known
+  std::optional<double> watts, price;  ///< of one device: its power limit; for an hour
 
   bool fits() const { return bytes <= available; }
   std::optional<double> step_seconds() const;

@@ -87,8 +87,10 @@ std::string length_text(const DeviceRow& row) {
   return fmt::format(
       "Hours are those of {} training steps{}; evaluations, saves and waiting for data come on top.\n",
       row.steps,
-      row.devices > 1 ? fmt::format(" on {} devices, without the time of sums between them", row.devices)
-                      : "");
+      row.devices == 1 ? ""
+      : row.machine.empty()
+          ? fmt::format(" on {} devices, without the time of sums between them", row.devices)
+          : fmt::format(" on {} devices, with the time of sums between them", row.devices));
 }
 
 std::string notes(const std::vector<DeviceRow>& rows, const Arguments& arguments) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/doctor_links.h"
 #include "apps/trainer/doctor_ranks.h"
 #include "apps/trainer/doctor_reading.h"
 #include "apps/trainer/standard_streams.h"
@@ -233,6 +234,10 @@ void write_description(const Json& cuda, const std::string& file) {
 }  // namespace
 
 int doctor_command(const Arguments& arguments) {
+  if (!arguments.links.empty()) {
+    write_links(arguments.links);
+    return 0;
+  }
   const Json cuda = inspect_cuda();
   if (!arguments.out.empty()) {
     write_description(cuda, arguments.out);

@@ -20,7 +20,7 @@ std::optional<double> loaded_per_second(const Planner& planner, const Job& job) 
   // Ranks that compute a sample together make it each.
   return static_cast<double>(job.spec.batch().global_batch * job.spec.mesh().tensor *
                              job.spec.mesh().stages) /
-         step->total.seconds();
+         step->seconds();
 }
 
 /// Threads that make samples if the run is started here.

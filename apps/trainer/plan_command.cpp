@@ -8,6 +8,7 @@
 #include "apps/trainer/devices.h"
 #include "apps/trainer/loading_report.h"
 #include "apps/trainer/plan_report.h"
+#include "apps/trainer/scaling_table.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/recipe/memory_fit.h"
 #include "core/run/int8_weights.h"
@@ -57,6 +58,12 @@ int plan_command(const Arguments& arguments) {
     print_device_table(arguments);
     return 0;
   }
+  if (!arguments.ranks.empty() && !arguments.dump_config) {
+    print_scaling_table(arguments);
+    return 0;
+  }
+  if (!arguments.measured.empty() && arguments.ranks.empty() && arguments.devices.empty())
+    throw Error(ExitCode::usage, "--measured needs --devices or --ranks");
   const std::shared_ptr<const Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (arguments.dump_config) {
     print_to_output(recipe->to_yaml(true));

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "apps/trainer/device_models.h"
+#include "apps/trainer/machine_models.h"
 #include "apps/trainer/tensor_cores.h"
 #include "core/base/units.h"
 #include "core/graph/names.h"
@@ -16,8 +17,31 @@
 namespace trainer {
 namespace {
 
-double samples_per_second(const Job& job, const Cost& step) {
+double samples_per_second(const Job& job, const StepCost& step) {
   return static_cast<double>(job.spec.batch().global_batch) / step.seconds();
+}
+
+/// Adds the communication between ranks, if a machine with such devices is described.
+void add_peers(const Planner& planner, const Job& job, const DeviceRates& rates, StepCost& step) {
+  if (job.spec.ranks() == 1 || job.use.purpose != Purpose::train) return;
+  const std::string& model = job.spec.recipe().device.model.written;
+  const auto machine = machine_with(model == "auto" ? kDefaultModel : model);
+  if (!machine || (!machine->among && job.spec.ranks() > machine->devices_of_node)) return;
+  const JobRequest request{
+      .has_data = job.train.has_value(), .use = job.use, .balanced_weights = job.balanced_weights};
+  step.with_peers = predict_step(job, planner, request, *machine, timed_by_rates(rates)).slowest;
+  step.machine = machine->name;
+}
+
+std::string peers_text(const Job& job, const StepCost& step) {
+  if (!step.with_peers) {
+    return job.spec.ranks() == 1 ? ""
+                                 : "  without the communication of ranks: no machine with such devices is "
+                                   "described (--ranks, --machine)\n";
+  }
+  return fmt::format(
+      "  with the communication of {} ranks on an {}: {:.2f} ms, of which {:.2f} ms wait for it\n",
+      job.spec.ranks(), step.machine, 1e3 * step.seconds(), 1e3 * step.with_peers->waiting);
 }
 
 /// Of one rank; those that several compute together count in part.
@@ -33,7 +57,7 @@ std::optional<double> power_limit(const Job& job) {
   return find_device(device.model, job.spec.recipe().origin_of("device.model")).power_watts;
 }
 
-std::string energy_text(const Job& job, const Cost& step) {
+std::string energy_text(const Job& job, const StepCost& step) {
   const std::optional<double> watts = power_limit(job);
   if (!watts) return "";
   return fmt::format("  at most {:.3g} J a sample, at the power limit of {:g} W\n",
@@ -73,6 +97,7 @@ std::optional<StepCost> step_cost(const Planner& planner, const Job& job) {
   step.operations.assign(kinds.begin(), kinds.end());
   std::ranges::stable_sort(
       step.operations, [](const auto& a, const auto& b) { return a.second.seconds() > b.second.seconds(); });
+  add_peers(planner, job, *rates, step);
   return step;
 }
 
@@ -89,14 +114,14 @@ std::string time_text(const Planner& planner, const Job& job) {
       "\npredicted from the device's rates, not measured\n  {:<24} {:>8} {:>11} {:>14} {:>10} {:>7}  {}\n",
       "operation", "kernels", "moved", "computed", "time", "share", "limit");
   for (const auto& [name, cost] : step->operations) text += row(name, cost, total);
-  text += row("one step", total, total);
+  text += row("one step", total, total) + peers_text(job, *step);
   text += fmt::format(
       "  {:.0f} samples/s; {} and {} a sample; taken to reach {:.0f} % of the memory's rate, {:.0f} % of "
       "the arithmetic's, and {:.1f} us from a kernel to the next\n",
-      samples_per_second(job, total), human_bytes(static_cast<int64_t>(total.bytes / samples_of_step(job))),
+      samples_per_second(job, *step), human_bytes(static_cast<int64_t>(total.bytes / samples_of_step(job))),
       human_flops(total.flops / samples_of_step(job)), 100 * kEfficiency.bytes, 100 * kEfficiency.flops,
       1e6 * kEfficiency.seconds_per_kernel);
-  return text + energy_text(job, total) + tensor_core_text(job);
+  return text + energy_text(job, *step) + tensor_core_text(job);
 }
 
 void add_time(const Planner& planner, const Job& job, Json& report) {
@@ -104,12 +129,17 @@ void add_time(const Planner& planner, const Job& job, Json& report) {
   if (!step) return;
   Json& predicted = report["predicted"];
   predicted = to_json(step->total);
-  predicted["samples_per_second"] = samples_per_second(job, step->total);
+  predicted["samples_per_second"] = samples_per_second(job, *step);
+  if (step->with_peers) {
+    predicted["machine"] = step->machine;
+    predicted["seconds_with_peers"] = step->seconds();
+    predicted["exposed_seconds"] = step->with_peers->waiting;
+  }
   predicted["share_of_memory_rate"] = kEfficiency.bytes;
   predicted["share_of_arithmetic_rate"] = kEfficiency.flops;
   if (const std::optional<double> watts = power_limit(job)) {
     predicted["power_limit_watts"] = *watts;
-    predicted["most_joules_per_sample"] = *watts * step->total.seconds() / samples_of_step(job);
+    predicted["most_joules_per_sample"] = *watts * step->seconds() / samples_of_step(job);
   }
   predicted["seconds_per_kernel"] = kEfficiency.seconds_per_kernel;
   for (const auto& [name, cost] : step->operations) predicted["operations"][name] = to_json(cost);

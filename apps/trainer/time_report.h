@@ -8,7 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/engine/predicted_time.h"
-#include "core/recipe/job.h"
+#include "core/recipe/step_prediction.h"
 
 namespace trainer {
 
@@ -16,6 +16,11 @@ namespace trainer {
 struct StepCost {
   Cost total;
   std::vector<std::pair<std::string, Cost>> operations;  ///< by kind, the longest first
+  /// Of several ranks: the step with its communication, on the machine of this name in configs/machines/ that
+  /// has such devices.
+  std::optional<StageTime> with_peers = {};
+  std::string machine = {};
+  double seconds() const { return with_peers ? with_peers->seconds : total.seconds(); }
 };
 
 /// Nothing if the planner has no rates for the device.

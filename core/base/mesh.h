@@ -56,15 +56,13 @@ struct Mesh {
                                     : replicas;
   }
   /// The position of a rank among those that it communicates with.
-  constexpr int64_t coordinate(Axis axis, int64_t rank) const { return rank / step(axis) % size(axis); }
+  constexpr int64_t coordinate(Axis axis, int64_t rank) const { return rank / stride(axis) % size(axis); }
   /// The rank at that position among those that `rank` communicates with.
   constexpr int64_t peer(Axis axis, int64_t rank, int64_t position) const {
-    return rank + (position - coordinate(axis, rank)) * step(axis);
+    return rank + (position - coordinate(axis, rank)) * stride(axis);
   }
-
- private:
   /// From a rank to the next one along the axis.
-  constexpr int64_t step(Axis axis) const {
+  constexpr int64_t stride(Axis axis) const {
     return axis == Axis::tensor     ? 1
            : axis == Axis::replicas ? tensor * shards
            : axis == Axis::pipeline ? ranks_of_stage()

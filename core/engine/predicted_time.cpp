@@ -26,6 +26,13 @@ double flops_rate(const PlannedNode& planned, DType factors, const DeviceRates& 
 
 }  // namespace
 
+NodeWork work_of(const Plan& plan, const PlannedNode& planned) {
+  const Node& node = planned.node;
+  return {.bytes = stored_bytes(plan, node.inputs) + stored_bytes(plan, node.outputs) +
+                   static_cast<double>(planned.choice.again_bytes),
+          .flops = node.op->flops(specs_of(plan.tensors, node.inputs), specs_of(plan.tensors, node.outputs))};
+}
+
 void Cost::add(const Cost& other, double times) {
   kernels += std::llround(static_cast<double>(other.kernels) * times);
   bytes += other.bytes * times;
@@ -50,13 +57,8 @@ double arithmetic_seconds(const Plan& plan, const PlannedNode& planned, const De
 
 Cost cost_of(const Plan& plan, const PlannedNode& planned, const DeviceRates& rates) {
   if (!planned.runs || planned.choice.kernels == 0) return {};
-  const Node& node = planned.node;
-  const std::vector<TensorSpec> inputs = specs_of(plan.tensors, node.inputs),
-                                outputs = specs_of(plan.tensors, node.outputs);
-  Cost cost{.kernels = planned.choice.kernels,
-            .bytes = stored_bytes(plan, node.inputs) + stored_bytes(plan, node.outputs) +
-                     static_cast<double>(planned.choice.again_bytes),
-            .flops = node.op->flops(inputs, outputs)};
+  const NodeWork work = work_of(plan, planned);
+  Cost cost{.kernels = planned.choice.kernels, .bytes = work.bytes, .flops = work.flops};
   const double moving = cost.bytes / (rates.bytes * kEfficiency.bytes),
                computing = arithmetic_seconds(plan, planned, rates) / kEfficiency.flops;
   (moving >= computing ? cost.moving : cost.computing) = std::max(moving, computing);

@@ -17,6 +17,13 @@ struct Efficiency {
 };
 constexpr Efficiency kEfficiency;
 
+/// What one run of a node takes on any device: bytes stored of its tensors, each read or written once, with
+/// its Choice's additional ones, and FLOPs.
+struct NodeWork {
+  double bytes = 0, flops = 0;
+};
+NodeWork work_of(const Plan& plan, const PlannedNode& planned);
+
 /// The cost of one or several runs of a node. If a node runs on tensor cores, so do all of its FLOPs.
 struct Cost {
   int64_t kernels = 0;
@@ -29,9 +36,8 @@ struct Cost {
   void add(const Cost& other, double times = 1);
 };
 
-/// The cost of a node on this rank. Its bytes are those stored of its tensors, each read or written once, and
-/// its Choice's additional ones. Its time is the longer of memory's and arithmetic's, plus that of starting
-/// its kernels.
+/// The cost of a node on this rank. Its time is the longer of memory's and arithmetic's, plus that of
+/// starting its kernels.
 Cost cost_of(const Plan& plan, const PlannedNode& planned, const DeviceRates& rates);
 
 /// Seconds that a node's arithmetic takes at the device's full rate for its type.

@@ -7,9 +7,8 @@
 
 namespace trainer {
 
-int64_t runs_of(const Plan& plan, const std::string& entry, int64_t micro_batches) {
-  const int64_t others = plan.has_entry(entry_name::kAccumulateLast) ? 2 : 1;
-  if (entry == entry_name::kAccumulateNext) return micro_batches - others;
+int64_t runs_of(std::string_view entry, int64_t micro_batches, bool has_last) {
+  if (entry == entry_name::kAccumulateNext) return micro_batches - (has_last ? 2 : 1);
   return entry == entry_name::kEvaluate || entry == entry_name::kEvaluateAverages ? 0 : 1;
 }
 

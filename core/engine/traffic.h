@@ -2,15 +2,19 @@
 #pragma once
 
 #include <map>
-#include <string>
+#include <string_view>
 
 #include "core/base/mesh.h"
 #include "core/engine/plan.h"
+#include "core/graph/names.h"
 
 namespace trainer {
 
-/// The number of times that a training step runs an entry.
-int64_t runs_of(const Plan& plan, const std::string& entry, int64_t micro_batches);
+/// The number of times that a training step runs an entry; `has_last`: whether kAccumulateLast is one.
+int64_t runs_of(std::string_view entry, int64_t micro_batches, bool has_last);
+inline int64_t runs_of(const Plan& plan, std::string_view entry, int64_t micro_batches) {
+  return runs_of(entry, micro_batches, plan.has_entry(entry_name::kAccumulateLast));
+}
 
 /// Bytes of the tensors that a rank exchanges along each axis in a training step: of sums and broadcasts each
 /// tensor, of gathers and scatters the wholes, of messages those that are sent. What travels depends on the

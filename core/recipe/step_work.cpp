@@ -2,6 +2,7 @@
 #include "core/recipe/step_work.h"
 
 #include "core/engine/predicted_time.h"
+#include "core/engine/traffic.h"
 #include "core/graph/names.h"
 #include "core/graph/operation.h"
 
@@ -19,28 +20,34 @@ double entry_flops(const Program& program, const char* name) {
   return sum;
 }
 
+/// The entries that a step runs of those that there are, and how often.
+template <class HasEntry>
+std::vector<std::pair<const char*, double>> runs_of_step(const HasEntry& has, const Job& job) {
+  if (job.use.purpose == Purpose::predict) return {{entry_name::kPredict, 1}};
+  std::vector<std::pair<const char*, double>> runs;
+  const bool has_last = has(entry_name::kAccumulateLast);
+  for (const char* name : {entry_name::kTrainStep, entry_name::kAccumulateFirst, entry_name::kAccumulateNext,
+                           entry_name::kAccumulateLast, entry_name::kUpdate}) {
+    const int64_t times = runs_of(name, job.spec.loaded_batch().micro_batches(), has_last);
+    if (times > 0 && has(name)) runs.emplace_back(name, static_cast<double>(times));
+  }
+  return runs;
+}
+
 }  // namespace
 
 std::vector<std::pair<const PlannedEntry*, double>> entries_of_step(const Job& job) {
   std::vector<std::pair<const PlannedEntry*, double>> entries;
-  const auto add = [&](const char* name, double times) {
-    if (times > 0 && job.plan.has_entry(name)) entries.emplace_back(&job.plan.entry(name), times);
-  };
-  add(entry_name::kTrainStep, 1);
-  add(entry_name::kAccumulateFirst, 1);
-  add(entry_name::kAccumulateNext, static_cast<double>(job.spec.batch().micro_batches() - 1));
-  add(entry_name::kUpdate, 1);
-  if (job.use.purpose == Purpose::predict) add(entry_name::kPredict, 1);
+  const auto has = [&](const char* name) { return job.plan.has_entry(name); };
+  for (const auto& [name, times] : runs_of_step(has, job)) entries.emplace_back(&job.plan.entry(name), times);
   return entries;
 }
 
 double step_flops(const Job& job) {
-  if (job.use.purpose == Purpose::predict) return entry_flops(job.program, entry_name::kPredict);
-  const auto more = static_cast<double>(job.spec.batch().micro_batches() - 1);
-  return entry_flops(job.program, entry_name::kTrainStep) +
-         entry_flops(job.program, entry_name::kAccumulateFirst) +
-         more * entry_flops(job.program, entry_name::kAccumulateNext) +
-         entry_flops(job.program, entry_name::kUpdate);
+  double sum = 0;
+  const auto has = [&](const char* name) { return job.program.find_entry(name) != nullptr; };
+  for (const auto& [name, times] : runs_of_step(has, job)) sum += times * entry_flops(job.program, name);
+  return sum;
 }
 
 double step_flops_of_all(const Job& job) {

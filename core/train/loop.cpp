@@ -192,8 +192,8 @@ void TrainingLoop::follow(int64_t step) {
   following_ = wanted;
   runner_.follow(wanted ? out_.trace : nullptr);
   if (wanted) {
-    executable_.observe([trace = out_.trace](const PlannedNode& node, double begin, double end) {
-      trace->add_node(node, begin, end);
+    executable_.observe([this](const PlannedNode& node, double begin, double end) {
+      out_.trace->add_node(executable_.plan(), node, begin, end);
     });
   } else {
     executable_.observe({});

@@ -22,13 +22,17 @@ namespace {
 /// More would take long to travel, and no viewer shows them.
 constexpr int64_t kMostRanks = 16;
 
-/// An operation's details in a viewer: its implementation, and its attributes by name.
-Json arguments_of(const std::string& implementation, const std::vector<Attribute>& attributes) {
+/// An operation's details in a viewer: its implementation, its work, and its attributes by name.
+Json arguments_of(const std::string& implementation, const NodeWork& work,
+                  const std::vector<Attribute>& attributes) {
   Json by_name = Json::object();
   for (const Attribute& attribute : attributes) {
     by_name[attribute.name] = std::visit([](const auto& value) { return Json(value); }, attribute.value);
   }
-  return {{"implementation", implementation}, {"attributes", std::move(by_name)}};
+  return {{"implementation", implementation},
+          {"bytes", work.bytes},
+          {"flops", work.flops},
+          {"attributes", std::move(by_name)}};
 }
 
 }  // namespace
@@ -41,9 +45,10 @@ void Trace::add_data_wait(double begin, double end) {
   events_.push_back({"wait for data", "data", Row::data, begin, end});
 }
 
-void Trace::add_node(const PlannedNode& planned, double begin, double end) {
+void Trace::add_node(const Plan& plan, const PlannedNode& planned, double begin, double end) {
   events_.push_back({label_of(planned.node), std::string(to_string(planned.node.phase)), Row::operations,
-                     begin, end, planned.choice.implementation, attributes_of(*planned.node.op)});
+                     begin, end, planned.choice.implementation, work_of(plan, planned),
+                     attributes_of(*planned.node.op)});
   if (const auto* start = dynamic_cast<const CollectiveStart*>(planned.node.op.get()))
     travelling_[start->number] = begin;
   if (const auto* done = dynamic_cast<const CollectiveDone*>(planned.node.op.get())) {
@@ -75,7 +80,8 @@ Json Trace::events_of(int64_t rank, double origin) const {
                   {"dur", (event.end - event.begin) * kMicroseconds},
                   {"pid", rank},
                   {"tid", static_cast<int>(event.row)}};
-    if (event.row == Row::operations) entry["args"] = arguments_of(event.implementation, event.attributes);
+    if (event.row == Row::operations)
+      entry["args"] = arguments_of(event.implementation, event.work, event.attributes);
     list.push_back(std::move(entry));
   }
   return list;

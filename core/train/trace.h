@@ -8,6 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/engine/executable.h"
+#include "core/engine/predicted_time.h"
 #include "core/engine/process_group.h"
 
 namespace trainer {
@@ -16,6 +17,8 @@ namespace trainer {
 /// for each rank, of 16 at most. Kept in memory until it is written.
 class Trace {
  public:
+  enum class Row { steps, data, operations, communication };
+
   /// Follows `steps` steps, from the third on: the first ones warm up. Only rank 0 has a path.
   Trace(std::filesystem::path path, int64_t steps) : path_(std::move(path)), steps_(steps) {}
 
@@ -25,18 +28,18 @@ class Trace {
   void add_step(int64_t step, double begin, double end);
   void add_data_wait(double begin, double end);
   /// The sums of the ranks get a row of their own, from their start until the wait for them ends.
-  void add_node(const PlannedNode& planned, double begin, double end);
+  void add_node(const Plan& plan, const PlannedNode& planned, double begin, double end);
 
   /// Every rank calls it between two steps. Throws Error (exit 74) if the file cannot be written.
   void write(ProcessGroup& group) const;
 
  private:
-  enum class Row { steps, data, operations, communication };
   struct Event {
     std::string name, category;
     Row row;
     double begin, end;
     std::string implementation = {};
+    NodeWork work = {};
     std::vector<Attribute> attributes = {};
   };
 

@@ -10,13 +10,19 @@
   scripts/bench/ranks.py --ddp PYTHON [--launcher PATH] [cnn | resnet18 | gpt]...  # and PyTorch's DistributedDataParallel over Gloo in the
                                                           # same way; each side's ratio, and ours to theirs
 
+  scripts/bench/ranks.py --predicted [--slow BYTES_PER_SECOND] [mlp | cnn | resnet18 | gpt]...  # the step that `plan --ranks 2` predicts from a
+                                                          # profile of one rank and `doctor --links`, beside the measured one; with slow_mpi.c
+                                                          # MPI has that rate, and a latency of 1 ms
+
 The two alternate, each turn a fresh process. A ratio above 1 means that the ranks are faster. Refuses to measure while other
 processes use the machine.
 """
 import argparse
 import json
 import os
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 
@@ -44,6 +50,8 @@ DDP = {"cnn": ("lenet", 30), "resnet18": ("resnet18", 1), SPLIT: ("gpt_char", 1)
 arguments.add_argument("networks", nargs="*", choices=[*NETWORKS, SPLIT, []], help="default: all")
 arguments.add_argument("--ddp", metavar="PYTHON", help="also measure PyTorch with this interpreter")
 arguments.add_argument("--launcher", help="the mpirun or mpiexec that starts our ranks; default: the one in PATH")
+arguments.add_argument("--predicted", action="store_true", help="compare predicted steps with measured ones")
+arguments.add_argument("--slow", type=float, metavar="BYTES/S", help="with --predicted: slow MPI down to this rate, and 1 ms")
 arguments.add_argument("--splits", nargs="*", choices=[*SPLITS, []], help="compare divisions of one network; default: all")
 arguments.add_argument("--pairs", type=int, default=7, help=f"turns of each, at least {LEAST_PAIRS}")
 arguments.add_argument("--steps", type=int, help="steps of one window; default: about a second's worth")
@@ -121,10 +129,53 @@ def compare_with_ddp(network):
           f"our ranks are {spread(speeds)} times as fast as DDP's, {len(ratios)} turns")
 
 
+def slowed(directory):
+    """The environment in which MPI is slow."""
+    if not options.slow:
+        return dict(os.environ)
+    library = os.path.join(directory, "slow_mpi.so")
+    subprocess.run(["mpicc", "-shared", "-fPIC", "-O2", "-o", library, f"{ROOT}/scripts/bench/slow_mpi.c"], check=True)
+    return {**os.environ, "LD_PRELOAD": library, "SLOW_MPI_BYTES": str(options.slow), "SLOW_MPI_SECONDS": "1e-3"}
+
+
+def predict(network, directory):
+    """Milliseconds of a step on two ranks: operations from a profile of one rank with its share of the batch, links as measured."""
+    recipe, _ = {**NETWORKS, SPLIT: GPT}[network]
+    fixed = ["--config", f"{ROOT}/configs/{recipe}.yaml", "device.type=cpu", "lr_scheduler=constant", "data={format: synthetic}", *options.set]
+    run, machine = f"{directory}/profiled", f"{directory}/machine.json"
+    subprocess.run(["mpirun", "-n", "2", options.trainer, "doctor", "--links", machine], check=True, capture_output=True, env=os.environ)
+    subprocess.run([options.trainer, *fixed, "--profile", "10", "device.threads=1", f"run.output_dir={run}", "training.max_duration=40ba",
+                    "logging.interval=1ba", "validation.interval=0ep", "checkpoint.interval=0s",
+                    f"training.global_batch_size={options.batch // 2}"], check=True, capture_output=True)
+    text = subprocess.run([options.trainer, "plan", *fixed, "--ranks", "2", "--machine", machine, "--measured", run, "--json",
+                           f"training.global_batch_size={options.batch}"], check=True, capture_output=True, text=True).stdout
+    return json.loads(text)[0]
+
+
+def compare_with_prediction(network):
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ.update(slowed(directory))
+        ratios = []
+        for number in range(1, options.pairs + 1):
+            row = predict(network, directory)
+            measured = until_clean(lambda: measure(network, TWO), options.most_foreign)
+            ms = 1e3 * row["seconds"]
+            ratios.append(ms / measured["step_ms"])
+            print(f"  {network}, turn {number}: predicted {ms:.2f} ms (computing {1e3 * row['computing_seconds']:.2f}, waiting for communication "
+                  f"{1e3 * row['exposed_seconds']:.2f}, slowest {1e3 * row['slowest_rank_seconds']:.2f}), measured "
+                  + ", ".join(f"{part[:-3]} {measured[part]:.2f}" for part in ("step_ms", *PARTS) if part in measured), flush=True)
+            shutil.rmtree(f"{directory}/profiled")
+        print(f"{network}: predicted over measured {spread(ratios)}, {len(ratios)} turns")
+
+
 def main():
     _, foreign = timed(["sleep", "1"], os.environ)
     if foreign > options.most_foreign:
         sys.exit(f"the rest of the machine uses {foreign:.2f} cores: measure when it is idle")
+    if options.predicted:
+        for network in options.networks or [*NETWORKS, SPLIT]:
+            compare_with_prediction(network)
+        return
     if options.splits is not None:
         for split in options.splits or SPLITS:
             compare(SPLIT, SPLITS[split])

@@ -17,7 +17,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PARTS = ("correct", "speed", "features", "fusion", "products", "profiles", "text", "tools", "ranks", "division", "gpus", "llama")
+PARTS = ("correct", "speed", "features", "fusion", "products", "profiles", "text", "tools", "ranks", "division", "gpus", "scaling", "splits", "llama")
 ROWS = {}
 
 

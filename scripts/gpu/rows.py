@@ -12,6 +12,7 @@ import evidence
 import rows_correct  # noqa: F401  it adds its own rows
 import rows_predicted  # noqa: F401  so do these
 import rows_products  # noqa: F401
+import rows_scaling  # noqa: F401
 import rows_several  # noqa: F401
 from evidence import Failed, ROOT, row, same_files
 from trainings import LARGE, SYNTHETIC, distance, ratio_of, speed, steps

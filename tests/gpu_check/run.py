@@ -43,7 +43,7 @@ def found(results="results"):
 
 def make_standins():
     shutil.rmtree(WORK, ignore_errors=True)
-    for folder, names in {"tools": ("nvidia-smi", "nsys", "ncu", "compute-sanitizer", "sbatch", "trtexec", "cmake"),
+    for folder, names in {"tools": ("nvidia-smi", "nsys", "ncu", "compute-sanitizer", "sbatch", "trtexec", "cmake", "mpirun"),
                           "package/bin": ("trainer", "test_cuda")}.items():
         (WORK / folder).mkdir(parents=True)
         for name in names:

@@ -76,12 +76,17 @@ def pipeline_events(ranks):
 
 
 def trainer():
+    if "--links" in WORDS:
+        return pathlib.Path(option("--links")).write_text('{"withinNode": {"bytesPerSecond": 4e11, "latencySeconds": 3e-6}}')
     if WORDS[0] == "doctor":
         pathlib.Path(option("--device-json")).write_text("{}")
         return print("device.type=cuda")
     if WORDS[0] == "export":
         return pathlib.Path(option("--out")).write_text("a model")
     check_recipe()
+    if "--ranks" in WORDS:
+        return print(json.dumps([{"ranks": int(count), "efficiency": 0.9, "samples_per_second": 2000, "data": int(count), "tensor": 1, "pipeline": 1,
+                                  "shard_parameters": "false", "shard_optimizer": False, "fits": True} for count in option("--ranks").split(",")]))
     if WORDS[0] == "plan":
         return print('{"predicted": {"samples_per_second": 2000, "operations": {"conv2d": {"seconds": 0.002}}}}')
     if WORDS[0] == "tune":
@@ -117,6 +122,8 @@ if NAME == "trainer":
     trainer()
 elif NAME == "test_cuda":
     print("All tests passed (100 assertions in 17 test cases)")
+elif NAME == "mpirun":
+    sys.exit(subprocess.run(WORDS[2:]).returncode)
 elif NAME in ("nsys", "compute-sanitizer", "ncu"):
     profiled()
 elif NAME == "nvidia-smi":

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made by CMake from configs/devices/*.json, so that the program has them wherever it lies.
 #include "apps/trainer/device_models.h"
 
 #include <fmt/format.h>
@@ -7,20 +6,11 @@
 
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <string>
 
+#include "apps/trainer/shipped_files.h"
+
 namespace trainer {
-namespace {
-
-const std::map<std::string, std::string>& shipped_devices() {
-  static const std::map<std::string, std::string> devices{
-@TRAINER_DEVICES@  };
-  return devices;
-}
-
-}  // namespace
-
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const auto& [name, json] : shipped_devices()) names.push_back(name);
@@ -32,8 +22,8 @@ DeviceDescription find_device(const FilePath& model, const Origin& origin) {
   const auto found = shipped_devices().find(name);
   if (found != shipped_devices().end()) return read_device_description(found->second, name + ".json");
   if (!name.ends_with(".json")) {
-    fail_at(origin, fmt::format("unknown GPU '{}': choose auto, {}, or a file that ends in .json",
-                                name, fmt::join(device_names(), ", ")));
+    fail_at(origin, fmt::format("unknown GPU '{}': choose auto, {}, or a file that ends in .json", name,
+                                fmt::join(device_names(), ", ")));
   }
   std::ifstream file(model.resolved);
   if (!file) fail_at(origin, fmt::format("cannot read the description {}", with_base(model)));

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace trainer {
+
+/// trainer doctor --links FILE, among the ranks that a launcher has started: measures their links, and writes
+/// a machine for `trainer plan --machine FILE`. Throws Error: exit 64 if it is alone, 69 if the ranks cannot
+/// join.
+void write_links(const std::string& file);
+
+}  // namespace trainer
