@@ -68,10 +68,8 @@ std::unique_ptr<Kernel> finish(ProcessGroup& group, const OpContext& context, co
 
 std::unique_ptr<Kernel> decay(const ProcessGroup& group, const OpContext& context, const Choice& choice,
                               const Slots& slots) {
-  const Mesh& mesh = group.mesh();
-  const auto later =
-      static_cast<double>(mesh.size(Axis::data) - 1 - mesh.coordinate(Axis::data, group.rank()));
-  const auto factor = static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
+  const auto& op = static_cast<const DecayByRank&>(context.op);
+  const auto factor = static_cast<float>(op.factor(group.mesh(), group.rank()));
   const int64_t count = stored_elements(choice.outputs[0], context.outputs[0].shape);
   return kernel([=] {
     const auto* x = at<const float>(slots.inputs[DecayByRank::kX]);

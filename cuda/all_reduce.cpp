@@ -74,10 +74,8 @@ Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
 std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                       const Slots& slots) {
   const ProcessGroup& group = require_collectives(gpu).group();
-  const Mesh& mesh = group.mesh();
-  const auto later =
-      static_cast<double>(mesh.size(Axis::data) - 1 - mesh.coordinate(Axis::data, group.rank()));
-  const auto factor = static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
+  const auto& op = static_cast<const DecayByRank&>(context.op);
+  const auto factor = static_cast<float>(op.factor(group.mesh(), group.rank()));
   return kernel(context, [factor, x = slots.inputs[DecayByRank::kX], y = slots.outputs[DecayByRank::kY],
                           count = stored_elements(choice.outputs[0], context.outputs[0].shape),
                           stream = gpu.stream.get()] {

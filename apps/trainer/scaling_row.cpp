@@ -61,16 +61,18 @@ int64_t ranks_of_data(const Recipe& recipe) {
   return asked ? asked->count.value_or(1) : 1;
 }
 
-/// The largest divisor of a rank's samples that is at most what the recipe wants.
+/// The largest divisor of a rank's samples, or else of the whole batch, that is at most what the recipe
+/// wants.
 std::optional<int64_t> micro_batch_for(const Recipe& recipe, int64_t global, const Division& division) {
-  if (global % division.data != 0) return std::nullopt;
-  const int64_t samples = global / division.data;
   const std::optional<AutoCount>& given = recipe.training.micro_batch_size;
   if (given && !given->count && division.pipeline == 1) return std::nullopt;
+  const bool is_even = global % division.data == 0;
+  if (!is_even && (!given || !given->count)) return std::nullopt;
+  const int64_t samples = global / division.data;
   int64_t wanted = given && given->count ? *given->count : samples;
   if (division.pipeline > 1) wanted = std::min(wanted, samples / (kMicroBatchesOfStage * division.pipeline));
-  wanted = std::clamp<int64_t>(wanted, 1, samples);
-  while (samples % wanted != 0) --wanted;
+  wanted = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(samples, 1));
+  while ((is_even ? samples : global) % wanted != 0) --wanted;
   return wanted;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "core/base/error.h"
@@ -28,14 +29,21 @@ BatchMaker::BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, in
 BatchMaker::BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const TrainingBatches& training)
     : BatchMaker(std::move(reader), std::move(inputs), training.micro_batch) {
   const int64_t global_batch = training.order.global_batch();
-  const int64_t ranks = training.share.ranks;
-  if (rows_ < 1 || global_batch % (rows_ * ranks) != 0) {
+  const BatchSplit split{.global_batch = global_batch, .micro_batch = rows_, .share = training.share};
+  if (rows_ < 1 || global_batch % rows_ != 0 || global_batch / rows_ < training.share.ranks) {
     throw Error(ExitCode::recipe,
-                fmt::format("training.micro_batch_size: {}must divide training.global_batch_size {}, got {}",
-                            ranks > 1 ? fmt::format("times {} ranks ", ranks) : "", global_batch, rows_));
+                fmt::format("training.micro_batch_size: must divide training.global_batch_size {}{}, got {}",
+                            global_batch,
+                            training.share.ranks > 1 ? fmt::format(" into a micro-batch for each of {} ranks",
+                                                                   training.share.ranks)
+                                                     : "",
+                            rows_));
   }
+  if (training.turn > 0 && !split.is_even())
+    throw std::logic_error("ranks that take turns need as many micro-batches each");
   training_ = training;
-  parts_ = global_batch / (rows_ * ranks);
+  parts_ = split.micro_batches();
+  first_row_ = split.first_micro_batch() * rows_;
   first_ = training.first_step * parts_;
   end_ = std::numeric_limits<int64_t>::max();
   weight_ = 1.0f / static_cast<float>(global_batch);
@@ -68,7 +76,7 @@ void BatchMaker::begin(int64_t number, Batch& batch) const {
 int64_t BatchMaker::index_in_step(int64_t row) const {
   const auto [rank, ranks] = training_->share;
   const int64_t turn = training_->turn;
-  return turn > 0 ? (row / turn * ranks + rank) * turn + row % turn : rank * parts_ * rows_ + row;
+  return turn > 0 ? (row / turn * ranks + rank) * turn + row % turn : first_row_ + row;
 }
 
 RowPlace BatchMaker::place_of(const Batch& batch, int64_t row) const {

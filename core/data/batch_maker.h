@@ -62,8 +62,9 @@ class BatchMaker {
   BatchInputs inputs_;
   OwnInputs own_;
   int64_t rows_, first_ = 0, end_ = 0;
-  float weight_ = 1;   ///< of a row that holds a sample
-  int64_t parts_ = 1;  ///< training: micro-batches of this rank in a step
+  float weight_ = 1;       ///< of a row that holds a sample
+  int64_t parts_ = 1;      ///< training: micro-batches of this rank in a step
+  int64_t first_row_ = 0;  ///< training: of this rank within the global batch
   std::optional<TrainingBatches> training_;
   EvaluationBatches evaluation_{};
 };

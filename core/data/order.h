@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/base/units.h"
 #include "core/data/sample_draw.h"
@@ -67,8 +68,8 @@ class TrainingOrder {
   ShuffleBlocks blocks_;
 };
 
-/// The process's share among those that train together. Each makes the same number of a step's micro-batches,
-/// and those evaluation batches with a number that leaves this rank as remainder.
+/// The process's share among those that train together. Each makes its part of a step's micro-batches
+/// (BatchSplit), and those evaluation batches with a number that leaves this rank as remainder.
 struct RankShare {
   int64_t rank = 0, ranks = 1;
 };
@@ -79,8 +80,27 @@ struct BatchSplit {
   int64_t micro_batch = 1;  ///< samples that a rank computes at once
   RankShare share = {};     ///< of this process
 
-  int64_t rank_batch() const { return global_batch / share.ranks; }
-  int64_t micro_batches() const { return rank_batch() / micro_batch; }  ///< of a rank in a step
+  /// A step's micro-batches go to the ranks in order; the first ranks have one more if they do not divide
+  /// evenly.
+  int64_t micro_batches_of(int64_t rank) const {
+    const int64_t all = global_batch / micro_batch;
+    return all / share.ranks + (rank < all % share.ranks ? 1 : 0);
+  }
+  int64_t micro_batches() const { return micro_batches_of(share.rank); }  ///< of this rank in a step
+  int64_t rank_batch() const { return micro_batches() * micro_batch; }
+  /// The first of this rank's.
+  int64_t first_micro_batch() const {
+    int64_t first = 0;
+    for (int64_t rank = 0; rank < share.rank; ++rank) first += micro_batches_of(rank);
+    return first;
+  }
+  /// Of each rank.
+  std::vector<int64_t> shares() const {
+    std::vector<int64_t> counts;
+    for (int64_t rank = 0; rank < share.ranks; ++rank) counts.push_back(micro_batches_of(rank));
+    return counts;
+  }
+  bool is_even() const { return global_batch / micro_batch % share.ranks == 0; }
 };
 
 /// Batches in the order of training. Each step is global_batch / micro_batch micro-batches.

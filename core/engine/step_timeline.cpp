@@ -158,9 +158,7 @@ StageStep stage_step(const Plan& plan, int64_t micro_batches) {
     for (int64_t i = 0; i < runs_of(plan, name, micro_batches); ++i)
       step.entries.push_back(&plan.entry(name));
   };
-  for (const char* name : {entry_name::kTrainStep, entry_name::kAccumulateFirst, entry_name::kAccumulateNext,
-                           entry_name::kAccumulateLast, entry_name::kUpdate})
-    add(name);
+  for (const char* name : entry_name::kOfStep) add(name);
   return step;
 }
 

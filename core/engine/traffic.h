@@ -16,6 +16,10 @@ inline int64_t runs_of(const Plan& plan, std::string_view entry, int64_t micro_b
   return runs_of(entry, micro_batches, plan.has_entry(entry_name::kAccumulateLast));
 }
 
+/// Ranks of one step may run different entries: accumulate_only or accumulate_last. Throws std::logic_error
+/// unless both exchange the same tensors, in the same layouts and order.
+void require_same_transfers(const Plan& plan);
+
 /// Bytes of the tensors that a rank exchanges along each axis in a training step: of sums and broadcasts each
 /// tensor, of gathers and scatters the wholes, of messages those that are sent. What travels depends on the
 /// library: a sum along a ring of N ranks sends 2 (N - 1) / N times as much, a gather or a scatter half of

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+
 /// Names through which layers, passes, optimisers, the data pipeline and the training loop meet in a program.
 /// N: rows of a micro-batch.
 namespace trainer {
@@ -20,7 +22,12 @@ constexpr const char* kTrainStep = "train_step";
 constexpr const char* kAccumulateFirst = "accumulate_first";
 constexpr const char* kAccumulateNext = "accumulate_next";
 constexpr const char* kAccumulateLast = "accumulate_last";  ///< only if ranks add up their gradients
+/// The whole of a rank with one micro-batch, where others have several.
+constexpr const char* kAccumulateOnly = "accumulate_only";
 constexpr const char* kUpdate = "update";
+/// All that a training step may run, in order.
+inline constexpr std::array kOfStep = {kTrainStep,      kAccumulateOnly, kAccumulateFirst,
+                                       kAccumulateNext, kAccumulateLast, kUpdate};
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kEvaluateAverages = "evaluate_averages";
 constexpr const char* kPredict = "predict";

@@ -229,10 +229,7 @@ void clear_sums(Program& program, Entry& entry, const Planner& planner) {
 
 /// Evaluation keeps low-precision copies no longer than a layer needs them.
 bool is_of_step(const Entry& entry) {
-  constexpr const char* kNames[] = {entry_name::kTrainStep, entry_name::kAccumulateFirst,
-                                    entry_name::kAccumulateNext, entry_name::kAccumulateLast,
-                                    entry_name::kUpdate};
-  return std::ranges::count(kNames, entry.name) > 0;
+  return std::ranges::count(entry_name::kOfStep, entry.name) > 0;
 }
 
 }  // namespace

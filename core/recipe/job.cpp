@@ -9,6 +9,7 @@
 
 #include "core/base/printable.h"
 #include "core/engine/input_feed.h"
+#include "core/engine/traffic.h"
 #include "core/graph/names.h"
 #include "core/host/limits.h"
 #include "core/host/process.h"
@@ -334,6 +335,7 @@ Job make_job(const RunSpec& spec, const Planner& planner, const JobRequest& requ
   job.settings.pruned = job.program.pruned;
   if (!request.plan) return job;
   job.plan = make_plan(job.program, planner, spec.rank());
+  require_same_transfers(job.plan);
   job.settings.data_workers = loading_of(job).workers;
   job.settings.cores = thread_limit(spec.ranks_on_host()).value;
   // A CPU's sensors are those of the whole host.

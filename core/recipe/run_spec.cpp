@@ -112,31 +112,50 @@ RankShare share_of(const Mesh& mesh, int64_t rank) {
   return {.rank = mesh.coordinate(Axis::data, rank), .ranks = mesh.size(Axis::data)};
 }
 
+/// What keeps ranks from having unequal numbers of micro-batches: they exchange something in each of them. ""
+/// if nothing does.
+std::string reason_for_even(const Recipe& recipe) {
+  const ParallelismSection& parallelism = recipe.parallelism;
+  if (parallelism.sync_batch_norm) return "parallelism.sync_batch_norm";
+  if (parallelism.shard_parameters.flag) return "parallelism.shard_parameters";
+  return parallelism.pipeline > 1 ? "parallelism.pipeline" : "";
+}
+
+/// Of micro-batches whose size the recipe has.
+void check_given(const Recipe& recipe, const BatchSplit& split) {
+  const int64_t ranks = split.share.ranks, all = split.global_batch / split.micro_batch;
+  const auto refuse = [&](const std::string& problem) {
+    fail_at(recipe.origin_of("training.micro_batch_size"), problem);
+  };
+  if (all < ranks) {
+    refuse(
+        fmt::format("{} ranks need a micro-batch each, but global_batch_size {} has {} of {} samples; lower "
+                    "it, or start fewer ranks",
+                    ranks, split.global_batch, all, split.micro_batch));
+  }
+  const std::string reason = reason_for_even(recipe);
+  if (split.is_even() || reason.empty()) return;
+  refuse(
+      fmt::format("{} ranks with micro-batches of {} cannot share global_batch_size {} evenly, as {} needs",
+                  ranks, split.micro_batch, split.global_batch, reason));
+}
+
 /// `has_stages`: the rank is one of parallelism.pipeline.
 BatchSplit split_of(const Recipe& recipe, RankShare share, bool has_stages) {
   const int64_t all = recipe.training.global_batch_size;
-  if (all % share.ranks != 0) {
-    fail_at(recipe.origin_of("training.global_batch_size"),
-            fmt::format("{} samples cannot be shared by {} ranks evenly; write {}", all, share.ranks,
-                        nearest_multiples(all, share.ranks)));
-  }
-  BatchSplit split{.global_batch = all, .micro_batch = all / share.ranks, .share = share};
   const std::optional<AutoCount>& given = recipe.training.micro_batch_size;
-  if (given && !given->count) {
+  BatchSplit split{.global_batch = all, .micro_batch = all / share.ranks, .share = share};
+  if (given && given->count) {
+    split.micro_batch = *given->count;
+    check_given(recipe, split);
+  } else if (all % share.ranks != 0) {
+    fail_at(recipe.origin_of("training.global_batch_size"),
+            fmt::format("{} samples cannot be shared by {} ranks evenly; write {}, or set "
+                        "training.micro_batch_size: some ranks may have a micro-batch more than others",
+                        all, share.ranks, nearest_multiples(all, share.ranks)));
+  } else if (given && has_stages) {
     const std::vector<int64_t> possible = possible_micro_batches(recipe, split.rank_batch());
-    if (has_stages && !possible.empty()) split.micro_batch = possible.front();
-  }
-  if (!given || !given->count) {
-    if (has_stages) check_micro_batches(recipe, split);
-    return split;
-  }
-  split.micro_batch = *given->count;
-  if (split.rank_batch() % split.micro_batch != 0) {
-    fail_at(
-        recipe.origin_of("training.micro_batch_size"),
-        fmt::format("{} ranks with micro-batches of {} cannot share global_batch_size {} evenly; each has {} "
-                    "samples of a step",
-                    share.ranks, split.micro_batch, all, split.rank_batch()));
+    if (!possible.empty()) split.micro_batch = possible.front();
   }
   if (has_stages) check_micro_batches(recipe, split);
   return split;
@@ -209,7 +228,8 @@ PipelineSpec RunSpec::pipeline() const {
 }
 
 std::vector<int64_t> RunSpec::possible_micro_batches() const {
-  const int64_t samples = batch_.rank_batch();
+  // Those of all ranks, if some have a micro-batch more than others.
+  const int64_t samples = batch_.is_even() ? batch_.rank_batch() : batch_.micro_batch;
   if (mesh_.stages > 1) return trainer::possible_micro_batches(*recipe_, samples);
   std::vector<int64_t> divisors;
   for (int64_t each = samples; each >= 1; --each) {

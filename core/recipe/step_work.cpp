@@ -26,8 +26,7 @@ std::vector<std::pair<const char*, double>> runs_of_step(const HasEntry& has, co
   if (job.use.purpose == Purpose::predict) return {{entry_name::kPredict, 1}};
   std::vector<std::pair<const char*, double>> runs;
   const bool has_last = has(entry_name::kAccumulateLast);
-  for (const char* name : {entry_name::kTrainStep, entry_name::kAccumulateFirst, entry_name::kAccumulateNext,
-                           entry_name::kAccumulateLast, entry_name::kUpdate}) {
+  for (const char* name : entry_name::kOfStep) {
     const int64_t times = runs_of(name, job.spec.loaded_batch().micro_batches(), has_last);
     if (times > 0 && has(name)) runs.emplace_back(name, static_cast<double>(times));
   }

@@ -2,6 +2,7 @@
 #include "core/session/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -88,6 +89,9 @@ std::string pause_text(const Job& job, const LoopState& state) {
 
 std::string split_text(const BatchSplit& batch) {
   const int64_t ranks = batch.share.ranks, micro_batches = batch.micro_batches();
+  if (!batch.is_even())
+    return fmt::format(" ({} ranks, {} x {} on them)", ranks, fmt::join(batch.shares(), ", "),
+                       batch.micro_batch);
   if (ranks == 1 && micro_batches == 1) return "";
   return fmt::format(" ({}{}{})", ranks > 1 ? fmt::format("{} ranks x ", ranks) : "",
                      micro_batches > 1 ? fmt::format("{} x ", micro_batches) : "", batch.micro_batch);

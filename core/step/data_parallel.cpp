@@ -114,8 +114,10 @@ bool is_of_all_ranks(const Node& node) {
 /// each decayed by the later ones.
 class SharedStatistics {
  public:
-  SharedStatistics(Program& program, Entry& entry, int64_t ranks, int64_t micro_batches)
-      : program_(program), entry_(entry), ranks_(ranks), micro_batches_(micro_batches) {
+  /// `shares`: the micro-batches of each rank.
+  SharedStatistics(Program& program, Entry& entry, const std::vector<int64_t>& shares)
+      : program_(program), entry_(entry), shares_(shares), after_(shares.size(), 0) {
+    for (size_t rank = shares.size() - 1; rank > 0; --rank) after_[rank - 1] = after_[rank] + shares[rank];
     found_ = statistics_of(program, entry);
     const std::map<TensorId, size_t> made = makers(entry);
     std::erase_if(found_, [&](const Statistic& each) {
@@ -127,7 +129,7 @@ class SharedStatistics {
     remove_assigns();
     for (const Statistic& each : found_) {
       build.set_origin(each.lerp.origin);
-      decayed_.push_back(build.emit<DecayByRank>({travels(each)}, decay(each)));
+      decayed_.push_back(build.emit<DecayByRank>({travels(each)}, decay(each), after_));
     }
   }
 
@@ -150,11 +152,10 @@ class SharedStatistics {
 
  private:
   static const Lerp& lerp_of(const Statistic& each) { return static_cast<const Lerp&>(*each.lerp.op); }
-  bool is_whole() const { return micro_batches_ == 1; }
-  /// The remaining share of a value after one rank's micro-batches.
-  double decay(const Statistic& each) const {
-    return std::pow(1 - lerp_of(each).share, static_cast<double>(micro_batches_));
-  }
+  /// One micro-batch of each rank: what travels are statistics of batches, not states.
+  bool is_whole() const { return std::ranges::max(shares_) == 1; }
+  /// The remaining share of a value after a micro-batch.
+  static double decay(const Statistic& each) { return 1 - lerp_of(each).share; }
   TensorId travels(const Statistic& each) const {
     return is_whole() ? each.lerp.inputs[Lerp::kFresh] : each.lerp.outputs[Lerp::kY];
   }
@@ -172,21 +173,24 @@ class SharedStatistics {
   TensorId from_batches(Builder& build, const Statistic& each, TensorId sum) const {
     const Lerp& one = lerp_of(each);
     if (one.share == 0) return build.emit<Lerp>({each.state, sum}, 0.0);
-    const double share = 1 - std::pow(1 - one.share, static_cast<double>(ranks_));
+    const double share = 1 - std::pow(decay(each), static_cast<double>(shares_.size()));
     return build.emit<Lerp>({each.state, sum}, share, one.scale * one.share / share);
   }
 
-  /// Every rank's value includes the original one, which must count only once: s = sum - kept * (d + d^2 +
-  /// ... + d^(R-1)), with d the share of it that remains after one rank's micro-batches.
+  /// Every rank's value includes the original one, which must count only once, as in the first rank's. Of the
+  /// others, what their own and all later micro-batches leave of it is taken off: s = sum - kept * (d^n1 +
+  /// ... + d^n(R-1)), with n the number of these.
   TensorId from_states(Builder& build, size_t i, TensorId kept, TensorId sum) const {
     double surplus = 0;
-    for (int64_t r = 1; r < ranks_; ++r) surplus += std::pow(decay(found_[i]), static_cast<double>(r));
+    for (size_t rank = 1; rank < shares_.size(); ++rank)
+      surplus += std::pow(decay(found_[i]), static_cast<double>(shares_[rank] + after_[rank]));
     return build.emit<Lerp>({kept, sum}, 1 + surplus, 1 / (1 + surplus));
   }
 
   Program& program_;
   Entry& entry_;
-  int64_t ranks_, micro_batches_;
+  const std::vector<int64_t>& shares_;
+  std::vector<int64_t> after_;  ///< micro-batches of later ranks
   std::vector<Statistic> found_;
   std::vector<TensorId> decayed_;
 };
@@ -200,7 +204,8 @@ void replace_output(Entry& entry, const std::map<TensorId, TensorId>& sums) {
 
 /// The whole step is one entry.
 void share_step(Program& program, Entry& entry, const Mesh& mesh, int64_t bytes) {
-  SharedStatistics statistics(program, entry, mesh.size(Axis::data), 1);
+  const std::vector<int64_t> shares(static_cast<size_t>(mesh.size(Axis::data)), 1);
+  SharedStatistics statistics(program, entry, shares);
   Members members{.late = statistics.members()};
   for (const ParameterGradient& pair : entry.gradients) members.put(program, pair.parameter, pair.gradient);
   members.late.push_back(entry.output(output_name::kLoss));
@@ -261,20 +266,30 @@ std::vector<TensorId> keep_statistics(Program& program, const std::vector<Statis
   return kept;
 }
 
-/// The last of a step's micro-batches adds its gradients to the sums and then those of all ranks.
-void share_last(Program& program, const Mesh& mesh, int64_t micro_batches, int64_t bytes) {
-  Entry copy = copy_entry(program, program.entry(entry_name::kAccumulateNext), entry_name::kAccumulateLast);
+/// A step that is one run has them in the states themselves until its end.
+std::vector<TensorId> states_of(const std::vector<Statistic>& statistics) {
+  std::vector<TensorId> states;
+  for (const Statistic& each : statistics) states.push_back(each.state);
+  return states;
+}
+
+/// The entry that a rank runs last adds its gradients to the sums and then those of all ranks. It is a copy
+/// of `original`; a step begins with `beginning`, which may be the same entry.
+void share_entry(Program& program, const char* original, const char* name, const Mesh& mesh,
+                 const std::vector<int64_t>& shares, int64_t bytes) {
+  const bool is_only = std::string_view(name) == entry_name::kAccumulateOnly;
+  Entry copy = copy_entry(program, program.entry(original), name);
   const auto update = std::ranges::find(program.entries, entry_name::kUpdate, &Entry::name);
   program.entries.insert(update, std::move(copy));
-  Entry& last = program.entry(entry_name::kAccumulateLast);
+  Entry& last = program.entry(name);
   const std::vector<Node> assigns = take_out_sums(program, last);
-  add_early(last, assigns);
-  SharedStatistics statistics(program, last, mesh.size(Axis::data), micro_batches);
+  if (!is_only) add_early(last, assigns);
+  SharedStatistics statistics(program, last, shares);
   Members members{.late = statistics.members()};
   for (const Node& node : assigns) {
     const TensorId state = node.inputs[Assign::kState], value = node.inputs[Assign::kValue];
-    const std::string& name = program.tensor(state).name;
-    if (name == state_name::kGuardLoss || name == state_name::kLossWeight) {
+    const std::string& tensor = program.tensor(state).name;
+    if (tensor == state_name::kGuardLoss || tensor == state_name::kLossWeight) {
       members.late.push_back(value);
     } else {
       members.put(program, state, value);
@@ -292,19 +307,23 @@ void share_last(Program& program, const Mesh& mesh, int64_t micro_batches, int64
       if (output.name == output_name::kLoss) output.tensor = sums.at(node.inputs[Assign::kValue]);
     }
   }
-  statistics.move(sums, keep_statistics(program, statistics.found()));
+  statistics.move(sums,
+                  is_only ? states_of(statistics.found()) : keep_statistics(program, statistics.found()));
 }
 
 }  // namespace
 
-Pass data_parallel(const Mesh& mesh, int64_t micro_batches, int64_t bucket_bytes) {
+Pass data_parallel(const Mesh& mesh, const std::vector<int64_t>& shares, int64_t bucket_bytes) {
   auto run = [=](Program& program) {
+    using namespace entry_name;
     if (mesh.size(Axis::data) == 1) return;
-    if (micro_batches == 1) {
-      share_step(program, program.entry(entry_name::kTrainStep), mesh, bucket_bytes);
-    } else {
-      share_last(program, mesh, micro_batches, bucket_bytes);
+    if (std::ranges::max(shares) == 1) {
+      share_step(program, program.entry(kTrainStep), mesh, bucket_bytes);
+      return;
     }
+    if (std::ranges::min(shares) == 1)
+      share_entry(program, kAccumulateFirst, kAccumulateOnly, mesh, shares, bucket_bytes);
+    share_entry(program, kAccumulateNext, kAccumulateLast, mesh, shares, bucket_bytes);
   };
   return {.name = "data_parallel",
           .help = "add up the gradients of all ranks",

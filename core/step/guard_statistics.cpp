@@ -24,8 +24,9 @@ void put_off(Program& program, Entry& entry, TensorId skip) {
 
 /// With micro-batches, each updates the statistics left by the one before. Their values from before the step
 /// are kept, and restored if the step is skipped.
-void restore(Program& program, Entry& first, Entry& update, TensorId skip) {
+void restore(Program& program, Entry& update, TensorId skip) {
   Entry copies("");
+  Entry& first = program.entry(entry_name::kAccumulateFirst);
   Builder keep(program, copies), build(program, update);
   build.set_phase(Phase::update);
   for (const Statistic& each : statistics_of(program, first)) {
@@ -37,7 +38,10 @@ void restore(Program& program, Entry& first, Entry& update, TensorId skip) {
     build.set_origin(each.lerp.origin);
     build.assign(each.state, build.emit<Keep>({before, each.state, skip}));
   }
-  first.nodes.insert(first.nodes.begin(), copies.nodes.begin(), copies.nodes.end());
+  for (Entry& entry : program.entries) {
+    if (entry.name == entry_name::kAccumulateFirst || entry.name == entry_name::kAccumulateOnly)
+      entry.nodes.insert(entry.nodes.begin(), copies.nodes.begin(), copies.nodes.end());
+  }
 }
 
 }  // namespace
@@ -48,7 +52,7 @@ Pass guard_statistics() {
     const TensorId skip = skip_of(updating);
     if (skip == kNone) return;
     if (updating.name == entry_name::kUpdate) {
-      restore(program, program.entry(entry_name::kAccumulateFirst), updating, skip);
+      restore(program, updating, skip);
     } else {
       put_off(program, updating, skip);
     }

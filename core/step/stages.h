@@ -74,8 +74,9 @@ Pass sum_losses();
 /// Gradients are all-reduced in buckets of about this many bytes, each as soon as its last gradient is made.
 /// So this overlaps the backward part; the update comes after all of them. Of several micro-batches the last,
 /// `accumulate_last`, communicates. Its loss is then the whole step's. Gradients of parts are added up over
-/// the copies of the parameters alone.
-Pass data_parallel(const Mesh& mesh, int64_t micro_batches, int64_t bucket_bytes);
+/// the copies of the parameters alone. `shares`: the micro-batches of each rank along Axis::data; one with a
+/// single micro-batch, where others have several, runs `accumulate_only`.
+Pass data_parallel(const Mesh& mesh, const std::vector<int64_t>& shares, int64_t bucket_bytes);
 
 // The update, in stages that share a state: see update.h.
 Pass learning_rate(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state);

@@ -56,6 +56,8 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   const bool is_scaled = scales_loss(spec.precision);
   const int64_t replicas = spec.mesh.size(Axis::data);
   const bool has_peers = replicas > 1;
+  std::vector<int64_t> shares = spec.shares;
+  if (shares.empty()) shares.assign(static_cast<size_t>(replicas), spec.micro_batches);
   const auto logits = std::make_shared<Logits>();
   const auto update = std::make_shared<UpdateState>();
   Sequence step(spec.passes);
@@ -80,11 +82,11 @@ std::vector<Pass> training_step(const StepSpec& spec) {
   step.passes(Place::micro_batch);
   if (has_parts || shares_tensors) step.stage(gather_again());
   if (has_stages) step.stage(own_stage(spec.pipeline.schedule, spec.mesh, position));
-  step.stage(accumulate(spec.micro_batches));
+  step.stage(accumulate(std::ranges::max(shares)));
   step.passes(Place::accumulated);
   if (spec.update.guards.loss || spec.forward.loss->normalizes_by_valid_targets() || has_peers || has_stages)
     step.stage(sum_losses());
-  if (has_peers) step.stage(data_parallel(spec.mesh, spec.micro_batches, spec.bucket_bytes));
+  if (has_peers) step.stage(data_parallel(spec.mesh, shares, spec.bucket_bytes));
   if (has_stages) step.stage(sum_stages());
   step.passes(Place::reduced);
   step.stage(learning_rate(spec.update, update));

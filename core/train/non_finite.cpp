@@ -219,7 +219,10 @@ class Search {
 std::optional<std::string> find_non_finite(Executable& executable, int64_t micro_batches,
                                            const std::function<void()>& bind) {
   const bool one = micro_batches == 1;
-  const size_t first = executable.entry(one ? entry_name::kTrainStep : entry_name::kAccumulateFirst);
+  const bool is_whole = executable.plan().has_entry(entry_name::kTrainStep);
+  const size_t first = executable.entry(is_whole ? entry_name::kTrainStep
+                                        : one    ? entry_name::kAccumulateOnly
+                                                 : entry_name::kAccumulateFirst);
   const size_t next = one ? first : executable.entry(entry_name::kAccumulateNext);
   const KeptStates kept(executable, {first, next});
   Search search(executable);

@@ -14,6 +14,16 @@
 
 namespace trainer {
 
+namespace {
+
+/// With which a step begins.
+const char* first_entry(const Plan& plan, int64_t micro_batches) {
+  if (plan.has_entry(entry_name::kTrainStep)) return entry_name::kTrainStep;
+  return micro_batches == 1 ? entry_name::kAccumulateOnly : entry_name::kAccumulateFirst;
+}
+
+}  // namespace
+
 StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches,
                        Agreement& agreement)
     : executable_(executable), feed_(executable, data), micro_batches_(micro_batches), agreement_(agreement) {
@@ -22,14 +32,15 @@ StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro
     const size_t entry = executable.entry(name);
     batches.emplace(Batches{entry, Outputs(executable, entry, kMaxInFlight * in_step)});
   };
-  open(first_, micro_batches == 1 ? entry_name::kTrainStep : entry_name::kAccumulateFirst, 1);
+  const Plan& plan = executable.plan();
+  open(first_, first_entry(plan, micro_batches), 1);
   if (micro_batches > 1) {
-    const bool has_last = executable.plan().has_entry(entry_name::kAccumulateLast);
+    const bool has_last = plan.has_entry(entry_name::kAccumulateLast);
     if (has_last) open(last_, entry_name::kAccumulateLast, 1);
     if (const int64_t others = micro_batches - (has_last ? 2 : 1); others > 0)
       open(next_, entry_name::kAccumulateNext, others);
-    open(update_, entry_name::kUpdate, 1);
   }
+  if (plan.has_entry(entry_name::kUpdate)) open(update_, entry_name::kUpdate, 1);
   reader_.emplace((update_ ? *update_ : *first_).outputs.names());
 }
 
@@ -123,12 +134,12 @@ void StepRunner::enqueue(int64_t step, bool timed) {
     data_waited_ += after - before;
     idle += after - asked;
     if (trace_ != nullptr) trace_->add_data_wait(before - waited, after);
-    if (micro_batches_ == 1) agreement_.vote();
+    if (!update_) agreement_.vote();
     run(of_batch(i).entry, enqueued);
     of_batch(i).outputs.ask();
     feed_.done();
   }
-  if (micro_batches_ > 1) {
+  if (update_) {
     agreement_.vote();
     run(update_->entry, enqueued);
     update_->outputs.ask();
@@ -176,7 +187,7 @@ StepResult StepRunner::take() {
     const std::vector<double>& values = outputs.take();
     const double of_batches = values[outputs.index(output_name::kLoss)];
     loss = last_ ? of_batches : loss + of_batches;
-    if (micro_batches_ == 1) reader_->read(values, result.report);
+    if (!update_) reader_->read(values, result.report);
   }
   result.report.loss = loss;
   // A loss that counts is known only when all is summed up: then the update outputs it.

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import math
 import os
+import shutil
 import statistics
 import subprocess
 
@@ -162,12 +163,17 @@ def compare(name, options):
     found = {'trainer': [], 'PyTorch': [], 'boosted trees': []}
     folds = (StratifiedKFold if how['classes'] else KFold)(FOLDS, shuffle=True, random_state=0)
     for fold, split in enumerate(folds.split(rows, rows[target] if how['classes'] else None)):
-        out = f'fold{fold}'
-        run([options.trainer, f'{name}.yaml', f'data.fold={{of: {FOLDS}, index: {fold}}}', f'run.output_dir={out}', 'checkpoint.keep_best=none',
-             *words], folder)
-        last = [json.loads(line) for line in open(f'{folder}/{out}/metrics.jsonl')]
-        found['trainer'].append([line for line in last if line['split'] == 'validation'][-1][metric])
-        found['PyTorch'].append(train_twin(rows, target, numbers, texts, split, how, fold))
+        ours, theirs = [], []
+        for seed in range(options.seeds):
+            out = f'fold{fold}.{seed}'
+            shutil.rmtree(f'{folder}/{out}', ignore_errors=True)
+            run([options.trainer, f'{name}.yaml', f'data.fold={{of: {FOLDS}, index: {fold}}}', f'run.output_dir={out}', 'checkpoint.keep_best=none',
+                 f'run.seed={seed + 1}', *words], folder)
+            last = [json.loads(line) for line in open(f'{folder}/{out}/metrics.jsonl')]
+            ours.append([line for line in last if line['split'] == 'validation'][-1][metric])
+            theirs.append(train_twin(rows, target, numbers, texts, split, how, FOLDS * seed + fold))
+        found['trainer'].append(statistics.mean(ours))
+        found['PyTorch'].append(statistics.mean(theirs))
         found['boosted trees'].append(boosted(rows, target, numbers, texts, split, how['classes']))
     print(f'{name}: {len(rows)} rows, {metric}: ' + ', '.join(
         f'{who} {statistics.mean(values):.4f} (standard error {statistics.stdev(values) / math.sqrt(FOLDS):.4f})'
@@ -178,6 +184,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument('tables', nargs='*', choices=[*TABLES, []])
     arguments.add_argument('--work', required=True, help='a folder for tables and runs')
+    arguments.add_argument('--seeds', type=int, default=1, help='trainings of each fold; small tables need several')
     arguments.add_argument('--trainer', default=os.path.join(ROOT, 'build/release/bin/trainer'))
     options = arguments.parse_args()
     options.work = os.path.abspath(options.work)

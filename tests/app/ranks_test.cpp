@@ -243,6 +243,63 @@ TEST_CASE(
 }
 #endif
 
+TEST_CASE(
+    "eight micro-batches on three and on five ranks, and a run that changes their number, have one rank's "
+    "losses") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write("r.yaml", R"(version: 1
+run: {seed: 3}
+model:
+  input: [1, 12, 12]
+  layers: [conv2d: {out_channels: 8, kernel_size: 3}, batch_norm, relu, flatten, linear: 5]
+data: {format: synthetic, synthetic: {train_samples: 640, val_samples: 130}}
+training: {max_duration: 2ep, global_batch_size: 64, micro_batch_size: 8}
+optimizer: {name: sgd, lr: 0.002, momentum: 0.9, clip_norm: 5.0}
+logging: {interval: 1ba}
+device: {type: cpu, threads: 1}
+)");
+  const auto train = [&](const std::string& run, int ranks, const std::string& more = "") {
+    const Outcome outcome =
+        run_ranks("\"$TRAINER\" --config r.yaml parallelism.data=" + std::to_string(ranks) +
+                      " run.output_dir=" + run + " " + more,
+                  workspace.path());
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return outcome.errors;
+  };
+  train("one", 1);
+  CHECK_THAT(train("three", 3), ContainsSubstring("(3 ranks, 3, 3, 2 x 8 on them)"));
+  train("five", 5);
+  train("changing", 3, "run.stop_after=7ba");
+  train("changing", 8, "run.stop_after=12ba");
+  train("changing", 5);
+  const std::vector<double> expected = losses_in(workspace.read("one/metrics.jsonl"), "train");
+  REQUIRE(expected.size() == 20);
+  for (const char* run : {"three", "five", "changing"}) {
+    INFO(run);
+    const std::vector<double> found = losses_in(workspace.read(std::string(run) + "/metrics.jsonl"), "train");
+    REQUIRE(found.size() == expected.size());
+    for (size_t i = 0; i < found.size(); ++i) CHECK(found[i] == Approx(expected[i]).epsilon(1e-5));
+  }
+  const auto refused = [&](const std::string& more) {
+    const Outcome outcome = run_trainer({"--config", "r.yaml", more, "parallelism.data=9"}, workspace.path());
+    CHECK(outcome.code == 78);
+    return outcome.errors;
+  };
+  CHECK_THAT(refused("run.seed=1"), ContainsSubstring("9 ranks need a micro-batch each"));
+  CHECK_THAT(
+      refused("training.micro_batch_size=null"),
+      ContainsSubstring("cannot be shared by 9 ranks evenly") && ContainsSubstring("micro_batch_size"));
+  for (const char* key : {"sync_batch_norm", "shard_parameters"}) {
+    const Outcome outcome =
+        run_trainer({"--config", "r.yaml", "parallelism.data=3", "parallelism." + std::string(key) + "=true"},
+                    workspace.path());
+    CHECK(outcome.code == 78);
+    CHECK_THAT(outcome.errors, ContainsSubstring(std::string("as parallelism.") + key + " needs"));
+  }
+}
+
 TEST_CASE("a network that ranks cannot share is refused before any of them starts") {
   const Workspace workspace;
   workspace.write("r.yaml", R"(version: 1

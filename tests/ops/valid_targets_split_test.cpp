@@ -45,7 +45,9 @@ Program split_program(const Split& split, const std::string& optimizer, bool sca
                                    {build.emit<Linear>({x, w, kNone}), labels, weights, of_classes});
   program.entries[0].outputs = {{output_name::kLoss, sums[0]}, {output_name::kLossWeight, sums[1]}};
   run_passes(program, {autodiff(scaled), accumulate(split.micro_batches), sum_losses(),
-                       data_parallel({.replicas = split.ranks}, split.micro_batches, 64)});
+                       data_parallel(
+                           {.replicas = split.ranks},
+                           std::vector<int64_t>(static_cast<size_t>(split.ranks), split.micro_batches), 64)});
   append_update(*optimizer_from(optimizer), program, program.entry(updating_entry(program)), {0.5f});
   run_passes(program, {dead_code()});
   return program;

@@ -65,7 +65,7 @@ TEST_CASE("running statistics come from all ranks, whoever measured the moments 
     if (synced) run_passes(draft.program, {sync_batch_norm(2)});
     if (fused) run_passes(draft.program, {fuse_moments(*reference.planner)});
     const std::string text =
-        to_text(draft.run({data_parallel({.replicas = 2}, 1, int64_t{1} << 20)}).program);
+        to_text(draft.run({data_parallel({.replicas = 2}, {1, 1}, int64_t{1} << 20)}).program);
     CHECK((text.find("moments}") != std::string::npos) == (fused && !synced));
     CHECK((text.find("decay_by_rank") != std::string::npos) == !synced);  // they are the same everywhere then
   }

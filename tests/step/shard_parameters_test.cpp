@@ -73,14 +73,15 @@ TEST_CASE("gather_again: the backward part reads parameters that it gathers itse
 
 TEST_CASE("data_parallel leaves the gradients of parts alone") {
   Draft draft = two_products();
-  draft.run({shard_parameters({.shards = 2}), autodiff(), data_parallel({.shards = 2}, 1, int64_t{1} << 20)});
+  draft.run(
+      {shard_parameters({.shards = 2}), autodiff(), data_parallel({.shards = 2}, {1, 1}, int64_t{1} << 20)});
   CHECK(draft.calls("all_reduce_start") == Calls{"all_reduce_start(cross_entropy) {number=0}"});
 }
 
 TEST_CASE("data_parallel adds parts of gradients up between the copies") {
   Draft draft = two_products();
   draft.run({shard_parameters({.replicas = 3, .shards = 2}), autodiff(),
-             data_parallel({.replicas = 3, .shards = 2}, 1, int64_t{1} << 20)});
+             data_parallel({.replicas = 3, .shards = 2}, {1, 1, 1, 1, 1, 1}, int64_t{1} << 20)});
   CHECK(draft.calls("all_reduce_start") ==
         Calls{"all_reduce_start(cross_entropy) {number=1}",
               "all_reduce_start(reduce_scatter, reduce_scatter) {number=0 axis=replicas}"});

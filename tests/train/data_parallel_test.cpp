@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
+#include <tuple>
 #include "tests/catch.h"
 
 #include "tests/train/rank_runs.h"
@@ -44,6 +45,25 @@ TEST_CASE("ranks come to what one rank comes to with as many micro-batches") {
   }
   CHECK(found[0].evaluation.at("loss") == Approx(expected.evaluation.at("loss")).epsilon(1e-5));
   CHECK(std::accumulate(found[0].confusion.begin(), found[0].confusion.end(), int64_t{0}) == 23);
+}
+
+TEST_CASE("ranks with unequal numbers of micro-batches come to what one rank comes to") {
+  const char* network = GENERATE(kPlain, kNormalised, kStill);
+  const bool guards = GENERATE(false, true);
+  const auto [ranks, micro_batches, rest] =
+      GENERATE(std::tuple{2, 1, 1}, std::tuple{3, 1, 1}, std::tuple{3, 2, 2}, std::tuple{2, 2, 1});
+  INFO(network << " guards " << guards << ": " << ranks << " ranks x " << micro_batches << ", and " << rest);
+  Division shared{.ranks = ranks, .micro_batches = micro_batches, .rest = rest},
+      alone{.micro_batches = ranks * micro_batches + rest};
+  if (guards) shared.skip_steps = alone.skip_steps = {2, 3};
+  const Trained expected = train_all(network, alone, kMomentum, guards)[0];
+  const std::vector<Trained> found = train_all(network, shared, kMomentum, guards);
+  for (const Trained& one : found) CHECK(one == found[0]);
+  CHECK(distance(expected, found[0]) < 1e-5);
+  REQUIRE(found[0].losses.size() == kTrainedSteps);
+  for (size_t i = 0; i < kTrainedSteps; ++i)
+    CHECK(found[0].losses[i] == Approx(expected.losses[i]).epsilon(1e-5));
+  CHECK(found[0].evaluation.at("loss") == Approx(expected.evaluation.at("loss")).epsilon(1e-5));
 }
 
 TEST_CASE("ranks make the same matrices orthogonal, and come to what one rank comes to") {

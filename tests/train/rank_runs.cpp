@@ -50,7 +50,7 @@ Program program_of(const char* text, const char* optimizer, const Division& divi
       .forward = {.network = &network},
       .passes = {.recompute = division.recompute},
       .precision = division.precision,
-      .micro_batches = division.micro_batches,
+      .shares = division.shares(),
       .mesh = division.mesh(),
       .rank = rank,
       .pipeline = {.schedule = {.kind = division.schedule,
@@ -89,6 +89,7 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
   if (const auto reason = backend.planner->set_precision(division.precision))
     throw std::runtime_error(*reason);
   const Plan plan = make_plan(program, *backend.planner, group.rank());
+  require_same_transfers(plan);
   const Loading loading{.workers = 1, .prefetch = 2, .kept = InputFeed::kept(plan)};
   const BatchInputs inputs = batch_inputs(program);
   const Mesh mesh = division.mesh();
@@ -107,7 +108,7 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
   initialize(executable, division.seed);
   if (division.ema_decay) start_averages(executable);
   Agreement agreement(group);
-  StepRunner runner(executable, batches, division.runs(), agreement);
+  StepRunner runner(executable, batches, division.runs(group.rank()), agreement);
   Trained trained;
   for (int64_t step = 1; step <= kTrainedSteps; ++step) {
     runner.enqueue(step, false);
@@ -121,7 +122,7 @@ Trained train_on(const Backend& backend, ProcessGroup& group, const Program& pro
   if (division.counts_confusion) metrics.push_back(*find_metric(confusion_metrics(), "macro_f1"));
   if (const auto* counts = dynamic_cast<const ThreadProcessGroup*>(&group)) {
     trained.exchanged = counts->traffic();
-    for (const auto& [axis, bytes] : traffic_of_step(plan, division.runs()))
+    for (const auto& [axis, bytes] : traffic_of_step(plan, division.runs(group.rank())))
       trained.planned[axis] = kTrainedSteps * bytes;
   }
   Evaluation evaluation(executable, validation, kHeldOut, metrics, false, {}, 10);

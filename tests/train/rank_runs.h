@@ -19,6 +19,7 @@ constexpr int64_t kTrainedSteps = 6;
 /// The division of a step's samples, and the settings of passes.
 struct Division {
   int64_t ranks = 1, micro_batches = 1, rows = 4;  ///< micro-batches of each rank
+  int64_t rest = 0;                                ///< ranks, the first ones, that have one more
   int64_t bucket_bytes = 1 << 10;
   bool sync_batch_norm = false, shard_optimizer = false;
   int64_t shards = 1;  ///< ranks that share a copy of the parameters
@@ -38,8 +39,16 @@ struct Division {
   }
   /// A run of a pipeline's program computes all micro-batches.
   int64_t rows_of_run() const { return stages > 1 ? micro_batches * rows : rows; }
-  int64_t runs() const { return stages > 1 ? 1 : micro_batches; }
-  int64_t global_batch() const { return mesh().size(Axis::data) * micro_batches * rows; }
+  int64_t runs(int64_t rank = 0) const {
+    return stages > 1 ? 1 : micro_batches + (mesh().coordinate(Axis::data, rank) < rest ? 1 : 0);
+  }
+  /// Micro-batches by position along Axis::data.
+  std::vector<int64_t> shares() const {
+    std::vector<int64_t> counts(static_cast<size_t>(mesh().size(Axis::data)), micro_batches);
+    for (int64_t i = 0; i < rest; ++i) ++counts[static_cast<size_t>(i)];
+    return counts;
+  }
+  int64_t global_batch() const { return (mesh().size(Axis::data) * micro_batches + rest) * rows; }
 };
 
 /// A rank's state after kTrainedSteps.

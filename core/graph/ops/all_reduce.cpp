@@ -2,6 +2,7 @@
 #include "core/graph/ops/all_reduce.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainer {
 namespace {
@@ -43,6 +44,16 @@ int64_t next_collective(const Entry& entry) {
     if (const CollectiveStart* start = start_in(node)) next = std::max(next, start->number + 1);
   }
   return next;
+}
+
+void DecayByRank::describe(AttributeVisitor& visit) const {
+  visit("decay", decay, {.digits = 6});
+  visit("after", after);
+}
+
+double DecayByRank::factor(const Mesh& mesh, int64_t rank) const {
+  const auto position = static_cast<size_t>(mesh.coordinate(Axis::data, rank));
+  return std::pow(decay, static_cast<double>(after.at(position)));
 }
 
 std::vector<TensorSpec> DecayByRank::infer(std::span<const TensorSpec> inputs) const {

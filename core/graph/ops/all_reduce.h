@@ -62,21 +62,24 @@ class CollectiveDone final : public Operation {
 /// A number that no collective of the entry has yet.
 int64_t next_collective(const Entry& entry);
 
-/// x -> x * decay^(ranks - 1 - rank). The ranks' micro-batches count in the order of the ranks: the
-/// statistics of an earlier one decay once for each later one.
+/// x -> x * decay^after[rank]. The ranks' micro-batches count in the order of the ranks: the statistics of an
+/// earlier one decay once for each of those `after` it, along Axis::data.
 class DecayByRank final : public Operation {
  public:
   enum : size_t { kX, kInputs };
   enum : size_t { kY };
 
-  explicit DecayByRank(double factor) : decay(factor) {}
+  DecayByRank(double factor, std::vector<int64_t> later) : decay(factor), after(std::move(later)) {}
   std::string_view name() const override { return "decay_by_rank"; }
   std::optional<size_t> input_count() const override { return kInputs; }
-  void describe(AttributeVisitor& visit) const override { visit("decay", decay, {.digits = 6}); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t, size_t) const override { return true; }
+  /// The factor of a rank.
+  double factor(const Mesh& mesh, int64_t rank) const;
 
   const double decay;
+  const std::vector<int64_t> after;  ///< micro-batches, by the rank's position
 };
 
 }  // namespace trainer
