@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "core/base/math.h"
 #include "cpu/parallel.h"
@@ -17,6 +18,8 @@ TRAINER_MULTIVERSION void softmax_row(bool log, const float* x, float* y, int64_
   float largest = x[0], sum = 0;
 #pragma omp simd reduction(max : largest)
   for (int64_t c = 0; c < classes; ++c) largest = x[c] > largest ? x[c] : largest;
+  // clang begins such a reduction with the smallest finite number, which is more than a row of -inf.
+  if (largest == std::numeric_limits<float>::lowest()) largest = *std::max_element(x, x + classes);
   if (log) {
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < classes; ++c) sum += math::exp(x[c] - largest);

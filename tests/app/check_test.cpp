@@ -110,7 +110,7 @@ TEST_CASE(
   CHECK(report.at("contradictory_labels") == json({{{"samples", {sample("train", 12), sample("val", 3)}}}}));
   REQUIRE(report.at("near_duplicates").size() == 1);
   CHECK(report.at("near_duplicates")[0].at("samples") == json({sample("train", 30), sample("val", 9)}));
-  CHECK(report.at("one_color") == json({sample("train", 20)}));
+  CHECK(report.at("one_color") == json::array({sample("train", 20)}));
   CHECK(pictures.found("--distance 0 data.workers=3").at("exact_duplicates") ==
         report.at("exact_duplicates"));
   const std::string text = pictures.run("data check --config r.yaml").output;

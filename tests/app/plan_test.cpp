@@ -419,7 +419,7 @@ checkpoint: {interval: 1ep}
     std::istringstream words(text.substr(begin + before.size(), end - begin - before.size()));
     return std::vector<std::string>(std::istream_iterator<std::string>(words), {});
   };
-  const std::string memory = few_or_all<const char*>("device.memory=400MiB", "device.memory=200MiB");
+  const std::string memory = few_or_all<const char*>("device.memory=280MiB", "device.memory=200MiB");
   const Outcome refused = run_trainer({"--config", "wide.yaml", memory}, workspace.path());
   CHECK(refused.code == 71);
   CHECK(advised(refused.errors).size() >= 2);
