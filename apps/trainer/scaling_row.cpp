@@ -87,10 +87,11 @@ std::vector<int64_t> divisors(int64_t number, int64_t most) {
 /// On one line, without the place of the override that the row has made, and without where templates are
 /// used.
 std::string reason_of(const Error& problem) {
-  constexpr std::string_view kBefore = "error: ", kAfter = "; used at ";
+  constexpr std::string_view kReasonAfter = "error: ", kReasonBefore = "; used at ";
   std::string text = problem.what();
-  text = text.substr(0, std::min(text.find('\n'), text.find(kAfter)));
-  if (const size_t at = text.find(kBefore); at != std::string::npos) text = text.substr(at + kBefore.size());
+  text = text.substr(0, std::min(text.find('\n'), text.find(kReasonBefore)));
+  if (const size_t at = text.find(kReasonAfter); at != std::string::npos)
+    text = text.substr(at + kReasonAfter.size());
   return one_line(text);
 }
 
@@ -211,7 +212,8 @@ void Scaling::predict(ScalingRow& row) const {
   row.step = predict_step(job, planner, request, machine_, timer_);
   row.slowest = row.step.slowest.computing * slowest_share(ranks);
   if (machine_.node_watts) {
-    row.watts = *machine_.node_watts * static_cast<double>((ranks + on_node - 1) / on_node);
+    const int64_t nodes = (ranks + on_node - 1) / on_node;
+    row.watts = *machine_.node_watts * static_cast<double>(nodes);
   } else if (gpu_ && gpu_->power_watts) {
     row.watts = *gpu_->power_watts * static_cast<double>(ranks);
   }

@@ -16,7 +16,7 @@
 namespace trainer {
 namespace {
 
-constexpr int64_t kMostRanks = 65536;
+constexpr int64_t kMostPredictedRanks = 65536;
 constexpr int kDivisionWidth = 40;
 
 std::vector<int64_t> rank_counts(const std::string& list) {
@@ -25,11 +25,12 @@ std::vector<int64_t> rank_counts(const std::string& list) {
     const std::string word = trimmed(part);
     int64_t count = 0;
     const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), count);
-    if (problem != std::errc() || end != word.data() + word.size() || count < 1 || count > kMostRanks) {
+    if (problem != std::errc() || end != word.data() + word.size() || count < 1 ||
+        count > kMostPredictedRanks) {
       throw Error(
           ExitCode::usage,
           fmt::format("--ranks: expected numbers from 1 to {} with commas between, as in 8,64; got '{}'",
-                      kMostRanks, one_line(word)));
+                      kMostPredictedRanks, one_line(word)));
     }
     counts.push_back(count);
   }

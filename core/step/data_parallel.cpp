@@ -315,15 +315,16 @@ void share_entry(Program& program, const char* original, const char* name, const
 
 Pass data_parallel(const Mesh& mesh, const std::vector<int64_t>& shares, int64_t bucket_bytes) {
   auto run = [=](Program& program) {
-    using namespace entry_name;
     if (mesh.size(Axis::data) == 1) return;
     if (std::ranges::max(shares) == 1) {
-      share_step(program, program.entry(kTrainStep), mesh, bucket_bytes);
+      share_step(program, program.entry(entry_name::kTrainStep), mesh, bucket_bytes);
       return;
     }
     if (std::ranges::min(shares) == 1)
-      share_entry(program, kAccumulateFirst, kAccumulateOnly, mesh, shares, bucket_bytes);
-    share_entry(program, kAccumulateNext, kAccumulateLast, mesh, shares, bucket_bytes);
+      share_entry(program, entry_name::kAccumulateFirst, entry_name::kAccumulateOnly, mesh, shares,
+                  bucket_bytes);
+    share_entry(program, entry_name::kAccumulateNext, entry_name::kAccumulateLast, mesh, shares,
+                bucket_bytes);
   };
   return {.name = "data_parallel",
           .help = "add up the gradients of all ranks",
