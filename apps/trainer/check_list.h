@@ -47,7 +47,7 @@ CheckList::Row row_of_contradiction(const std::vector<CheckedSample>& samples,
                                     const std::vector<std::string>& labels);
 /// The list of these as JSON.
 Json json_of(const std::vector<CheckedSample>& samples);
-/// Of equal samples, all but the one that is kept.
+/// The samples to leave out: all of several equal ones but the first.
 std::vector<CheckedSample> all_but_one(std::vector<CheckedSample> samples);
 
 /// What `data check` found in the data of a recipe.

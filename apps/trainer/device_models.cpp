@@ -17,6 +17,13 @@ std::vector<std::string> device_names() {
   return names;
 }
 
+std::optional<std::string> described_as(const std::string& gpu) {
+  for (const auto& [name, json] : shipped_devices()) {
+    if (read_device_description(json, name + ".json").name == gpu) return name;
+  }
+  return std::nullopt;
+}
+
 DeviceDescription find_device(const FilePath& model, const Origin& origin) {
   const std::string& name = model.written;
   const auto found = shipped_devices().find(name);

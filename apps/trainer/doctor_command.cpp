@@ -234,11 +234,12 @@ void write_description(const Json& cuda, const std::string& file) {
 }  // namespace
 
 int doctor_command(const Arguments& arguments) {
+  const Json cuda = inspect_cuda();
   if (!arguments.links.empty()) {
-    write_links(arguments.links);
+    const std::vector<Json> gpus = devices_of(cuda);
+    write_links(arguments.links, gpus.empty() ? "" : gpus[0]["name"].text());
     return 0;
   }
-  const Json cuda = inspect_cuda();
   if (!arguments.out.empty()) {
     write_description(cuda, arguments.out);
     return 0;

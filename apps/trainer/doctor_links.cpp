@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "apps/trainer/device_models.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/rank_output.h"
 #include "apps/trainer/standard_streams.h"
@@ -88,7 +89,8 @@ Json description_of(const Measured& found, const std::string& device, int64_t on
   return json;
 }
 
-void measure(const RunSpec& spec, const Membership& membership, const std::string& file) {
+void measure(const RunSpec& spec, const Membership& membership, const std::string& file,
+             const std::string& gpu) {
   ProcessGroup& group = membership.group();
   DeviceChoice choice = choose_device(spec.recipe().device);
   choice.threads = threads_of(spec.recipe().device, spec.ranks_on_host());
@@ -104,7 +106,8 @@ void measure(const RunSpec& spec, const Membership& membership, const std::strin
   if (hosts > 1) found.among = measure_links(group, backend, Axis::replicas, on_host);
   run_on_all(group, [&] {
     if (!membership.is_rank_0()) return;
-    write_atomically(file, description_of(found, choice.type, on_host).dump(2) + "\n");
+    const std::string device = choice.type == "cuda" ? described_as(gpu).value_or(gpu) : choice.type;
+    write_atomically(file, description_of(found, device, on_host).dump(2) + "\n");
   });
   if (!membership.is_rank_0()) return;
   std::string text;
@@ -119,7 +122,7 @@ void measure(const RunSpec& spec, const Membership& membership, const std::strin
 
 }  // namespace
 
-void write_links(const std::string& file) {
+void write_links(const std::string& file, const std::string& gpu) {
   const RankIdentity identity = launched_as();
   if (identity.is_alone()) {
     throw Error(
@@ -134,7 +137,7 @@ void write_links(const std::string& file) {
   const RunSpec spec = launched_spec(recipe, identity);
   const Membership membership(spec, identity, false);
   run_as_rank(membership, [&] {
-    measure(spec, membership, file);
+    measure(spec, membership, file, gpu);
     return 0;
   });
 }

@@ -15,6 +15,7 @@
 #include "core/engine/slowest_rank.h"
 #include "core/metrics/metrics.h"
 #include "core/recipe/memory_fit.h"
+#include "core/recipe/step_work.h"
 #include "core/run/tuning_file.h"
 #include "core/session/device.h"
 
@@ -56,13 +57,26 @@ std::vector<double> step_draws(const fs::path& run) {
   return draws;
 }
 
+/// Of a step on this rank; transfers are not measured.
+int64_t unmeasured_operations(const Job& job, const MeasuredNodes& run) {
+  int64_t count = 0;
+  for (const auto& [entry, times] : entries_of_step(job)) {
+    for (const PlannedNode& planned : entry->nodes) {
+      const Operation* op = planned.node.op.get();
+      const bool transfers = dynamic_cast<const CollectiveStart*>(op) != nullptr ||
+                             dynamic_cast<const CollectiveDone*>(op) != nullptr;
+      count += planned.runs && !transfers && !run.has(planned.node) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
 int64_t ranks_of_data(const Recipe& recipe) {
   const std::optional<AutoCount>& asked = recipe.parallelism.data;
   return asked ? asked->count.value_or(1) : 1;
 }
 
-/// The largest divisor of a rank's samples, or else of the whole batch, that is at most what the recipe
-/// wants.
+/// The largest divisor of a rank's samples, or else of the whole batch, up to training.micro_batch_size.
 std::optional<int64_t> micro_batch_for(const Recipe& recipe, int64_t global, const Division& division) {
   const std::optional<AutoCount>& given = recipe.training.micro_batch_size;
   if (given && !given->count && division.pipeline == 1) return std::nullopt;
@@ -134,6 +148,7 @@ Json to_json(const ScalingRow& row) {
   json["communication_seconds"] = row.step.slowest.transferring;
   json["exposed_seconds"] = row.step.slowest.waiting;
   json["slowest_rank_seconds"] = row.slowest;
+  if (row.unmeasured > 0) json["unmeasured_operations"] = row.unmeasured;
   json["peak_bytes"] = row.step.memory;
   if (row.available) json["available_bytes"] = *row.available;
   json["fits"] = row.fits();
@@ -210,6 +225,7 @@ void Scaling::predict(ScalingRow& row) const {
   if (gpu_) row.available = available_bytes(spec, planner);
   if (machine_.node_bytes) row.available = *machine_.node_bytes / std::min(ranks, on_node);
   row.step = predict_step(job, planner, request, machine_, timer_);
+  row.unmeasured = run_ ? unmeasured_operations(job, *run_) : 0;
   row.slowest = row.step.slowest.computing * slowest_share(ranks);
   if (machine_.node_watts) {
     const int64_t nodes = (ranks + on_node - 1) / on_node;

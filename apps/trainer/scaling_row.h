@@ -30,6 +30,7 @@ struct ScalingRow {
   std::string problem;  ///< why these ranks cannot train so; the rest is then unknown
   int64_t global_batch = 0, micro_batch = 0;
   StepPrediction step;
+  int64_t unmeasured = 0;            ///< operations that the profile lacks, which take its mean time a byte
   double slowest = 0;                ///< seconds that all wait for the slowest rank
   std::optional<int64_t> available;  ///< bytes of a rank
   std::optional<double> efficiency;  ///< speed of a rank over that of one alone

@@ -63,7 +63,8 @@ std::string line(const ScalingRow& row, bool has_energy) {
   return text + (row.fits() ? "\n" : fmt::format("  DOES NOT FIT into {}\n", human_bytes(*row.available)));
 }
 
-std::string notes(const Scaling& scaling, const Arguments& arguments, bool has_energy) {
+std::string notes(const Scaling& scaling, const std::vector<ScalingRow>& rows, const Arguments& arguments,
+                  bool has_energy) {
   std::string text = fmt::format(
       "Predicted for {}, {} devices a node; operations' times {}.\n", scaling.machine().name,
       scaling.machine().devices_of_node,
@@ -83,6 +84,10 @@ std::string notes(const Scaling& scaling, const Arguments& arguments, bool has_e
                 "slowest: waiting for the slowest rank; a step is taken to vary by {:.1f} %, which "
                 "no run has measured.\n",
                 100 * scaling.spread());
+  const ScalingRow& least_known = *std::ranges::max_element(rows, {}, &ScalingRow::unmeasured);
+  if (least_known.unmeasured > 0)
+    text += fmt::format("{} operations of {} ranks are not in the profile: they take its mean time a byte.\n",
+                        least_known.unmeasured, least_known.division.ranks());
   if (has_energy) text += "J/sample: at the power limits, all the time.\n";
   return text;
 }
@@ -110,7 +115,7 @@ void print_scaling_table(const Arguments& arguments) {
       std::ranges::any_of(rows, [](const ScalingRow& row) { return row.watts.has_value(); });
   std::string text = heading(has_energy);
   for (const ScalingRow& row : rows) text += line(row, has_energy);
-  print_to_output(text + notes(scaling, arguments, has_energy));
+  print_to_output(text + notes(scaling, rows, arguments, has_energy));
 }
 
 }  // namespace trainer

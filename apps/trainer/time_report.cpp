@@ -39,9 +39,8 @@ std::string peers_text(const Job& job, const StepCost& step) {
                                  : "  without the communication of ranks: no machine with such devices is "
                                    "described (--ranks, --machine)\n";
   }
-  return fmt::format(
-      "  with the communication of {} ranks on an {}: {:.2f} ms, of which {:.2f} ms wait for it\n",
-      job.spec.ranks(), step.machine, 1e3 * step.seconds(), 1e3 * step.with_peers->waiting);
+  return fmt::format("  with communication, {} ranks on {}: {:.2f} ms, of which {:.2f} ms are exposed\n",
+                     job.spec.ranks(), step.machine, 1e3 * step.seconds(), 1e3 * step.with_peers->waiting);
 }
 
 /// Of one rank; those that several compute together count in part.

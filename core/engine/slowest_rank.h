@@ -13,8 +13,7 @@ constexpr double kStepSpread = 0.029;
 /// The expected largest of `ranks` draws from a standard normal distribution.
 double expected_largest_normal(int64_t ranks);
 
-/// The expected largest of `ranks` draws, with replacement, from these numbers, of which there is at least
-/// one.
+/// The expected largest of `ranks` draws with replacement. There must be a number to draw.
 double expected_largest(std::span<const double> numbers, int64_t ranks);
 
 }  // namespace trainer

@@ -37,10 +37,9 @@ struct StageTime {
 
 /// Nodes run in the plan's order, on one queue for computation and one for transfers. A transfer begins at
 /// its start node, once the link is free; its done node waits for it. A message arrives when its sender has
-/// sent it. `steps` has the rank of each stage, in order; `compute` and `transfer` are the seconds of a node,
-/// and of a collective of so many bytes on that stage's ranks: of a sum or a broadcast the tensor's, of
-/// gathers and scatters the whole's, of messages those that are sent. Throws std::logic_error if stages wait
-/// for each other.
+/// sent it. `steps` has a rank of each stage, in order. `compute` returns the seconds of a node. `transfer`
+/// returns those of a collective, by its bytes: the tensor's of a sum or a broadcast, the whole's of a gather
+/// or a scatter, those sent of messages. Throws std::logic_error if stages wait for each other.
 using NodeSeconds = std::function<double(size_t stage, const PlannedEntry& entry, size_t node)>;
 using TransferSeconds = std::function<TransferTime(const CollectiveStart& op, double bytes)>;
 std::vector<StageTime> step_timeline(std::span<const StageStep> steps, const NodeSeconds& compute,

@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-/// A group's ranks on nodes: so many on each, on so many nodes.
+/// The placement of a group: its ranks on each node, and its nodes.
 struct Spread {
   double on_node, nodes;
   double groups;  ///< that share a node's network cards
@@ -24,7 +24,7 @@ Spread spread_of(const MachineDescription& machine, const RankGroup& group) {
           .groups = static_cast<double>(std::max<int64_t>(devices / on_node, 1))};
 }
 
-/// Rounds of a tree over so many.
+/// Rounds of a tree.
 double depth(double count) {
   return std::ceil(std::log2(count));
 }
@@ -41,43 +41,36 @@ struct Times {
   double seconds() const { return data + latency; }
 };
 
-Times within_node(const MachineDescription& machine, Transfer what, double ranks, double bytes) {
-  if (ranks < 2) return {};
-  const double data = bytes / (machine.within.bytes * machine.link_share), latency = machine.within.seconds;
+/// Of `count` ranks, or nodes, with links whose latency and seconds for the data are given.
+Times over_links(Transfer what, double count, double data, double latency) {
   switch (what) {
     case Transfer::sum:
-      return {2 * along_ring(ranks) * data, 2 * (ranks - 1) * latency};
+      return {2 * along_ring(count) * data, 2 * (count - 1) * latency};
     case Transfer::gather:
     case Transfer::scatter:
-      return {along_ring(ranks) * data, (ranks - 1) * latency};
+      return {along_ring(count) * data, (count - 1) * latency};
     case Transfer::broadcast:
-      return {data, depth(ranks) * latency};
+      return {data, depth(count) * latency};
     case Transfer::message:
       break;
   }
   return {data, latency};
 }
 
+Times within_node(const MachineDescription& machine, Transfer what, double ranks, double bytes) {
+  if (ranks < 2) return {};
+  return over_links(what, ranks, bytes / (machine.within.bytes * machine.link_share), machine.within.seconds);
+}
+
 Times among_nodes(const MachineDescription& machine, Transfer what, const Spread& spread, double bytes) {
   if (spread.nodes < 2) return {};
-  const double n = spread.nodes, latency = machine.among->seconds;
-  const double data = bytes * spread.groups / (machine.among->bytes * machine.link_share);
-  switch (what) {
-    case Transfer::sum: {
-      if (machine.sums_in_network) return {data, 2 * latency};
-      const Times ring{2 * along_ring(n) * data, 2 * (n - 1) * latency},
-          tree{2 * data, 2 * depth(n) * latency};
-      return ring.seconds() < tree.seconds() ? ring : tree;
-    }
-    case Transfer::gather:
-    case Transfer::scatter:
-      return {along_ring(n) * data, (n - 1) * latency};
-    case Transfer::broadcast:
-      return {data, depth(n) * latency};
-    case Transfer::message:
-      break;
-  }
-  return {data, latency};
+  const double latency = machine.among->seconds,
+               data = bytes * spread.groups / (machine.among->bytes * machine.link_share);
+  const Times ring = over_links(what, spread.nodes, data, latency);
+  if (what != Transfer::sum) return ring;
+  if (machine.sums_in_network) return {data, 2 * latency};
+  const Times tree{2 * data, 2 * depth(spread.nodes) * latency};
+  return ring.seconds() < tree.seconds() ? ring : tree;
 }
 
 }  // namespace

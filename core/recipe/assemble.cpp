@@ -158,8 +158,11 @@ std::vector<Pass> passes_for(const RunSpec& run, const ProgramRequest& request) 
   // Mixup mixes numbers, on the host.
   if (request.is_async && recipe.data.images.mix.mixup == 0) spec.passes.pixels = spec.forward.pixels;
   spec.passes.samples = request.samples;
-  spec.micro_batches = run.batch().micro_batches();
-  if (!run.batch().is_even()) spec.shares = run.batch().shares();
+  if (run.batch().is_even()) {
+    spec.micro_batches = run.batch().micro_batches();
+  } else {
+    spec.shares = run.batch().shares();
+  }
   spec.mesh = run.mesh();
   spec.rank = run.rank();
   spec.pipeline = run.pipeline();

@@ -19,7 +19,7 @@ class RunSpec {
   /// A process that trains alone: the recipe's meaning by itself.
   RunSpec(std::shared_ptr<const Recipe> recipe);  // NOLINT(google-explicit-constructor)
   /// Rank `rank.rank` of `rank.ranks`; `ranks_on_host` of them share this host. Throws Error (exit 78) if the
-  /// ranks cannot share a batch or the parameters evenly, or if the shapes of layers do not fit.
+  /// ranks cannot share a batch or the parameters, or if the shapes of layers do not fit.
   RunSpec(std::shared_ptr<const Recipe> recipe, RankShare rank, int64_t ranks_on_host = 1);
 
   /// The same run with another number of samples per micro-batch. Training requires a divisor of the rank's

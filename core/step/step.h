@@ -23,8 +23,8 @@ struct StepSpec {
   ForwardSpec forward;
   PassSettings passes;  ///< with the device's planner
   Precision precision = Precision::fp32;
-  int64_t micro_batches = 1;                 ///< that one rank computes in a step
-  std::vector<int64_t> shares = {};          ///< of each rank along Axis::data, if they are unequal
+  int64_t micro_batches = 1;                 ///< that each rank computes in a step
+  std::vector<int64_t> shares = {};          ///< instead, by position along Axis::data, if they are unequal
   Mesh mesh;                                 ///< of the ranks that train together
   int64_t rank = 0;                          ///< among them
   Origin tensor_origin;                      ///< of the request that ranks share operations

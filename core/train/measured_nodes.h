@@ -21,6 +21,7 @@ class MeasuredNodes {
   /// profile's steps and micro-batches. A node with more or less work than the measured one takes
   /// proportionally more or less. A node that was not measured takes the others' mean time a byte.
   double seconds(const Node& node, const NodeWork& work, size_t place, size_t count) const;
+  /// Whether such a node was measured.
   bool has(const Node& node) const { return find(node) != nullptr; }
 
  private:

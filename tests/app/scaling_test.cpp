@@ -119,6 +119,11 @@ TEST_CASE("plan --ranks takes a profile's operations and the spread of the run's
   CHECK(planned.rows(same)[0]["computing_seconds"].get<double>() == Approx(seconds));
   const Outcome text = planned.run(words);
   CHECK_THAT(text.output, ContainsSubstring("as measured in run") && ContainsSubstring("%, as measured."));
+  CHECK_FALSE(planned.rows(same)[0].contains("unmeasured_operations"));
+  std::vector<std::string> other = same;
+  other.emplace_back("optimizer={name: adamw}");
+  CHECK(planned.rows(other)[0]["unmeasured_operations"].get<int>() > 0);
+  CHECK_THAT(planned.run(other).output, ContainsSubstring("are not in the profile"));
 }
 
 TEST_CASE("plan --splits lists divisions that fit, the fastest first") {
